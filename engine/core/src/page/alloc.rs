@@ -1,8 +1,9 @@
-//! The front door: a request, the zones it may use, and the watermark it must respect in each.
+//! Allocation: the entry points, the zones that a request may use, and the watermark that it must respect in each.
 //!
-//! The first attempt respects the low watermark and would rather use another zone than mix types in a pageblock.
-//! If no zone will do, `slowpath` goes on. Cost: from a filled per-CPU list, one uncontended lock and
-//! two list links; else a zone lock, once per refill.
+//! A request first tries the per-CPU list of the nearest zone. If that fails, it walks the zonelist at the low
+//! watermark, and prefers another zone to mixing types in a pageblock. If no zone can serve the request, `slowpath`
+//! continues. Cost: one uncontended lock and two list links if the per-CPU list is filled, otherwise one zone lock per
+//! refill.
 //!
 //! linux: mm/page_alloc.c:__alloc_frozen_pages_noprof, get_page_from_freelist, rmqueue
 
@@ -22,22 +23,23 @@ use crate::policy::kswapd::BusyNodes;
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Allocates a block of `order` with one reference, near the calling CPU.
     ///
-    /// With [`Gfp::COMP`] the block is compound: it is freed whole. The contents are whatever was there.
+    /// With [`Gfp::COMP`] the block is compound, which means that it can only be freed whole. The contents are not
+    /// initialised.
     ///
     /// # Errors
-    /// [`AllocError::OutOfMemory`] after everything that the flags allow was tried; [`AllocError::Flags`] for flags
-    /// that contradict each other.
+    /// [`AllocError::OutOfMemory`] after every attempt that the flags allow; [`AllocError::Flags`] for flags that
+    /// contradict each other.
     #[inline]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();
         self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Caller)
     }
 
-    /// As [`alloc_pages`](Self::alloc_pages), for a handle: the block does not move before it is
+    /// Allocates a block like [`alloc_pages`](Self::alloc_pages), for a handle. The block is not migrated before it is
     /// [unpinned](Self::unpin), even if the request is movable.
     ///
     /// # Errors
-    /// As there.
+    /// See [`alloc_pages`](Self::alloc_pages).
     #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
     #[inline]
     pub(crate) fn alloc_pinned_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
@@ -45,10 +47,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Handle)
     }
 
-    /// As [`alloc_pages`](Self::alloc_pages), near a node.
+    /// Allocates a block like [`alloc_pages`](Self::alloc_pages), near a given node.
     ///
     /// # Errors
-    /// As there; [`AllocError::Node`] if there is no such node.
+    /// See [`alloc_pages`](Self::alloc_pages); [`AllocError::Node`] if there is no such node.
     pub fn alloc_pages_node(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
@@ -56,20 +58,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(node, gfp, order, Holder::Caller)
     }
 
-    /// As [`alloc_pages`](Self::alloc_pages), without a reference: free it with
+    /// Allocates a block like [`alloc_pages`](Self::alloc_pages), but without a reference. Free the block with
     /// [`free_frozen_pages`](Self::free_frozen_pages).
     ///
     /// # Errors
-    /// As there.
+    /// See [`alloc_pages`](Self::alloc_pages).
     pub fn alloc_frozen_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();
         self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Nobody)
     }
 
-    /// As [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a node.
+    /// Allocates a block like [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a given node.
     ///
     /// # Errors
-    /// As [`alloc_pages_node`](Self::alloc_pages_node).
+    /// See [`alloc_pages_node`](Self::alloc_pages_node).
     pub fn alloc_frozen_pages_node(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
@@ -77,7 +79,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(node, gfp, order, Holder::Nobody)
     }
 
-    /// As [`alloc_frozen_pages_node`](Self::alloc_frozen_pages_node), for a slab, which alone can give the block back.
+    /// Allocates a block like [`alloc_frozen_pages_node`](Self::alloc_frozen_pages_node), for a slab. Only the slab
+    /// allocator can free the block.
     pub(crate) fn alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
@@ -85,8 +88,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(node, gfp, order, Holder::Slab)
     }
 
-    /// Allocates a block for a slab if the node can spare one at once: above the low watermark, in a pageblock of the
-    /// right type. Drains and wakes nothing, and does not count as a failed request if there is none.
+    /// Allocates a block for a slab if the node has one above its low watermark, in a pageblock of the right type. The
+    /// call drains no lists and wakes no task. If it finds no block, it does not count as a failed request.
     pub(crate) fn try_alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
         let (migratetype, highest) = self.resolve_gfp(gfp)?;
         let request = Request { gfp: gfp | Gfp::THISNODE, order, migratetype, node, highest };
@@ -115,8 +118,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Makes the first attempt in full, then takes the slow path. The block that either of them returns is claimed, so
-    /// no other call can free it before it is the caller's.
+    /// Makes the first attempt over the whole zonelist, then takes the slow path. The block that either of them returns
+    /// is claimed, so no other call can free it before the caller has it.
     #[inline(never)]
     fn alloc_from_zonelist(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
         let at_first = self.get_page_from_freelist(&request, self.fast_flags(&request));
@@ -132,15 +135,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(pfn)
     }
 
-    /// Takes a block from this CPU's list if the preferred zone is well above its watermarks; the block becomes `word`.
-    /// Decides nothing that the first attempt of [`get_page_from_freelist`](Self::get_page_from_freelist) would decide
-    /// differently, and changes nothing if it finds nothing: it skips the checks that such a zone makes needless, half
-    /// of the work.
+    /// Takes a block from this CPU's list if the preferred zone is well above its watermarks, and sets the block's word
+    /// to `word`. The outcome is the one that the first attempt of
+    /// [`get_page_from_freelist`](Self::get_page_from_freelist) would have. If there is no block, nothing is changed.
+    /// The function skips the checks that a zone with that much free memory makes unnecessary, about half of the work.
     #[inline]
     fn rmqueue_fast(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
         let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_well_above_high())?;
-        // Of the flags of the first attempt, the watermark heeds this one only.
+        // Of the first attempt's flags, only the CMA flag affects the watermark check of such a zone.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         let pfn = if spares { self.pop_pcplist(cpu, zone, order, migratetype, word) } else { None }?;
         if !highatomic::at_first(self.rules().highatomic, request.gfp, order).is_empty() {
@@ -149,8 +152,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Some(pfn)
     }
 
-    /// Returns the type that the flags ask for and the highest zone that they allow; `None` if they contradict each
-    /// other. linux: mm/page_alloc.c:prepare_alloc_pages
+    /// Returns the type that the flags request and the highest zone that they allow, or `None` if the flags contradict
+    /// each other. linux: mm/page_alloc.c:prepare_alloc_pages
     #[inline]
     pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
@@ -170,7 +173,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             | highatomic::at_first(self.rules().highatomic, request.gfp, request.order)
     }
 
-    /// Zones with memory that the request may use, the preferred one first.
+    /// Returns the zones with memory that the request may use, the preferred zone first.
     #[inline]
     pub(super) fn zones_for(&self, request: &Request) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
         let Request { highest, node, gfp, .. } = *request;
@@ -179,9 +182,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             .filter(move |zone| zone.kind() <= highest && zone.is_populated() && (!this_node || zone.node() == node))
     }
 
-    /// Takes a block from the first zone that can spare one. In defrag mode the flags are kept: a request that avoids
-    /// mixing types gets nothing here, and the slow path decides when it has waited long enough. linux:
-    /// mm/page_alloc.c:get_page_from_freelist
+    /// Takes a block from the first zone that can spare one. If no zone can, the walk is repeated without `NOFRAGMENT`,
+    /// so that types may be mixed. In defrag mode the flag is kept: the request gets no block here, and the slow path
+    /// decides when mixing types is allowed. linux: mm/page_alloc.c:get_page_from_freelist
     pub(super) fn get_page_from_freelist(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
@@ -195,12 +198,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 Walk::Exhausted if flags.contains(AllocFlags::NOFRAGMENT) && !self.defrags() => {}
                 Walk::Exhausted => return None,
             }
-            // Mixing types nearby is better than failing, or than going to another node.
+            // Mixing types on the near node is better than failing, and better than taking memory from another node.
             flags -= AllocFlags::NOFRAGMENT;
         }
     }
 
-    /// Whether types are mixed only at last.
+    /// Returns whether defrag mode is on, in which types are mixed only as a last resort.
     #[inline]
     pub(super) fn defrags(&self) -> bool {
         self.rules().defrag_mode == DefragMode::On
@@ -228,8 +231,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         end
     }
 
-    /// Whether a zone is above the watermark of the flags. On the way, notes if it fell below the high one.
-    /// linux: mm/page_alloc.c:get_page_from_freelist
+    /// Returns whether a zone is above the watermark that the flags select. If the zone is below its high watermark,
+    /// the zone is flagged [`ZoneFlag::BelowHigh`]. linux: mm/page_alloc.c:get_page_from_freelist
     #[inline]
     pub(super) fn can_spare(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> bool {
         let Request { order, highest, .. } = *request;
@@ -242,8 +245,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         zone.watermark_fast(order, zone.mark(flags), highest, flags) || flags.contains(AllocFlags::NO_WATERMARKS)
     }
 
-    /// Takes a block of a zone from this CPU's list or from the free lists; wakes kswapd if the zone was boosted.
-    /// linux: mm/page_alloc.c:rmqueue
+    /// Takes a block of a zone from this CPU's list, or else from the free lists. Wakes kswapd if the zone's watermarks
+    /// were boosted, and reserves the block's pageblock if a high-atomic request calls for it. linux:
+    /// mm/page_alloc.c:rmqueue
     #[inline]
     fn rmqueue(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
         let wanted = BlockRequest { order: request.order, migratetype: request.migratetype, flags };
@@ -264,8 +268,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         pfn
     }
 
-    /// Takes a block from the free lists, under the zone lock. Linux takes the lock to find that there is none; where
-    /// CPUs own pageblocks, the lists are looked at without it first. linux: mm/page_alloc.c:rmqueue_buddy
+    /// Takes a block from the free lists, under the zone lock. Linux takes the lock even if there is no such block. If
+    /// CPUs own pageblocks, the free lists are checked without the lock first. linux: mm/page_alloc.c:rmqueue_buddy
     #[cold]
     #[inline(never)]
     fn rmqueue_buddy(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {
@@ -276,7 +280,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
-/// The state of a block that was just allocated, before it has references.
+/// Returns the state word of a block that was just allocated, before it has references.
 #[inline]
 pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
     let mut word = Word::allocated(order);
@@ -289,18 +293,18 @@ pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
     word
 }
 
-/// How a block that was just allocated is held.
+/// Holder of a block that was just allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The caller, by one reference.
+    /// The caller, with one reference.
     Caller,
-    /// A handle, by one reference: the block is pinned.
+    /// A handle, with one reference. The block is pinned.
     Handle,
-    /// By this many references.
+    /// The caller, with this many references.
     Many(u32),
-    /// By no reference: it is frozen.
+    /// No reference: the block is frozen.
     Nobody,
-    /// By no reference, as a slab's.
+    /// No reference; the block belongs to a slab.
     Slab,
 }
 
@@ -317,18 +321,18 @@ impl Holder {
     }
 }
 
-/// How a walk over the zones ended.
+/// Result of a walk over the zones.
 enum Walk {
     Found(Pfn),
-    /// The next zone is on another node, and the request would rather not mix types on this one.
+    /// The next zone is on another node, and the request must not mix types on this node yet.
     Remote,
-    /// It passed nodes over whose kswapd works, and no other would do.
+    /// No zone could serve the request, but nodes were skipped because their kswapd is awake.
     Spared,
     Exhausted,
 }
 
-/// Whether nothing comes to an end if a request fails: it is for a large block, or for more than a page and may not
-/// reclaim. As in Linux, it takes nothing from CPUs' lists.
+/// Returns whether the request may fail without serious consequences: it is above [`Order::COSTLY`], or it is above
+/// order 0 and may not reclaim. As in Linux, such a request takes nothing from the CPUs' lists before it fails.
 #[cold]
 fn fails_lightly(request: &Request) -> bool {
     let Request { order, gfp, .. } = *request;

@@ -1,7 +1,7 @@
-//! The allocator itself: its tables, and how a frame, a node or a CPU leads to its zone, lists and lock.
+//! The page allocator's tables, and the lookups that lead from a frame, a node or a CPU to its zone, lists and lock.
 //!
-//! Everything above, from `alloc` to `compaction`, is a method of [`PageAllocator`]; everything below, zones and
-//! per-CPU lists, knows nothing of it.
+//! The modules above this one, from `alloc` to `compaction`, add methods to [`PageAllocator`]. The modules below, zones
+//! and per-CPU lists, do not depend on it.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
@@ -16,7 +16,8 @@ use crate::platform::{Event, Platform, Probe};
 use crate::policy::Policy;
 use crate::policy::fallback::Grouping;
 
-/// The right to change which frames are online, which of them are Reserved, and which zone their pageblocks belong to.
+/// Token behind the hotplug lock. Its holder may change which frames are online, which of them are Reserved, and which
+/// zone their pageblocks belong to.
 #[derive(Debug)]
 pub(super) struct Hotplug;
 
@@ -26,50 +27,52 @@ impl Ranked for Hotplug {
 
 /// A page allocator over memory metadata that lives for `'m`.
 ///
-/// All methods take `&self` and may be called from any CPU at once, as far as the platform's lock is `Sync`.
-/// What a free or a query costs is said at each method; none allocates memory of its own.
+/// All methods take `&self` and may be called from any CPU at the same time, provided that the platform's lock is
+/// `Sync`. Each method states its cost if it frees or queries. No method allocates memory for itself.
 #[derive(Debug)]
 pub struct PageAllocator<'m, P: Platform> {
     pub(super) platform: P,
     pub(super) map: MemMap<'m>,
-    /// All zones: node by node, kind by kind.
+    /// All zones, ordered by node, then by kind.
     pub(super) zones: &'m [Zone<P::Lock>],
-    /// Per-CPU lists: CPU by CPU, zone by zone.
+    /// Per-CPU lists, ordered by CPU, then by zone.
     pub(super) pcps: &'m [Pcp<P::Lock>],
-    /// Pageblocks that CPUs own in part, likewise; each under its zone's lock.
+    /// Counts and lists of the pageblocks that a CPU owns in part, ordered like `pcps`. Each entry is protected by the
+    /// lock of its zone.
     pub(super) fragments: &'m [Fragments],
-    /// For each node, the zones to try: near nodes first, within a node the highest zone first.
+    /// For each node, the zones to try: near nodes first, and within a node the highest zone first.
     pub(super) zonelists: &'m [u8],
-    /// For each node, and each kind that a request may go up to: the node's own zone to try first, or [`NO_ZONE`].
+    /// For each node and each highest kind that a request allows: the first zone of the node to try, or [`NO_ZONE`].
     pub(super) nearest: &'m [AtomicU8],
-    /// For each CPU, the node that it is near.
+    /// For each CPU, its nearest node.
     pub(super) cpu_nodes: &'m [NodeId],
     /// The background tasks of each node.
     pub(super) nodes: &'m [Node],
-    /// Held by calls that bring memory in or take it away.
+    /// Lock held by calls that add or remove memory.
     pub(super) hotplug: Locked<P::Lock, Hotplug>,
-    /// Some request ends something. linux: mm/oom_kill.c:oom_lock
+    /// Set while a request runs the out-of-memory procedure, which ends something to free memory. linux:
+    /// mm/oom_kill.c:oom_lock
     pub(super) oom_lock: AtomicBool,
     pub(super) policy: Policy,
     pub(super) page_size: u32,
     pub(super) boost_factor: u32,
-    /// Pages are not kept apart by type.
+    /// Set if pages are not grouped by type.
     pub(super) grouping_off: AtomicBool,
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// The platform that the allocator asks for locks, CPU numbers and reclaim.
+    /// Returns the platform, which provides locks, CPU numbers and reclaim.
     pub fn platform(&self) -> &P {
         &self.platform
     }
 
-    /// The policy that the allocator was made with.
+    /// Returns the policy that the allocator was created with.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The same, for what is asked of it while the allocator works: known when the program is built, where the platform
-    /// says so. Its numbers are not to be read.
+    /// Returns the policy's rules for use while the allocator runs. If the platform fixes its rules
+    /// ([`Platform::POLICY`]), they are a compile-time constant. The numbers in the returned value must not be read.
     #[inline(always)]
     pub(crate) fn rules(&self) -> &Policy {
         match const { &P::POLICY } {
@@ -78,22 +81,22 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Metadata of frames and pageblocks, to be read.
+    /// Returns the metadata of frames and pageblocks, for reading.
     pub fn map(&self) -> &MemMap<'m> {
         &self.map
     }
 
-    /// Bytes in a page, as configured.
+    /// Returns the page size in bytes, as configured.
     pub fn page_size(&self) -> u32 {
         self.page_size
     }
 
-    /// Number of CPUs; CPU numbers are below it.
+    /// Returns the number of CPUs. All CPU numbers are below it.
     pub fn cpus(&self) -> u16 {
         self.cpu_nodes.len() as u16
     }
 
-    /// Number of nodes; node numbers are below it.
+    /// Returns the number of nodes. All node numbers are below it.
     #[inline]
     pub fn nodes(&self) -> u8 {
         if P::ONE_NODE {
@@ -102,10 +105,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         (self.zones.len() / ZoneKind::COUNT) as u8
     }
 
-    /// The node of a CPU.
+    /// Returns the node of a CPU.
     ///
     /// # Panics
-    /// If there is no such CPU. So does every call that the platform answers with such a CPU ([`Platform::cpu`]).
+    /// If there is no such CPU. Every call for which [`Platform::cpu`] returns such a CPU panics too.
     #[inline]
     pub fn node_of(&self, cpu: CpuId) -> NodeId {
         if P::ONE_NODE {
@@ -115,12 +118,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.cpu_nodes[cpu.index()]
     }
 
-    /// Every zone, empty ones too: node by node, the most precious first.
+    /// Returns every zone, including empty ones: node by node, the lowest kind first.
     pub fn zones(&self) -> &'m [Zone<P::Lock>] {
         self.zones
     }
 
-    /// One zone.
+    /// Returns the zone of a node and a kind.
     ///
     /// # Panics
     /// If there is no such node.
@@ -129,13 +132,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.zones[node.index() * ZoneKind::COUNT + kind.index()]
     }
 
-    /// The zone of a frame whose memory is online.
+    /// Returns the zone of a frame whose memory is online.
     #[inline]
     pub(crate) fn zone_of(&self, pfn: Pfn) -> &'m Zone<P::Lock> {
         self.zone_around(self.map.pageblock(pfn))
     }
 
-    /// Returns the zone of a pageblock that is online.
+    /// Returns the zone of a pageblock whose memory is online.
     #[inline]
     pub(super) fn zone_around(&self, pageblock: &Pageblock) -> &'m Zone<P::Lock> {
         let zone = usize::from(pageblock.zone());
@@ -143,16 +146,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.zones[zone]
     }
 
-    /// A zone as this allocator's own.
+    /// Returns the allocator's own reference to a zone.
     ///
     /// # Panics
-    /// If it is another allocator's.
+    /// If the zone belongs to another allocator.
     pub(super) fn own(&self, zone: &Zone<P::Lock>) -> &'m Zone<P::Lock> {
         let own = self.zones.get(zone.index()).filter(|own| core::ptr::eq(*own, zone));
         own.expect("the zone is another allocator's")
     }
 
-    /// Refuses a node that is not there.
+    /// Panics if the node does not exist.
     pub(super) fn expect_node(&self, node: NodeId) {
         assert!(
             node.0 < self.nodes(),
@@ -162,38 +165,38 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         );
     }
 
-    /// Refuses a CPU that is not there.
+    /// Panics if the CPU does not exist.
     pub(crate) fn expect_cpu(&self, cpu: CpuId) {
         assert!(cpu.0 < self.cpus(), "there is no CPU {}; CPUs are numbered from 0 to {}", cpu.0, self.cpus() - 1);
     }
 
-    /// The lists of one CPU for one zone.
+    /// Returns the lists of one CPU for one zone.
     ///
     /// # Panics
-    /// If there is no such CPU, or the zone is another allocator's.
+    /// If there is no such CPU, or the zone belongs to another allocator.
     pub fn pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
         self.expect_cpu(cpu);
         self.pcp_at(cpu, self.own(zone))
     }
 
-    /// Returns the lists of one CPU for one zone, both of which exist.
+    /// Returns the lists of one CPU for one zone. Both must exist.
     #[inline]
     pub(crate) fn pcp_at(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
         expect_there(cpu, self.cpu_nodes.len());
         &self.pcps[cpu.index() * self.zones.len() + zone.index()]
     }
 
-    /// Pageblocks of a zone that a CPU owns and that have pages in the zone.
+    /// Returns the pageblocks of a zone that a CPU owns and that have free pages in the zone.
     ///
     /// # Panics
-    /// If there is no such CPU, or the zone is another allocator's.
+    /// If there is no such CPU, or the zone belongs to another allocator.
     pub fn fragments(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Fragments {
         self.expect_cpu(cpu);
         &self.fragments[cpu.index() * self.zones.len() + self.own(zone).index()]
     }
 
-    /// Zones to try for a request that prefers `node`, in order, from its own zone of kind `highest` on. Zones of
-    /// higher kinds on other nodes are still among them.
+    /// Returns the zones to try for a request that prefers `node`, in order, beginning with the node's zone of kind
+    /// `highest`. The iterator still contains zones of higher kinds on other nodes.
     #[inline]
     pub(super) fn zonelist(
         &self,
@@ -202,19 +205,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
         let zones = self.zones;
         let start = if P::ONE_NODE { 0 } else { node.index() * zones.len() };
-        // A list begins with the node's own zones, the highest kind first.
+        // A zonelist begins with the node's own zones, the highest kind first.
         let list = &self.zonelists[start + (ZoneKind::COUNT - 1 - highest.index())..start + zones.len()];
         list.iter().map(|&zone| &zones[usize::from(zone)])
     }
 
-    /// The first zone of [`zonelist`](Self::zonelist) with memory, at the price of two loads, if it is on this node.
+    /// Returns the first zone of [`zonelist`](Self::zonelist) with memory, if that zone is on this node. Cost: two
+    /// loads.
     #[inline]
     pub(super) fn nearest_zone(&self, node: NodeId, highest: ZoneKind) -> Option<&'m Zone<P::Lock>> {
         let nearest = &self.nearest[node.index() * ZoneKind::COUNT + highest.index()];
         self.zones.get(usize::from(nearest.load(Relaxed)))
     }
 
-    /// Looks for the nearest zones again, when one of a node's zones got memory.
+    /// Updates `nearest` for a node after one of its zones got memory.
     pub(super) fn note_nearest(&self, node: NodeId) {
         let mut nearest = NO_ZONE;
         for kind in ZoneKind::ALL {
@@ -226,7 +230,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Whether pages are kept apart by type.
+    /// Returns whether pages are grouped by type.
     pub(crate) fn grouping(&self) -> Grouping {
         if self.grouping_off.load(Relaxed) { Grouping::Off } else { Grouping::On }
     }
@@ -240,7 +244,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         u64::from(self.map.pageblock_order().pages())
     }
 
-    /// The background tasks of a node.
+    /// Returns the background tasks of a node.
     ///
     /// # Panics
     /// If there is no such node.
@@ -249,7 +253,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.nodes[node.index()]
     }
 
-    /// A node's zones that manage pages, from the most precious up to `highest`.
+    /// Returns the zones of a node that manage pages, from the lowest kind up to `highest`.
     pub(super) fn managed_up_to(
         &self,
         node: NodeId,
@@ -258,7 +262,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.zones_up_to(node, highest).iter().filter(|zone| zone.managed() > 0)
     }
 
-    /// Those that have memory, managed or not.
+    /// Returns the zones of a node that have memory, managed or not, from the lowest kind up to `highest`.
     pub(super) fn populated_up_to(
         &self,
         node: NodeId,
@@ -271,14 +275,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.zones[node.index() * ZoneKind::COUNT..][..=highest.index()]
     }
 
-    /// Waits for a zone's lock; the probe is told when it opens again.
+    /// Waits for a zone's lock and returns the locked zone. The probe is notified when the lock is released.
     pub(in crate::page) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
         let fragments = (self.fragments, self.zones.len());
         LockedZone::lock(zone, self.map, self.platform.probe(), fragments, self.boost_factor, self.grouping())
     }
 
-    /// Waits for the lock of the zone that a frame is in; `None` if its memory is not online. Under that lock the
-    /// pageblock stays in the zone.
+    /// Waits for the lock of the zone that contains a frame. Returns `None` if the frame's memory is not online. The
+    /// pageblock cannot change its zone while this lock is held, so the zone is compared again after locking.
     pub(in crate::page) fn lock_zone_of(&self, pfn: Pfn) -> Option<LockedZone<'_, 'm, P>> {
         let (_, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
         loop {

@@ -1,10 +1,9 @@
-//! A background task of a node, kswapd or kcompactd, as far as the engine knows it: asleep, awake or driven, and sent
-//! on errands.
+//! State of a node's background tasks, kswapd and kcompactd: asleep, awake or driven, with the errands that wait.
 //!
-//! It is no thread of the engine's, but a state that requests may raise and that the platform drives:
+//! A task is not a thread of the engine. It is a state that requests change and that the platform drives:
 //!
 //! ```text
-//!            wake: somebody has an errand            the platform calls run_*
+//!            wake: an errand is posted               the platform calls run_*
 //!   Asleep ───────────────────────────────> Awake ──────────────────────────────> Driven
 //!      ^                                      ^    there is more to do: Working      │ │
 //!      │                                      └─────────────────────────────────────┘ │
@@ -12,9 +11,10 @@
 //!                                             nothing is left to do: Asleep
 //! ```
 //!
-//! Only one CPU drives a task at a time; another that tries is told that it is asleep. Errands that come while a task
-//! is awake are joined to those it has: the larger order, and zones as the task joins them. All of it is one or two
-//! words that are read and written without a lock.
+//! An errand is the order and the highest zone of the request that wakes a task. Only one CPU drives a task at a time.
+//! Another CPU that tries gets the answer that the task is asleep. An errand that arrives while the task is awake is
+//! merged with the pending errand: the larger order is kept, and each task has its own rule for the zones. The state is
+//! one or two words, which are read and written without a lock.
 
 use core::sync::atomic::{
     AtomicU8, AtomicU16,
@@ -23,12 +23,12 @@ use core::sync::atomic::{
 
 use crate::base::{Order, ZoneKind};
 
-/// Whether a background task goes on.
+/// Result of one call that drives a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// There is more to do: call again.
+    /// There is more to do; the platform should call again.
     Working,
-    /// Nothing is left to do until it is woken.
+    /// Nothing is left to do until the task is woken.
     Asleep,
 }
 
@@ -36,7 +36,7 @@ const ASLEEP: u8 = 0;
 const AWAKE: u8 = 1;
 const DRIVEN: u8 = 2;
 
-/// What a background task does at the moment.
+/// Phase of a background task: asleep, awake or driven.
 #[derive(Debug, Default)]
 pub(super) struct Phase(AtomicU8);
 
@@ -46,22 +46,23 @@ impl Phase {
         self.0.load(Relaxed) == ASLEEP
     }
 
-    /// Wakes a sleeping task; says whether it slept.
+    /// Wakes a sleeping task. Returns whether the task was asleep.
     pub(super) fn wake(&self) -> bool {
         self.change(ASLEEP, AWAKE)
     }
 
-    /// Takes the task, if it is awake and nobody drives it. What its last driver wrote is seen.
+    /// Takes the task if it is awake and no other CPU drives it. The acquire ordering makes the last driver's writes
+    /// visible.
     pub(super) fn drive(&self) -> Option<Driver<'_>> {
         self.change(AWAKE, DRIVEN).then(|| Driver { phase: self, then: Background::Working })
     }
 
-    /// Takes the task out of its sleep, to do something unasked.
+    /// Takes the task if it is asleep, for work that no errand requested.
     pub(super) fn drive_asleep(&self) -> Option<Driver<'_>> {
         self.change(ASLEEP, DRIVEN).then(|| Driver { phase: self, then: Background::Working })
     }
 
-    /// Whether it is in one of its phases.
+    /// Checks, in debug builds, that the phase has a valid value.
     #[inline]
     fn expect_known(&self) {
         debug_assert!(
@@ -71,7 +72,7 @@ impl Phase {
         );
     }
 
-    /// Writes the phase's number, without any check.
+    /// Stores a phase number without any check.
     #[cfg(feature = "damage")]
     pub(super) fn plant(&self, phase: u8) {
         self.0.store(phase, Relaxed);
@@ -83,8 +84,8 @@ impl Phase {
     }
 }
 
-/// A task that the caller drives. Dropped early, by a panic of the platform's, the task is awake: somebody else may
-/// drive it.
+/// A task that the caller drives. If the driver is dropped early because the platform panicked, the task is awake
+/// again, and another CPU may drive it.
 #[derive(Debug)]
 pub(super) struct Driver<'p> {
     phase: &'p Phase,
@@ -92,7 +93,7 @@ pub(super) struct Driver<'p> {
 }
 
 impl Driver<'_> {
-    /// Leaves the task asleep or awake, as `then` says.
+    /// Ends the drive and leaves the task asleep or awake, as `then` specifies.
     pub(super) fn leave(mut self, then: Background) -> Background {
         debug_assert!(
             self.phase.0.load(Relaxed) == DRIVEN,
@@ -111,7 +112,7 @@ impl Drop for Driver<'_> {
     }
 }
 
-/// What a background task is sent for: a block of this order, in zones up to this one.
+/// Work that a background task is woken for: a block of this order, in zones up to this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Errand {
     pub(super) order: Order,
@@ -119,7 +120,7 @@ pub(super) struct Errand {
 }
 
 impl Errand {
-    /// Order and zone packed into a word, which is never 0.
+    /// Packs order and zone into a word, which is never 0.
     fn packed(self) -> u16 {
         u16::from_be_bytes([self.order.get(), self.highest as u8 + 1])
     }
@@ -135,28 +136,28 @@ impl Errand {
     }
 }
 
-/// All errands that wait for a task, joined to one.
+/// The errands of a task that are pending, merged into one.
 #[derive(Debug, Default)]
 pub(super) struct Errands(AtomicU16);
 
 impl Errands {
-    /// The joined errand that waits, if any does.
+    /// Returns the merged errand that is pending, if any.
     pub(super) fn look(&self) -> Option<Errand> {
         Errand::unpacked(self.0.load(Relaxed))
     }
 
-    /// Writes the errand that waits, as a packed word.
+    /// Stores a packed word as the pending errand.
     #[cfg(feature = "damage")]
     pub(super) fn plant(&self, word: u16) {
         self.0.store(word, Relaxed);
     }
 
-    /// Takes the joined errand, so that none waits.
+    /// Takes the merged errand, so that none is pending.
     pub(super) fn take(&self) -> Option<Errand> {
         Errand::unpacked(self.0.swap(0, Relaxed))
     }
 
-    /// Replaces the errand that waits by what `change` makes of it.
+    /// Replaces the pending errand by the result of `change`.
     pub(super) fn change(&self, change: impl Fn(Option<Errand>) -> Option<Errand>) {
         let mut before = self.0.load(Relaxed);
         loop {

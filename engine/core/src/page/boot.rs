@@ -1,13 +1,14 @@
-//! How memory comes in: first its metadata, then its frames.
+//! Adding memory: first its metadata, then its frames.
 //!
-//! [`online`](PageAllocator::online) makes a range of frames known, all of them Reserved;
-//! [`release`](PageAllocator::release) gives some of them to the free lists, at the tails, as at boot.
-//! [`adopt`](PageAllocator::adopt) gives frames to the allocator as already allocated: what a kernel does with memory
-//! it used before it had an allocator, and what a replay does to begin where a recorded machine was.
+//! [`online`](PageAllocator::online) adds a range of frames, all of them Reserved. [`release`](PageAllocator::release)
+//! then puts some of them on the tails of the free lists, as at boot. [`adopt`](PageAllocator::adopt) instead turns
+//! Reserved frames into allocated blocks. A kernel adopts the memory that it used before it had an allocator, and a
+//! replay adopts memory to start from the state of the recorded machine.
 //!
-//! Each takes frames from one state to the next, Absent to Reserved to in use, and refuses those in any other: what was
-//! never online, what is online already, what somebody else was quicker with. That is looked at and written under one
-//! lock, a pageblock under each hold; if a later pageblock is refused, the earlier ones are put back.
+//! Each of these calls moves frames from one state to the next: Absent to Reserved to in use. A frame in any other
+//! state is refused, whether it was never online, is online already, or was taken by another call first. Frames are
+//! checked and written under the hotplug lock, one pageblock per hold. If a later pageblock is refused, the earlier
+//! ones are restored.
 //!
 //! linux: mm/page_alloc.c:__free_pages_core, mm/sparse.c:sparse_add_section
 
@@ -30,7 +31,7 @@ use crate::platform::Platform;
 pub struct Range {
     /// First frame of the range.
     pub start: Pfn,
-    /// The frame after the range's last.
+    /// The frame after the last frame of the range.
     pub end: Pfn,
     /// Node that the frames belong to.
     pub node: NodeId,
@@ -38,27 +39,27 @@ pub struct Range {
     pub kind: ZoneKind,
 }
 
-/// Why a range did not come online.
+/// Reason why a range was not brought online, released or adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnlineError {
-    /// It is empty, not aligned, outside of the configuration's limits, or names a node that does not exist.
+    /// The range is empty, not aligned, outside of the configuration's limits, or names a node that does not exist.
     Range,
     /// A frame of the range is online already.
     Overlap {
         /// Number of the first such frame.
         pfn: Pfn,
     },
-    /// A pageblock cannot be for [`MigrateType::Isolate`], nor for anything else while it is isolated.
+    /// A pageblock cannot get the type [`MigrateType::Isolate`], and cannot change its type while it is isolated.
     Isolated {
         /// First frame of the pageblock in question.
         pfn: Pfn,
     },
-    /// It shares a pageblock with another zone.
+    /// The range shares a pageblock with another zone.
     SharedPageblock {
         /// First frame of the pageblock in question.
         pfn: Pfn,
     },
-    /// The memory handed in is smaller than [`PageAllocator::online_layout`] says.
+    /// The metadata memory is smaller than [`PageAllocator::online_layout`] requires.
     Metadata,
     /// A frame to be released or adopted is not Reserved: it is in use already, or not online.
     NotReserved {
@@ -89,28 +90,28 @@ impl fmt::Display for OnlineError {
 impl core::error::Error for OnlineError {}
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Bytes of metadata that [`online`](Self::online) needs for a range: one section's worth for every section that
-    /// is not there yet.
+    /// Returns the size of the metadata that [`online`](Self::online) needs for a range: the metadata of every section
+    /// that is not present yet.
     pub fn online_layout(&self, range: &Range) -> Layout {
         let geometry = self.map.geometry();
         let sections = geometry.sections_of(&(range.start..range.end));
         geometry.layout_of(sections.filter(|&index| !self.map.is_present(index)))
     }
 
-    /// Makes a range of frames known, all of them Reserved. Cost: a step a frame.
+    /// Brings a range of frames online, all of them Reserved. Cost: one step per frame.
     ///
     /// # Errors
-    /// See [`OnlineError`]. No frame is known that was not before; but under [`OnlineError::Metadata`] what was handed
-    /// in may serve as metadata from now on, as far as it went.
+    /// See [`OnlineError`]. No frame changes its state. Under [`OnlineError::Metadata`], however, the memory may
+    /// already serve as metadata of the first sections, as far as it was large enough.
     pub fn online(&self, range: &Range, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
         self.online_in(range, metadata.into())
     }
 
-    /// The same, in memory that may be known to be zeros ([`Storage::zeroed`]): what begins as zeros is not written
-    /// then.
+    /// Brings a range online like [`online`](Self::online), with metadata memory that may be known to be zeroed
+    /// ([`Storage::zeroed`]). Metadata that starts as zeros is then not written.
     ///
     /// # Errors
-    /// As [`online`](Self::online).
+    /// See [`online`](Self::online).
     pub fn online_in(&self, range: &Range, metadata: Storage<'m>) -> Result<(), OnlineError> {
         let (frames, bounds) = (range.start..range.end, self.map.frames_max());
         let (start, end) = (u64::from(range.start.raw()), u64::from(range.end.raw()));
@@ -138,8 +139,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Takes the parts of a range that lie in one pageblock each, one after the other, each under the lock; if one is
-    /// refused, those before it are put back.
+    /// Splits a range at pageblock borders and takes each part in turn, under the hotplug lock. If a part is refused,
+    /// the parts before it are put back.
     fn claim_by_pageblock(
         &self,
         frames: &ops::Range<Pfn>,
@@ -156,17 +157,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// The parts of a range that lie in one pageblock each.
+    /// Splits a range into parts that are in one pageblock each.
     pub(super) fn parts_of(&self, frames: &ops::Range<Pfn>) -> impl Iterator<Item = ops::Range<Pfn>> + use<P> {
         let (order, mut at, end) = (self.map.pageblock_order(), frames.start, frames.end);
         core::iter::from_fn(move || {
-            // The last block that could be named is never online, and ends nowhere.
+            // A block at the very end of the frame numbers has no end that fits a `Pfn`. Its frames are never online.
             let next = at.align_down(order).checked_offset(order.pages()).map_or(end, |next| end.min(next));
             (at < end).then(|| core::mem::replace(&mut at, next)..next)
         })
     }
 
-    /// Gives frames that were never online to a zone, together with their pageblock.
+    /// Adds Absent frames to a zone as Reserved ones, together with their pageblock.
     fn make_known(&self, part: &ops::Range<Pfn>, zone: &Zone<P::Lock>) -> Result<(), OnlineError> {
         let block = part.start.align_down(self.map.pageblock_order());
         let pageblock = self.map.pageblock(block);
@@ -180,7 +181,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Forgets frames of one pageblock, and whose that is if nothing of it is left.
+    /// Makes frames of one pageblock Absent. If that was the last of the pageblock and it is not isolated, it leaves
+    /// its zone.
     fn make_absent(&self, part: &ops::Range<Pfn>) {
         self.zone_of(part.start).drop_present(pages_in(part));
         self.fill(part, Word::ABSENT);
@@ -193,34 +195,34 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Gives Reserved frames to the free lists, as the largest blocks that fit, at the tails of the lists. Each
-    /// pageblock goes to its own zone and type; neighbours merge as far as these allow. Cost: a step a frame.
+    /// Puts Reserved frames on the tails of the free lists, as the largest blocks that fit. Each pageblock goes to its
+    /// own zone and type; adjacent blocks merge as far as zones and types allow. Cost: one step per frame.
     ///
     /// # Errors
-    /// If the range ends before it starts, or a frame is not Reserved; nothing was released then.
+    /// If the range ends before it starts, or a frame is not Reserved. Nothing is released then.
     pub fn release(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {
         self.claim_reserved(&(start..end))?;
         self.release_claimed(start..end);
         Ok(())
     }
 
-    /// Gives frames that were taken out of Reserved to the free lists.
+    /// Puts frames that were claimed from Reserved on the free lists.
     pub(super) fn release_claimed(&self, frames: ops::Range<Pfn>) {
         let mut rest = ClaimedRange::new(&self.map, frames.clone());
         for (pfn, order) in frames.start.blocks_up_to(frames.end, self.map.pageblock_order()) {
             rest.keep_before(pfn.offset(order.pages()));
             let mut locked = self.lock_zone(self.zone_of(pfn));
-            // Whoever isolates the pageblock changes its type under the lock.
+            // The type is read under the zone lock, because isolation changes it under that lock.
             let migratetype = self.map.pageblock(pfn).migratetype();
             locked.free_one_page(pfn, order, migratetype, Placement::Tail);
         }
     }
 
-    /// Takes a Reserved block into the allocator as allocated, with one reference. Cost: a step a frame.
+    /// Turns a Reserved block into an allocated one, with one reference. Cost: one step per frame.
     ///
     /// # Errors
-    /// As [`release`](Self::release); also if no block of this order can start at the frame, or it would lie in two
-    /// zones.
+    /// See [`release`](Self::release). Also if no block of this order can start at the frame, or the block would be in
+    /// two zones.
     pub fn adopt(&self, pfn: Pfn, order: Order, mobility: Mobility) -> Result<(), OnlineError> {
         let end = pfn.checked_offset(order.pages()).filter(|_| pfn.is_aligned(order)).ok_or(OnlineError::Range)?;
         let zone = self.zone_number_at(pfn);
@@ -233,15 +235,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Number of the zone of a frame's pageblock, if there is metadata for it.
+    /// Returns the zone number of a frame's pageblock, if the frame has metadata.
     fn zone_number_at(&self, pfn: Pfn) -> Option<u8> {
         self.map.try_frame_and_pageblock(pfn).map(|(_, pageblock)| pageblock.zone())
     }
 
-    /// The same with all frames of a range, each a page by itself. Cost: a step a frame.
+    /// Turns every Reserved frame of a range into an allocated page of order 0, with one reference. Cost: one step per
+    /// frame.
     ///
     /// # Errors
-    /// As [`release`](Self::release); no page was taken then.
+    /// See [`release`](Self::release). No page is adopted then.
     pub fn adopt_each(&self, start: Pfn, end: Pfn, mobility: Mobility) -> Result<(), OnlineError> {
         self.claim_reserved(&(start..end))?;
         let word = Word::allocated(Order::ZERO).with_refs(1);
@@ -249,7 +252,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Makes managed frames inside no block of Reserved ones: the caller's, to make blocks of.
+    /// Turns Reserved frames into managed ones that are Interior and in no block. The caller then makes blocks of them.
     fn claim_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
         if frames.start > frames.end {
             return Err(OnlineError::Range);
@@ -272,7 +275,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.zone_of(part.start).add_managed(pages_in(part));
     }
 
-    /// Claims whole Reserved pageblocks and gives them a type in the same step, all under one hold of the lock.
+    /// Claims whole Reserved pageblocks and sets their type, all under one hold of the hotplug lock. If a pageblock
+    /// cannot get the type, the earlier ones become Movable again.
     pub(super) fn claim_reserved_as(
         &self,
         frames: &ops::Range<Pfn>,
@@ -291,12 +295,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Says what a pageblock is for, before any of its frames is released. A reserved block counts against the
-    /// reserve's cap.
+    /// Sets the type of a pageblock before any of its frames is released. A HighAtomic pageblock counts towards the cap
+    /// of the high-atomic reserve.
     ///
     /// # Errors
-    /// If its memory is not online, a frame of it was released or adopted already, or the type is
-    /// [`MigrateType::Isolate`], which no pageblock is for.
+    /// If the memory of the pageblock is not online, a frame of it was released or adopted already, the pageblock is
+    /// isolated, or the type is [`MigrateType::Isolate`].
     pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<(), OnlineError> {
         let _hotplug = self.hotplug.lock();
         let order = self.map.pageblock_order();
@@ -308,11 +312,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.retype_unused(block, migratetype)
     }
 
-    /// Gives a pageblock, none of which is in use, another type. Under the lock for what is online.
+    /// Changes the type of a pageblock that has no frame in use. The caller holds the hotplug lock.
     fn retype_unused(&self, block: Pfn, migratetype: MigrateType) -> Result<(), OnlineError> {
         let (pageblock, order) = (self.map.pageblock(block), self.map.pageblock_order());
         let zone = self.zone_of(block);
-        // Isolation is counted under this lock.
+        // The number of isolations changes under this lock.
         let _areas = zone.areas.lock();
         if migratetype == MigrateType::Isolate || pageblock.isolations() > 0 {
             return Err(OnlineError::Isolated { pfn: block });
@@ -323,7 +327,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Refuses frames that are not all as they should be: says which is not.
+    /// Checks that all frames of a range have metadata and satisfy `is_right`. Returns the first frame that does not as
+    /// the error.
     pub(super) fn expect_all(&self, frames: &ops::Range<Pfn>, is_right: impl Fn(Word) -> bool) -> Result<(), Pfn> {
         let mut at = frames.start;
         while at < frames.end {
@@ -341,7 +346,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.map.frames(frames).flatten().for_each(|frame| frame.set(word));
     }
 
-    /// All CPUs, for example to drain or tick each of them.
+    /// Returns all CPU numbers, for example to drain or tick each CPU.
     pub fn cpu_ids(&self) -> impl Iterator<Item = CpuId> + use<P> {
         (0..self.cpus()).map(CpuId)
     }
@@ -351,7 +356,7 @@ fn pages_in(part: &ops::Range<Pfn>) -> u64 {
     u64::from(part.end.raw() - part.start.raw())
 }
 
-/// Whether the owner of an adopted block lets it be migrated.
+/// Declares whether an adopted block may be migrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
     /// The block stays where it is: it cannot be migrated.

@@ -1,4 +1,7 @@
-//! Many single pages at once.
+//! Allocation and free of many single pages in one call.
+//!
+//! It uses the per-CPU lists of one zone for an allocation, and the batched free of `contig` for pages that are
+//! adjacent.
 //!
 //! linux: mm/page_alloc.c:alloc_pages_bulk_noprof
 
@@ -13,10 +16,12 @@ use crate::policy::ContigPolicy;
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Fills `into` with single pages, each with one reference, as far as one zone of the nearest node can spare them
-    /// without effort; at least one page is allocated with all the effort that the flags allow. Says how many came.
+    /// Fills `into` with single pages, each with one reference, and returns the number of pages stored.
     ///
-    /// Cost: one hold of the CPU's list lock for all of them.
+    /// The pages come from the first zone of the nearest node that stays above its low watermark, as many as its lists
+    /// yield. If that gives no page, one page is requested with every effort that the flags allow.
+    ///
+    /// Cost: one hold of the CPU's list lock for all pages.
     pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {
         let node = self.node_of(self.platform.cpu());
         let Some((migratetype, highest)) = self.resolve_gfp(gfp) else { return 0 };
@@ -44,10 +49,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Drops the caller's reference to each of these single pages. All are tried; the first error is returned.
+    /// Drops the caller's reference to each of these single pages. Every page is tried; the first error is returned.
     ///
-    /// If the policy frees in batches, pages that follow each other in the slice and in memory go back together:
-    /// what a sorted slice of neighbours costs is said at [`free_contig_range`](Self::free_contig_range).
+    /// If the policy frees in batches, pages that are adjacent both in the slice and in memory are freed together. For
+    /// a sorted slice of adjacent pages, the cost is that of [`free_contig_range`](Self::free_contig_range).
     ///
     /// # Errors
     /// See [`FreeError`].

@@ -1,10 +1,10 @@
-//! Construction: what the caller decides, how many bytes of metadata that needs, and carving them.
+//! Construction of an allocator: configuration, the size of its metadata, and the layout of its tables in that memory.
 //!
 //! ```text
-//! Config ── metadata_layout() ──> bytes the caller finds ──> PageAllocator::new ──> online(range) ...
+//! Config ── metadata_layout() ──> bytes the caller provides ──> PageAllocator::new ──> online(range) ...
 //! ```
 //!
-//! The fixed part (zones, per-CPU lists, section table) is sized here; each section of memory brings its own
+//! This module sizes the fixed part: zones, per-CPU lists and the section table. Each section of memory brings its own
 //! metadata when it comes online (see `boot`).
 
 use core::alloc::Layout;
@@ -24,33 +24,34 @@ use crate::base::{NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::Platform;
 use crate::policy::{Policy, watermark};
 
-/// What the caller decides before anything is allocated.
+/// Settings that are fixed when the allocator is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'c> {
     /// Node of each CPU; its length is the number of CPUs.
     pub cpu_nodes: &'c [NodeId],
-    /// Distances between nodes, row by row, in any unit; empty means that nodes are ordered by number.
+    /// Distances between nodes, row by row, in any unit. If empty, the distance of two nodes is the difference of their
+    /// numbers.
     pub distances: &'c [u8],
     /// Number of nodes, at least 1.
     pub nodes: u8,
-    /// The lowest frame that may ever come online: no metadata is for what lies below.
+    /// The lowest frame that may ever come online. Frames below it have no metadata.
     pub first: Pfn,
-    /// One more than the highest frame that may ever come online; at most [`Config::END_MAX`].
+    /// One more than the highest frame that may ever come online. At most [`Config::END_MAX`].
     pub end: Pfn,
     /// Bytes in a page, a power of two.
     pub page_size: u32,
-    /// Size of a pageblock: the huge page's order, from [`Order::COSTLY`] to [`Order::MAX`].
+    /// Order of a pageblock, which is the order of a huge page: from [`Order::COSTLY`] to [`Order::MAX`].
     pub pageblock_order: Order,
-    /// Pages of the data cache that a CPU has to itself: decides how long blocks of order 1 to 3 stay on a per-CPU
-    /// list. linux: PCPF_FREE_HIGH_BATCH
+    /// Pages of data cache per CPU. They decide how long blocks of order 1 to 3 stay on a per-CPU list. linux:
+    /// PCPF_FREE_HIGH_BATCH
     pub cache_slice: u32,
-    /// Which of the rival rules apply; fixed for the allocator's life. Where the platform's are ([`Platform::POLICY`]),
-    /// they must be those; numbers may differ.
+    /// Rules and numbers of the allocator, fixed for its life. If the platform fixes its rules ([`Platform::POLICY`]),
+    /// the policy must have the same rules, but may have other numbers.
     pub policy: Policy,
 }
 
 impl Default for Config<'_> {
-    /// One CPU, one node, 4 KiB pages, 2 MiB pageblocks, 16 GiB at most.
+    /// Returns a configuration with one CPU, one node, 4 KiB pages, 2 MiB pageblocks, and at most 16 GiB.
     fn default() -> Self {
         Config {
             cpu_nodes: &[NodeId(0)],
@@ -66,22 +67,23 @@ impl Default for Config<'_> {
     }
 }
 
-/// Why a configuration was refused.
+/// Reason why a configuration was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// The number of CPUs is 0, or above 65535.
     Cpus,
-    /// No node, more than 63, a CPU on a node that does not exist, or distances that are no square of the nodes.
+    /// There is no node, there are more than 63, a CPU is on a node that does not exist, or the number of distances is
+    /// not the square of the number of nodes.
     Nodes,
-    /// The page size is no power of two, or smaller than 1 KiB.
+    /// The page size is not a power of two, or is below 1 KiB.
     PageSize,
-    /// A pageblock is smaller than the blocks that per-CPU lists hold.
+    /// The pageblock order is below [`Order::COSTLY`], the highest order below pageblocks that per-CPU lists hold.
     PageblockOrder,
-    /// Memory ends where it starts or before, or after the last whole block that can be named.
+    /// The end is not above the first frame, or is above [`Config::END_MAX`].
     End,
-    /// The platform's rules are fixed ([`Platform::POLICY`]), and the policy has others.
+    /// The platform fixes its rules ([`Platform::POLICY`]), and the policy has different ones.
     Policy,
-    /// The memory handed in is smaller than [`Config::metadata_layout`] says.
+    /// The metadata memory is smaller than [`Config::metadata_layout`] requires.
     Metadata,
 }
 
@@ -106,10 +108,10 @@ impl core::fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl Config<'_> {
-    /// The highest [`end`](Config::end).
+    /// The highest value of [`end`](Config::end).
     pub const END_MAX: Pfn = Pfn::END_MAX;
 
-    /// Bytes that [`PageAllocator::new`] needs, without any section's own metadata.
+    /// Returns the size of the memory that [`PageAllocator::new`] needs, without the metadata of any section.
     pub fn metadata_layout<P: Platform>(&self) -> Layout {
         let zones = self.zones();
         Plan::EMPTY
@@ -125,9 +127,9 @@ impl Config<'_> {
             .layout()
     }
 
-    /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 12 a
-    /// frame and 32 a pageblock, in whole sections. A section has 2^15 frames, counted from the first that the
-    /// configuration allows; the last one ends with the last of these.
+    /// Returns the size of the metadata that [`PageAllocator::online`] needs, if no section of the frames is present
+    /// yet: 12 bytes per frame and 32 per pageblock, in whole sections. A section has 2^15 frames, counted from the
+    /// first frame of the configuration. The last section ends with the last frame of the configuration.
     pub fn online_layout(&self, frames: &ops::Range<Pfn>) -> Layout {
         self.geometry().layout_of(self.geometry().sections_of(frames))
     }
@@ -166,24 +168,24 @@ impl Config<'_> {
         self.distances.get(from * nodes + to).copied().unwrap_or(from.abs_diff(to) as u8)
     }
 
-    /// The `rank`-th node from `node`: itself, then by distance and by number.
+    /// Returns the node of the given rank in the order of [`nearness`](Self::nearness) to `node`.
     fn nth_node(&self, node: usize, rank: usize) -> usize {
         let nodes = 0..usize::from(self.nodes);
         nodes.into_iter().find(|&to| self.nodes_before(node, to) == rank).unwrap_or(node)
     }
 
-    /// Number of nodes that come before one, seen from `node`.
+    /// Returns the number of nodes that are nearer to `node` than `to` is.
     fn nodes_before(&self, node: usize, to: usize) -> usize {
         let nodes = 0..usize::from(self.nodes);
         nodes.filter(|&other| self.nearness(node, other) < self.nearness(node, to)).count()
     }
 
-    /// Sorts nodes as seen from `node`: itself, then by distance and by number.
+    /// Returns a sort key for nodes as seen from `node`: the node itself first, then by distance and by number.
     fn nearness(&self, node: usize, to: usize) -> (bool, u8, usize) {
         (to != node, self.distance(node, to), to)
     }
 
-    /// Entry `index` of the zonelists laid out one after the other.
+    /// Returns the zone at `index` in the array that holds the zonelists of all nodes one after the other.
     fn zonelist_entry(&self, index: usize) -> u8 {
         let (node, place) = (index / self.zones(), index % self.zones());
         let near = self.nth_node(node, place / ZoneKind::COUNT);
@@ -192,7 +194,7 @@ impl Config<'_> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// An allocator without memory: bring some [`online`](PageAllocator::online), then call
+    /// Creates an allocator without memory. Bring memory [`online`](PageAllocator::online), then call
     /// [`set_up_watermarks`](PageAllocator::set_up_watermarks).
     ///
     /// # Errors
@@ -208,7 +210,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         PageAllocator::carve(platform, config, Carver::new(metadata)).ok_or(ConfigError::Metadata)
     }
 
-    /// Makes the allocator's tables of memory; `None` if that is too small.
+    /// Places the allocator's tables in the metadata memory. Returns `None` if the memory is too small.
     fn carve(platform: P, config: &Config<'_>, mut carver: Carver<'m>) -> Option<Self> {
         let zones = config.zones();
         let cpus = config.cpu_nodes.len();
@@ -240,7 +242,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
-/// The zone of this index in the table of all zones, without memory.
+/// Creates the zone at `index` in the table of all zones, without memory.
 fn empty_zone<L: RawLock>(index: usize, config: &Config<'_>) -> Zone<L> {
     let node = NodeId((index / ZoneKind::COUNT) as u8);
     let kind = ZoneKind::ALL[index % ZoneKind::COUNT];

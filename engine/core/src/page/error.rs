@@ -1,17 +1,17 @@
-//! Errors are values: what was asked, what was found, what was expected.
+//! Errors of the page allocator. Each error carries the frame and the state that was found.
 
 use core::fmt;
 
 use crate::base::{Order, Pfn, State};
 
-/// Why a request got no block of pages.
+/// Reason why a request got no block of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
-    /// No zone that the request may use has a block, or may give it up.
+    /// No zone that the request may use has such a block, or may give one up.
     OutOfMemory,
     /// The flags contradict each other: both mobility bits, or several zone modifiers.
     Flags,
-    /// No node has the number that was given.
+    /// The given node does not exist.
     Node,
 }
 
@@ -27,79 +27,79 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Why a block was not freed. Nothing was changed, except under [`FreeError::Bad`].
+/// Reason why a block was not freed. Nothing is changed, except under [`FreeError::Bad`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeError {
     /// The frame has no metadata: its memory was never online.
     OutOfRange {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
     },
     /// The frame is not the head of an allocated block: a double free, or a pointer into a block.
     NotAllocated {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// The block has another order than the caller gave.
+    /// The order that the caller passed is not the order of the block.
     WrongOrder {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// Order that the caller gave.
+        /// Order that the caller passed.
         given: Order,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// The range cannot be freed, whatever is in it.
+    /// The range cannot be freed, regardless of its contents.
     Range(RangeError),
-    /// The block extends past the end of the range that was to be freed.
+    /// The block extends past the end of the range to be freed.
     CrossesEnd {
         /// First frame of the block.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// The frame is in a CMA area that has not handed it out.
+    /// The frame is in a CMA area and was not allocated by that area.
     NotHandedOut {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
     /// A reference was dropped on a block that has none.
     Frozen {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// The block is a slab's, which alone gives it back.
+    /// The block belongs to a slab. Only the slab allocator frees it.
     Slab {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// A call that is under way has the frame in hand.
+    /// Another call in progress has claimed the frame.
     Busy {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// The block has as many references as can be counted.
+    /// The block already has the largest number of references that can be counted.
     References {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the frame was found in.
+        /// State of the frame.
         state: State,
     },
-    /// The block was freed as frozen while it still has references. It is withheld for ever.
+    /// The block was freed as frozen although it has references. It is withheld for ever.
     Bad {
-        /// Number of the frame that was named.
+        /// The frame that was passed.
         pfn: Pfn,
-        /// State that the block was in before.
+        /// State of the block before the call.
         state: State,
     },
 }
@@ -148,36 +148,36 @@ impl From<RangeError> for FreeError {
     }
 }
 
-/// What is wrong with a range, whatever is in it.
+/// Reason why a range is invalid, regardless of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeError {
     /// The range holds no frame.
     Empty {
-        /// Frame at which the range would start.
+        /// Frame at which the range starts.
         start: Pfn,
     },
-    /// A frame has no metadata, or is in no zone: its memory was never online.
+    /// A frame has no metadata, or is in no zone, because its memory was never online.
     OutOfRange {
-        /// Number of the first such frame.
+        /// The first such frame.
         pfn: Pfn,
     },
-    /// It begins in one zone and goes on in another.
+    /// The range starts in one zone and ends in another.
     CrossesZone {
         /// The first frame of the other zone.
         pfn: Pfn,
         /// State of that frame.
         state: State,
     },
-    /// It must start, or end, at a multiple of so many frames, and does not.
+    /// The start or the end of the range is not a multiple of the required number of frames.
     Misaligned {
-        /// Frame at which the range starts, or ends.
+        /// Start or end of the range, whichever is misaligned.
         pfn: Pfn,
-        /// Number of frames that the border is no multiple of.
+        /// Number of frames of which the border must be a multiple.
         pages: u32,
     },
-    /// A size or an alignment must be a power of two, and is not.
+    /// A size or an alignment is not a power of two.
     PowerOfTwo {
-        /// Number of frames that was asked for.
+        /// The size or the alignment that was passed, in frames.
         pages: u32,
     },
 }
@@ -200,44 +200,45 @@ impl fmt::Display for RangeError {
 
 impl core::error::Error for RangeError {}
 
-/// Why a range was not allocated.
+/// Reason why a range was not allocated.
 ///
-/// Every frame is in the state, and every counter at the value, that it would have without the attempt; but under
-/// [`ContigError::Busy`] blocks that could be moved may have been, and what comes with that: per-CPU lists drained or
-/// filled, a pageblock claimed or memory reclaimed for the new places.
+/// Every frame has the state, and every counter the value, that it would have without the attempt. The exception is
+/// [`ContigError::Busy`]: blocks may have been migrated by then, which may also have drained or filled per-CPU lists,
+/// claimed a pageblock, or reclaimed memory for the new places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContigError {
     /// The flags contradict each other.
     Flags,
-    /// The range cannot be allocated, whatever is in it.
+    /// The range cannot be allocated, regardless of its contents.
     Range(RangeError),
-    /// Its pageblock belongs to a CMA area, which hands out its frames itself.
+    /// A pageblock of the range belongs to a CMA area, and only the area allocates its frames.
     Cma {
-        /// Number of the first such frame.
+        /// The first such frame.
         pfn: Pfn,
         /// State of that frame.
         state: State,
     },
-    /// Something in it will never move.
+    /// The range contains a block that cannot be migrated.
     Unmovable {
-        /// The frame, or the head of the block it is in.
+        /// The frame, or the head of its block.
         pfn: Pfn,
         /// State of that frame.
         state: State,
     },
-    /// Something in it could not be moved, or was taken again, until patience ended.
+    /// The range contains a block that could not be migrated, or that was allocated again, until the attempts were used
+    /// up.
     Busy {
-        /// Number of the first such frame.
+        /// The first such frame.
         pfn: Pfn,
         /// State of that frame.
         state: State,
     },
-    /// No range in any zone, or nowhere in the area, that can be emptied.
+    /// No zone, or no part of the area, has a range that can be emptied.
     NoRange,
 }
 
 impl ContigError {
-    /// The frame that stood in the way, if it was one.
+    /// Returns the frame that prevented the allocation, if the error names a frame.
     pub fn pfn(&self) -> Option<Pfn> {
         match *self {
             ContigError::Cma { pfn, .. } | ContigError::Unmovable { pfn, .. } | ContigError::Busy { pfn, .. } => {

@@ -1,10 +1,10 @@
-//! The way back: check the block, then give it to this CPU's list or to its zone.
+//! Freeing blocks: the block is checked, then put on this CPU's list or given to its zone.
 //!
-//! Every free is checked, and the check is a claim: one atomic step takes the block from the state that it was seen in,
-//! head of an allocated block of the order given, to *claimed*, which keeps everybody else off until a list or the zone
-//! has it; pages of a range are claimed together, under the zone lock (`contig`). The claim comes before the list's
-//! lock: of the two orders, the other one waits for each step in turn. Cost: from cache, a few loads, that step, one
-//! uncontended lock, one list link.
+//! The check is a claim. One compare-and-exchange takes the block's word from the state that was read, the head of an
+//! allocated block of the given order, to *claimed*. No other call can change a claimed block until it is on a list or
+//! in the zone. Pages of a range are instead claimed together, under the zone lock (`contig`). The block is claimed
+//! before the list's lock is taken, because in the opposite order each of the two atomic steps waits for the one before
+//! it. Cost with the metadata in cache: a few loads, the compare-and-exchange, one uncontended lock, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
 
@@ -20,8 +20,8 @@ use crate::base::word::Word;
 use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
-/// A claimed block on its way back. It fits a register; its frame's metadata is handed on beside it, where it is at
-/// hand.
+/// A claimed block that is being freed. It fits a register. The frame's metadata is passed beside it if the caller has
+/// looked it up already.
 #[derive(Clone, Copy)]
 pub(super) struct ClaimedBlock {
     pub(super) pfn: Pfn,
@@ -29,25 +29,26 @@ pub(super) struct ClaimedBlock {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Drops the caller's reference to a block of `order`; the last one frees it.
+    /// Drops the caller's reference to a block of `order`. The last reference frees the block.
     ///
-    /// If others still hold references to a block that is not compound, all but its first frame is freed
-    /// now, as blocks of the orders below `order`, and the first frame when the last reference goes.
+    /// If other references to a block that is not compound remain, all frames but the first are freed now, as blocks of
+    /// the orders below `order`. The first frame is freed when the last reference is dropped.
     ///
-    /// Of two calls that free a block at once, one does; the other is told that the block is not allocated.
+    /// If two calls free a block at the same time, one succeeds; the other returns an error, because the block is no
+    /// longer allocated.
     ///
     /// # Errors
-    /// See [`FreeError`]; the block is as it was.
+    /// See [`FreeError`]. The block is unchanged.
     #[inline(always)]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if order == Order::ZERO { self.free_page(pfn) } else { self.free_pages_of_order(pfn, order) }
     }
 
-    /// As [`free_pages`](Self::free_pages) for a single page, all that an order decides being decided when the program
-    /// is built. linux: include/linux/gfp.h:__free_page
+    /// Frees a single page like [`free_pages`](Self::free_pages). The order is a compile-time constant, so no code
+    /// depends on it. linux: include/linux/gfp.h:__free_page
     ///
     /// # Errors
-    /// As there.
+    /// See [`free_pages`](Self::free_pages).
     #[inline(never)]
     pub fn free_page(&self, pfn: Pfn) -> Result<(), FreeError> {
         self.free_pages_inlined(pfn, Order::ZERO)
@@ -69,7 +70,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_pages_slowpath(pfn, order)
     }
 
-    /// Drops a reference to a block that is shared, broken, or changed by another call meanwhile.
+    /// Drops a reference to a block that is shared, has a broken frame, or was changed by another call meanwhile.
     #[cold]
     #[inline(never)]
     fn free_pages_slowpath(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
@@ -82,7 +83,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                     .map(|()| self.free_claimed_in(block, ClaimedBlock { pfn, order }, frame, seen)),
                 _ => self.drop_shared(ClaimedBlock { pfn, order }, frame, seen),
             };
-            // Somebody counted a reference or marked the block meanwhile, or freed it: the next look tells.
+            // On failure, another call has changed the references or the marks of the block, or has freed it. The next
+            // iteration reads the new state.
             if done.is_ok() {
                 return Ok(());
             }
@@ -92,17 +94,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Frees a block that has no references.
     ///
     /// # Errors
-    /// See [`FreeError`]. A block that does have references is bad: somebody will still use it. It is withheld
-    /// for ever, and reported as [`FreeError::Bad`].
+    /// See [`FreeError`]. If the block has references, its holders still use it. The block is then withheld for ever
+    /// and reported as [`FreeError::Bad`].
     #[inline]
     pub fn free_frozen_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.free_frozen(pfn, order, Self::allocated_head)
     }
 
-    /// Frees a block of a slab's, by that slab.
+    /// Frees a block of a slab, on behalf of that slab.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the block does not belong to a slab.
     pub(crate) fn free_slab_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.free_frozen(pfn, order, |allocator, pfn, order| {
             let (frame, block, word) = allocator.metadata(pfn)?;
@@ -111,8 +113,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         })
     }
 
-    /// Frees blocks of one order that lie side by side and were slabs', as the largest blocks that fit, up to a
-    /// pageblock. Cost: an atomic step a block, and a list link for each that goes back.
+    /// Frees adjacent blocks of one order that belonged to slabs, as the largest blocks that fit, up to a pageblock.
+    /// Cost: an atomic step per block, and a list link for each block that is freed to the zone.
     pub(crate) fn free_slabs_pages(&self, range: Range<Pfn>, order: Order) {
         let mut run = range.start;
         for (pfn, _) in range.start.blocks_up_to(range.end, order) {
@@ -121,7 +123,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             if seen.is_slab_of(order) && frame.claim(seen, Word::INTERIOR).is_ok() {
                 continue;
             }
-            // Marked as broken when its frames were somebody else's, or being marked now.
+            // The block was marked as poisoned by a call that looked at its frames before the slab got them, or is
+            // being marked now.
             self.free_chunks(run..pfn, self.map.pageblock_order());
             let freed = self.free_slab_pages(pfn, order);
             debug_assert!(freed.is_ok(), "a slab's pages are its own: {freed:?}");
@@ -157,15 +160,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() }
     }
 
-    /// Returns the metadata of a frame that is online and of its pageblock, and the frame's state.
+    /// Returns the metadata of a frame and of its pageblock, and the frame's word.
     #[inline]
     fn metadata(&self, pfn: Pfn) -> Result<Metadata<'m>, FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         Ok((frame, block, frame.word()))
     }
 
-    /// Finds the head of an allocated block of exactly this order that is no slab's; returns its metadata, its
-    /// pageblock and its state.
+    /// Returns the metadata, the pageblock and the word of the head of an allocated block of exactly this order that
+    /// does not belong to a slab.
     #[inline]
     pub(super) fn allocated_head(&self, pfn: Pfn, order: Order) -> Result<Metadata<'m>, FreeError> {
         let (frame, block, word) = self.metadata(pfn)?;
@@ -188,7 +191,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_claimed_in(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame, word);
     }
 
-    /// Frees a claimed block, whose pageblock is at hand, by what its word says of broken frames.
+    /// Frees a claimed block, whose pageblock is known. If the block's word marks it as poisoned, the broken frames are
+    /// withheld.
     #[inline]
     fn free_claimed_in(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame, word: Word) {
         if word.is_poisoned() {
@@ -197,7 +201,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_unref_page(block, freed, frame);
     }
 
-    /// Frees a claimed block without a look at its words. Always inline: called, it would be handed its arguments in
+    /// Frees a claimed block without reading its words. Always inlined, because a call would pass the arguments in
     /// memory. linux: mm/page_alloc.c:free_unref_page
     #[inline(always)]
     pub(super) fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
@@ -207,7 +211,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Frees a claimed block for which Linux has no list: under the zone lock, unless this CPU has a list for parts.
+    /// Frees a claimed block of an order that Linux does not keep on per-CPU lists. The block goes to the zone, unless
+    /// this CPU has a list for parts of pageblocks.
     #[cold]
     #[inline(never)]
     pub(super) fn free_to_zone(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
@@ -223,8 +228,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.lock_zone(zone).split_large_buddy(pfn, order);
     }
 
-    /// Drops one of several references. If what is left refers to a block that is not compound, that is its first frame
-    /// alone from now on, and the rest is free.
+    /// Drops one of several references. If the block is not compound, the remaining references refer to its first frame
+    /// alone, and all other frames are freed.
     #[cold]
     fn drop_shared(&self, freed: ClaimedBlock, frame: &Frame, seen: Word) -> Result<(), Lost> {
         let ClaimedBlock { pfn, order } = freed;
@@ -237,8 +242,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Frees all of a block but its first frame, which others still refer to: the upper half, then the upper half
-    /// of the rest, and so on.
+    /// Frees all frames of a block but the first, which has references: first the upper half, then the upper half of
+    /// the rest, and so on.
     fn free_tails(&self, pfn: Pfn, order: Order, head: Word) {
         let mut rest = ClaimedRange::new(&self.map, pfn.offset(1)..pfn.offset(order.pages()));
         for tail in Order::ZERO.to(order).rev().skip(1) {
@@ -254,11 +259,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
-/// Metadata of a frame and of its pageblock, and the state that the frame was seen in.
+/// Metadata of a frame and of its pageblock, and the frame's word when it was read.
 type Metadata<'m> = (&'m Frame, &'m Pageblock, Word);
 
-/// Frames inside no block that are in the hands of a call. Dropped early, by a panic of the probe's, they become
-/// claimed pages, which are lost but not in anybody's way.
+/// Frames that are in no block and belong to a call in progress. If the value is dropped early because the probe
+/// panicked, the frames become claimed pages, which are lost but do not block other calls.
 pub(super) struct ClaimedRange<'a, 'm> {
     map: &'a MemMap<'m>,
     range: Range<Pfn>,
@@ -269,27 +274,27 @@ impl<'a, 'm> ClaimedRange<'a, 'm> {
         ClaimedRange { map, range }
     }
 
-    /// Numbers of the frames that are left.
+    /// Returns the numbers of the frames that are left.
     pub(super) fn frames(&self) -> impl Iterator<Item = Pfn> + use<> {
         self.range.start.up_to(self.range.end)
     }
 
-    /// The frame after the last of them.
+    /// Returns the frame after the last frame that is left.
     pub(super) fn end(&self) -> Pfn {
         self.range.end
     }
 
-    /// All of them have become blocks, or something else that is not the call's.
+    /// Removes all frames from the range, because they have become blocks or belong to another part by now.
     pub(super) fn keep_all(mut self) {
         self.range.start = self.range.end;
     }
 
-    /// What comes before a frame has become a block, or is about to.
+    /// Removes the frames before `pfn` from the range, because they have become blocks or are about to.
     pub(super) fn keep_before(&mut self, pfn: Pfn) {
         self.range.start = pfn;
     }
 
-    /// Moves the end of the frames that are left.
+    /// Moves the end of the range to `end`.
     pub(super) fn extend_to(&mut self, end: Pfn) {
         self.range.end = end;
     }

@@ -1,9 +1,9 @@
-//! The high-atomic reserve: pageblocks set aside for requests above order 0 that cannot wait.
+//! The high-atomic reserve: pageblocks that are reserved for requests above order 0 that cannot wait.
 //!
-//! It grows by the block of such a request that was served, up to a hundredth of the zone, and shrinks when requests
-//! that can wait would otherwise fail: one block at a time, which becomes what that request needs. Under the policy
-//! `give-back` it also shrinks in the background, by blocks that nobody uses. Which request reserves, and how much is
-//! idle, is `policy/highatomic`'s to say.
+//! The reserve grows by the pageblock of such a request after the request was served, up to a hundredth of the zone. It
+//! shrinks when a request that can wait would otherwise fail: one pageblock at a time gets the type of that request.
+//! Under the policy `give-back` it also shrinks in the background, by pageblocks that are not used. `policy/highatomic`
+//! decides which requests reserve and how much of the reserve is idle.
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
@@ -16,8 +16,8 @@ use crate::policy::ReserveLeaving;
 use crate::policy::highatomic::{self, ServedRequest, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Notes that a request which may use the reserve was served with the block at `pfn`, whose pageblock may join it.
-    /// linux: mm/page_alloc.c:reserve_highatomic_pageblock
+    /// Handles the block at `pfn`, which served a request that may use the reserve: its pageblock joins the reserve if
+    /// the policy and the cap allow it. linux: mm/page_alloc.c:reserve_highatomic_pageblock
     #[cold]
     #[inline(never)]
     pub(super) fn reserve_highatomic_pageblock(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: ServedRequest) {
@@ -34,8 +34,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives one reserved pageblock of a zone that the request may use to requests of its type; says whether that made
-    /// pages free for them. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
+    /// Removes one pageblock from the reserve of a zone that the request may use, and gives it the request's type.
+    /// Returns whether this freed pages for that type. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
     pub(super) fn unreserve_highatomic_pageblock(&self, request: &Request, eagerness: Unreserve) -> bool {
         let migratetype = match self.rules().reserve.leaving {
             ReserveLeaving::ForRequest => request.migratetype,
@@ -47,9 +47,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         })
     }
 
-    /// Makes reserved pageblocks of a node that nobody uses movable memory again, if the policy gives back; to be
-    /// called twice a second. Cost: a load a zone; where there is a reserve, one hold of its lock, with a few list
-    /// links for each pageblock given.
+    /// Turns idle pageblocks of a node's reserve into movable memory, if the policy gives back. Must be called twice a
+    /// second. Cost: one load per zone; for a zone with a reserve, one hold of its lock and a few list links per
+    /// pageblock.
     pub(in crate::page) fn unreserve_idle_highatomic(&self, node: NodeId) {
         if !highatomic::gives_back(self.rules().highatomic) {
             return;

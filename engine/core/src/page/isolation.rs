@@ -1,11 +1,11 @@
-//! Isolation: pageblocks out of circulation, and free blocks taken off their lists by name.
+//! Isolation: pageblocks that are withdrawn from allocation, and free blocks that are taken off their lists by number.
 //!
-//! An isolated pageblock's free blocks are on the Isolate lists, which no request looks at, and are not counted as
-//! free: what is freed there stays there. A page of it that a CPU still has on its list can be allocated until that
-//! list is drained; the call that wants the range looks again. Several ranges may share a pageblock: the last of them
-//! that lets it go gives it its type back.
+//! Free blocks of an isolated pageblock are on the Isolate lists, which no request uses, and do not count as free.
+//! Pages that are freed in the pageblock stay there. A page of the pageblock that is on a per-CPU list can still be
+//! allocated until that list is drained, so the call that empties the range checks it again. Several ranges may isolate
+//! a pageblock; the pageblock gets its type back when the last of them releases it.
 //!
-//! Single blocks are isolated for compaction, which moves something to them, and for callers that name one.
+//! Single free blocks are isolated as targets of compaction, and for callers that request a block by its number.
 //!
 //! linux: mm/page_isolation.c:start_isolate_page_range, undo_isolate_page_range, set_migratetype_isolate,
 //! unset_migratetype_isolate; mm/page_alloc.c:__isolate_free_page; mm/compaction.c:isolate_freepages_range
@@ -21,8 +21,8 @@ use crate::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
 use crate::platform::Platform;
 use crate::policy::flags::AllocFlags;
 
-/// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge
-/// again.
+/// Isolated pageblocks of a range. Dropping the value ends the isolation: the pageblocks get their types back, and free
+/// blocks merge again.
 pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     zone: &'a Zone<P::Lock>,
@@ -30,8 +30,8 @@ pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with
-    /// at most one step a frame. linux: mm/page_isolation.c:start_isolate_page_range
+    /// Isolates every pageblock of a zone that has frames in the range. Cost: one hold of the zone lock per pageblock,
+    /// with at most one step per frame. linux: mm/page_isolation.c:start_isolate_page_range
     pub(in crate::page) fn start_isolate_page_range<'a>(
         &'a self,
         zone: &'a Zone<P::Lock>,
@@ -43,22 +43,22 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let block = isolation.blocks.end;
             let mut locked = self.lock_zone(zone);
             if usize::from(self.map.pageblock(block).zone()) != zone.index() {
-                // It went offline since it was looked at.
+                // The pageblock went offline after the range was checked.
                 return Err(RangeError::OutOfRange { pfn: block }.into());
             }
             if !locked.set_migratetype_isolate(block) {
-                // More at once than a pageblock can count.
+                // The pageblock's count of isolations is at its maximum.
                 return Err(ContigError::Busy { pfn: block, state: self.map.frame(block).word().state() });
             }
-            // Noted before the lock opens, which the probe hears of: it may panic.
+            // The end is moved before the lock is released, because the probe is notified of the release and may panic.
             isolation.blocks.end = block.offset(self.map.pageblock_order().pages());
             drop(locked);
         }
         Ok(isolation)
     }
 
-    /// Allocates exactly this block, with one reference, if it lies in one free block of its zone; says whether it
-    /// did. Per-CPU lists are not looked at. What surrounds the block stays free.
+    /// Allocates exactly this block, with one reference, if it is within one free block of its zone. Returns whether
+    /// the block was allocated. Per-CPU lists are not searched. The rest of the free block stays free.
     ///
     /// # Errors
     /// If the frame's memory is not online, or no block of this order can start there.
@@ -75,8 +75,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(locked.take_page_off_buddy(pfn, order, fresh(gfp, order).with_refs(1)))
     }
 
-    /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is
-    /// in, with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` is not online.
+    /// Allocates a block of this order and of the request's type from the free lists of the zone that contains `near`,
+    /// with one reference. Per-CPU lists and watermarks are ignored. Returns `None` if there is no such block, or
+    /// `near` is not online.
     pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
         self.map.try_frame(near).filter(|frame| !frame.word().is_reserved() && !frame.word().is_absent())?;
         let mut locked = self.lock_zone_of(near)?;
@@ -102,7 +103,7 @@ impl<P: Platform> Drop for Isolation<'_, '_, P> {
     }
 }
 
-/// What is left to let go of, should the probe panic when a lock opens.
+/// Ends the rest of the isolation if the probe panics when a zone lock is released.
 struct Rest<'i, 'a, 'm, P: Platform>(&'i mut Isolation<'a, 'm, P>);
 
 impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
@@ -112,8 +113,8 @@ impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes a pageblock out of circulation; `false` if too many have already.
-    /// linux: mm/page_isolation.c:set_migratetype_isolate
+    /// Isolates a pageblock. Returns `false` if its count of isolations is at its maximum. linux:
+    /// mm/page_isolation.c:set_migratetype_isolate
     pub(in crate::page) fn set_migratetype_isolate(&mut self, block: Pfn) -> bool {
         let pageblock = self.map.pageblock(block);
         match pageblock.isolations() {
@@ -129,7 +130,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         true
     }
 
-    /// Puts a pageblock back into circulation, unless others still isolate it.
+    /// Ends one isolation of a pageblock. The pageblock gets its type back unless it is isolated by other ranges.
     /// linux: mm/page_isolation.c:unset_migratetype_isolate
     pub(in crate::page) fn unset_migratetype_isolate(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
@@ -151,8 +152,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. Frames
-    /// on no list may be in it if they go along. linux: mm/compaction.c:isolate_freepages_range
+    /// Takes all frames of a range off the free lists, or none. Frames that are on no free list are accepted if
+    /// `goes_along` returns true for their word. Otherwise the first such frame is returned as the error. linux:
+    /// mm/compaction.c:isolate_freepages_range
     pub(in crate::page) fn isolate_freepages_range(
         &mut self,
         range: &Range<Pfn>,
@@ -188,7 +190,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         (word.is_zone_free() && usize::from(pageblock.zone()) == self.zone.index()).then(|| word.order())
     }
 
-    /// Takes a free block off its list, unless the zone would fall below its min mark.
+    /// Takes a free block off its list, unless the zone would then be below its min watermark.
     pub(in crate::page) fn isolate_free_page(&mut self, pfn: Pfn) -> bool {
         let order = self.map.frame(pfn).word().order();
         let mark = self.zone.watermarks().min + u64::from(order.pages());
@@ -198,7 +200,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let (_, migratetype) = self.del_page_from_free_list(pfn);
         self.account_out(order.pages(), migratetype);
         self.map.frame(pfn).set(Word::claimed_of(order));
-        // What is mostly given to movable pages is theirs, with all that is free in it.
+        // If the block is at least half a pageblock, most of the pageblock will hold movable pages. The pageblock
+        // therefore becomes Movable, together with all its free pages.
         let block = self.pageblock_order();
         if order.get() + 1 >= block.get() {
             let first = pfn.align_down(block);

@@ -1,12 +1,12 @@
 //! kcompactd: compaction in the background, as a state machine that the platform drives.
 //!
-//! kswapd sends for it when it goes to sleep: what is free now should lie together. A request that cannot reclaim sends
-//! for it when kswapd has nothing to do, so that the next one finds its block. And unasked, twice a second, it looks
-//! how fragmented the node is, and compacts until that is better; if it is not better afterwards, it waits for half a
-//! minute.
+//! kcompactd is woken in two cases. kswapd wakes it before it goes to sleep, so that the memory it freed is compacted.
+//! A request that cannot reclaim wakes it if kswapd has nothing to do, so that a later request finds a block. In
+//! addition, it runs proactively: twice a second it checks how fragmented the node is, and compacts the node if its
+//! fragmentation score is too high. If that does not lower the score, it waits for half a minute.
 //!
-//! Errands are joined: the largest order, and the lowest of the highest zones. An errand of the moment at which no zone
-//! was suitable is kept, and looked at again twice a second.
+//! Pending errands are merged into the largest order and the lowest of the highest zones. If no zone is suitable when
+//! an errand is posted, the errand is kept, and is started by the next tick, twice a second.
 //!
 //! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work, should_proactive_compact_node
 

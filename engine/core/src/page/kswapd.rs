@@ -1,19 +1,19 @@
 //! kswapd: reclaim in the background, as a state machine that the platform drives.
 //!
-//! A request that finds no zone above its low watermark wakes the kswapd of each node it may use, if there is something
-//! to do there: no zone is above its high watermark, or a watermark was boosted. From then on the platform calls
-//! [`run_kswapd`](PageAllocator::run_kswapd), in a task of its own, until the answer is [`Background::Asleep`].
+//! A request that finds no zone above its low watermark wakes the kswapd of each node that it may use, if kswapd has
+//! work there: no zone of the node is above its high watermark, or a watermark was boosted. The platform then calls
+//! [`run_kswapd`](PageAllocator::run_kswapd), in a task of its own, until it returns [`Background::Asleep`].
 //!
 //! ```text
-//! run    one errand: an order, and the zones up to one       begins at priority 12
-//! pass   one call: the node is looked over at one priority   the next one is more urgent if that brought too little
-//! over   balanced, or every priority down to 1 was tried     16 runs in vain: kswapd gives up, until reclaim works again
-//! sleep  if the node is balanced: kcompactd takes over, to make blocks of what was freed
+//! run    one errand: an order and a highest zone       starts at priority 12
+//! pass   one call: reclaims once at one priority       the next pass is more urgent if it freed too little
+//! end    balanced, or all priorities down to 1 tried   after 16 runs in vain kswapd gives up until reclaim works again
+//! sleep  if the node is balanced: kcompactd is woken to make blocks of the freed pages
 //! ```
 //!
-//! A run that has freed twice the block it was asked for goes on for single pages: the rest is up to compaction. A run
-//! for a boost alone is gentle: never below priority 10, and over as soon as a pass brings nothing. Cost of a pass,
-//! besides the platform's own: a few loads a zone.
+//! A run that has freed twice the size of the requested block continues for single pages, and leaves the rest to
+//! compaction. A run for a boost alone is gentle: its priority stays at 10 or above, and it ends as soon as a pass
+//! frees nothing. Cost of a pass, in addition to the platform's: a few loads per zone.
 //!
 //! linux: mm/vmscan.c:wakeup_kswapd, kswapd_try_to_sleep, balance_pgdat, kswapd_shrink_node
 
@@ -30,30 +30,31 @@ use crate::policy::compaction::gap;
 use crate::policy::flags::AllocFlags;
 use crate::policy::kswapd::{self as policy, BusyNodes, RunFacts};
 
-/// The most urgent priority of a run for a boost alone.
+/// Most urgent priority of a run for a boost alone.
 const BOOST_PRIORITY_MIN: u8 = reclaim::PRIORITY_FIRST - 2;
 
-/// What asking for background reclaim came to.
+/// Result of a request for background reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// kswapd is awake, and has the errand.
+    /// kswapd is awake and has the errand.
     Awake,
-    /// There is nothing for it to do, or nothing that it can do.
+    /// kswapd has no work on the node, or has given up.
     Needless,
 }
 
-/// How one pass of kswapd ended.
+/// Result of one pass of kswapd.
 enum Pass {
     /// The node is not balanced yet.
     Again,
-    /// The node is balanced, and no boost is left to work off.
+    /// The node is balanced, and no boost remains.
     Balanced,
-    /// It is not, and that is all that this run can do.
+    /// The node is not balanced, and this run can do no more.
     Exhausted,
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Says that a kswapd which is not driven here, such as the one of a recording, begins or ends its work on a zone.
+    /// Marks the start or the end of work on a zone by a kswapd that is not driven here, such as the kswapd of a
+    /// recording.
     ///
     /// # Panics
     /// If there is no such node.
@@ -64,8 +65,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Takes so much of a zone's boost back, when a kswapd which is not driven here has worked it off.
-    /// linux: mm/vmscan.c:balance_pgdat
+    /// Lowers a zone's boost by `pages`, after a kswapd that is not driven here has reclaimed for it. linux:
+    /// mm/vmscan.c:balance_pgdat
     ///
     /// # Panics
     /// If there is no such node.
@@ -73,10 +74,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.zone(node, kind).lower_boost(pages);
     }
 
-    /// One pass of kswapd over a node: to be called after [`Platform::wake_kswapd`] until it says
+    /// Does one pass of kswapd over a node. Must be called after [`Platform::wake_kswapd`] until it returns
     /// [`Background::Asleep`].
     ///
-    /// May be called at any time: a kswapd that was not woken, or that another CPU drives, says that it is asleep.
+    /// May be called at any time: it returns that value if kswapd was not woken, or if another CPU drives it.
     ///
     /// # Panics
     /// If there is no such node.
@@ -100,8 +101,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Asks for background reclaim of a node, of use to a block of `order` in zones up to `highest`.
-    /// linux: mm/vmscan.c:wakeup_kswapd
+    /// Requests background reclaim on a node, for a block of `order` in zones up to `highest`. linux:
+    /// mm/vmscan.c:wakeup_kswapd
     pub(super) fn wakeup_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
         let kswapd = &self.node(node).kswapd;
         kswapd.errands.change(|waiting| {
@@ -125,14 +126,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         Wake::Awake
     }
 
-    /// Whether requests pass a node over while its kswapd is awake, if others will do.
+    /// Returns whether requests skip a node while its kswapd is awake, provided that other nodes can serve them.
     #[inline]
     pub(super) fn spares_busy_nodes(&self) -> bool {
         self.rules().kswapd.nodes == BusyNodes::Spared && self.nodes() > 1
     }
 
-    /// Lets a kswapd that has given up try again, after a drain has lifted a zone of its node above the high watermark:
-    /// requests may have gone to a further node, and then no request reclaims here.
+    /// Lets a kswapd that has given up try again after a drain has lifted a zone of its node above the high watermark.
+    /// The reason is that requests may have moved to a further node, so that no request reclaims on this node.
     pub(super) fn clear_hopeless_after_drain(&self, node: NodeId) {
         let mut further = (node.0 + 1..self.nodes()).map(NodeId);
         if further.any(|other| self.populated_up_to(other, ZoneKind::Movable).next().is_some()) {
@@ -154,14 +155,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         KswapdRun { errand, order: errand.order, priority: reclaim::PRIORITY_FIRST, freed: 0, boost_left, boosts }
     }
 
-    /// Reclaims once at the run's priority, and chooses the next priority. linux: mm/vmscan.c:balance_pgdat
+    /// Reclaims once at the run's priority, then chooses the next priority. linux: mm/vmscan.c:balance_pgdat
     fn balance_pgdat_pass(&self, node: NodeId, run: &mut KswapdRun) -> Pass {
         let balanced = self.pgdat_balanced(node, run.order, run.errand.highest);
         if balanced && run.boost_left == 0 {
             return Pass::Balanced;
         }
         if !balanced && run.boost_left > 0 {
-            // There is worse than a boost: the run begins anew, without regard to it.
+            // An unbalanced node matters more than a boost, so the run restarts without regard to the boost.
             run.boost_left = 0;
             run.priority = reclaim::PRIORITY_FIRST;
         }
@@ -184,8 +185,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         if run.priority == 0 { Pass::Exhausted } else { Pass::Again }
     }
 
-    /// Returns what kswapd asks the platform for: as many pages as would bring every zone to its high watermark, if
-    /// none were free.
+    /// Returns the reclaim request of kswapd. Its goal is the sum of the zones' high watermarks, with at least one
+    /// cluster per zone.
     fn kswapd_reclaim(&self, node: NodeId, run: &KswapdRun) -> Reclaim {
         let KswapdRun { errand: Errand { highest, .. }, order, priority, .. } = *run;
         let zones = self.managed_up_to(node, highest);
@@ -193,22 +194,24 @@ impl<P: Platform> PageAllocator<'_, P> {
         Reclaim { node, highest, goal, order, priority, by: Reclaimer::Kswapd, gfp: Gfp::KERNEL }
     }
 
-    /// After a run: boosts are worked off, and kswapd sleeps if the node is balanced, or it has given up.
+    /// Ends a run: lowers the boosts that it started with. kswapd sleeps if the node is balanced or kswapd has given
+    /// up; otherwise the next run begins.
     fn end_run(&self, node: NodeId, run: &KswapdRun) -> Background {
         let kswapd = &self.node(node).kswapd;
         let highest = run.errand.highest;
         self.managed_up_to(node, highest).for_each(|zone| _ = zone.clear(ZoneFlag::ReclaimActive));
         if run.boosts.iter().any(|&boost| boost > 0) {
             for zone in self.managed_up_to(node, highest) {
-                // Boosts are raised under the zone's lock.
+                // Boosts are raised under the zone's lock, so they are lowered under it too.
                 let locked = self.lock_zone(zone);
                 locked.zone.lower_boost(run.boosts[zone.kind().index()]);
             }
             self.wakeup_kcompactd(node, self.map.pageblock_order(), highest);
         }
         kswapd.run.end(highest);
-        // A request that was turned down meanwhile waits for the next run; what this one gave up is not asked for
-        // again.
+        // If the run gave up its order, the node is checked for the reduced order only, because the original order is
+        // not tried again; an errand that was posted meanwhile waits for the next run. Otherwise the node is checked
+        // for the pending errand.
         let gave_up_order = run.order < run.errand.order;
         let next = kswapd.errands.look().unwrap_or(Errand { order: Order::ZERO, highest });
         let (for_whom, order, highest) =
@@ -221,11 +224,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         self.reset_isolation_suitable(node);
         self.wakeup_kcompactd(node, for_whom, highest);
-        // A wake that comes in this very moment is lost; the next request that finds too little repeats it.
+        // A wakeup between this check and the sleep is lost. The next request that finds too little memory repeats it.
         Background::Asleep
     }
 
-    /// Whether some zone up to `highest` could give a block of `order` above its high watermark, boost included.
+    /// Returns whether some zone up to `highest` can serve a block of `order` above its high watermark, boost included.
     /// linux: mm/vmscan.c:pgdat_balanced
     pub(super) fn pgdat_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         let mut zones = self.managed_up_to(node, highest).peekable();
@@ -234,13 +237,13 @@ impl<P: Platform> PageAllocator<'_, P> {
                 .any(|zone| zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty()))
     }
 
-    /// Whether a zone up to `highest` has a boosted watermark. linux: mm/vmscan.c:pgdat_watermark_boosted
+    /// Returns whether a zone up to `highest` has a boosted watermark. linux: mm/vmscan.c:pgdat_watermark_boosted
     fn pgdat_watermark_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {
         self.managed_up_to(node, highest).any(|zone| zone.boost() > 0)
     }
 }
 
-/// Whether a pass saw so much that the next one need not be more urgent.
+/// Returns whether a pass freed or scanned enough pages that the next pass need not be more urgent.
 fn is_enough(found: Reclaimed, goal: u64) -> bool {
     found.pages.max(found.scanned) >= goal
 }

@@ -1,8 +1,8 @@
-//! Moving a block: the platform moves what is in it, the engine finds the place and takes what is left over.
+//! Migration of a block. The platform moves the contents; the engine chooses the new place and frees the old one.
 //!
-//! The engine looks at what it alone can have: after a move nobody uses the old place any more, after a refusal nobody
-//! ever used the new one. A word that is not what it was by then is a broken promise, and the block is left alone:
-//! losing a block is better than handing it out twice.
+//! The engine then checks the block that must be unused: the old block after a move, the new block after a refusal. If
+//! its word is no longer what it was, the platform has broken its promise, and the block is left alone. Losing a block
+//! is better than allocating it twice.
 //!
 //! linux: mm/migrate.c:migrate_pages
 
@@ -11,18 +11,18 @@ use crate::base::Pfn;
 use crate::base::word::Word;
 use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform, Promise};
 
-/// A block that compaction or a range wants moved.
+/// A block to be migrated, for compaction or for a range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) pfn: Pfn,
-    /// What it was when the engine looked.
+    /// The block's word when the engine read it.
     pub(super) word: Word,
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over,
-    /// claimed, and the platform's answer. `None` in place of the block if the platform did something to it that it
-    /// must not. linux: mm/migrate.c:migrate_pages
+    /// Asks the platform to move a block to a fresh block of the same order. Returns the block that is unused
+    /// afterwards, claimed, and the platform's answer. The block is `None` if the platform changed it, which it must
+    /// not do. linux: mm/migrate.c:migrate_pages
     pub(super) fn migrate_block(
         &self,
         Candidate { pfn: from, word }: Candidate,

@@ -1,19 +1,21 @@
-//! The page allocator: zones of free lists, per-CPU lists before them, and the rules that connect the two.
+//! The page allocator: zones with free lists, per-CPU lists in front of them, and the rules that connect the two.
 //!
-//! A request passes through these modules from top to bottom, and a free from bottom to top:
+//! It depends on `base` (frames, the memory map, locks), `policy` (decisions) and `platform` (the outside world). An
+//! allocation passes through the following modules from top to bottom, and a free from bottom to top:
 //!
 //! ```text
-//! alloc       chooses the zone by its watermark; `slowpath` if no zone has enough
+//! alloc       chooses the zone by its watermark; calls `slowpath` if no zone has enough
 //! pcp         per-CPU lists (`percpu`): most requests end here, under an uncontended lock
-//! zone        free lists and counters of a zone, and all that its lock protects
+//! zone        free lists and counters of a zone, and everything else that its lock protects
 //! free        checks the block, then puts it on this CPU's list or into the zone
-//! allocator   the tables that all of them share
+//! allocator   the tables that all of these modules share
 //! ```
 //!
-//! Other modules: `contig` (ranges of frames allocated and freed by number), `isolation` (pageblocks and blocks off the
-//! free lists), `compaction`, `reclaim`, `kswapd`, `kcompactd`, `watermark` (how low a zone may run), `highatomic` (a
-//! reserve), `bulk`, `refcount`, `poison` (frames taken out of use), `boot` and `offline` (memory comes and goes), and
-//! `check` (the proof that nothing is lost).
+//! The other modules are `contig` (allocates and frees ranges of frames by number), `isolation` (takes pageblocks and
+//! blocks off the free lists), `compaction`, `reclaim`, `kswapd`, `kcompactd`, `watermark` (how many pages each zone
+//! keeps free), `highatomic` (the reserve for atomic requests above order 0), `bulk`, `refcount`, `poison` (frames
+//! withdrawn from use), `boot` and `offline` (memory is added and removed), and `check` (verifies that no frame is
+//! lost).
 
 mod alloc;
 mod allocator;

@@ -1,11 +1,11 @@
-//! A node's background tasks: what kswapd and kcompactd remember between two calls of the platform.
+//! Background tasks of a node: the state that kswapd and kcompactd keep between two calls of the platform.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::background::{Errand, Errands, Phase};
 use crate::base::{Order, ZoneKind};
 
-/// Runs in vain after which kswapd leaves the node to requests. linux: MAX_RECLAIM_RETRIES
+/// Runs in vain after which kswapd gives up and leaves the node to direct reclaim. linux: MAX_RECLAIM_RETRIES
 const FAILURES_MAX: u32 = 16;
 /// The background tasks of a node.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Kswapd {
 }
 
 impl Kswapd {
-    /// Lets kswapd run again although it has given up, since pages were freed. linux: pg_data_t.kswapd_failures
+    /// Lets kswapd run again after it has given up, because pages were freed. linux: pg_data_t.kswapd_failures
     pub(super) fn clear_hopeless(&self) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
@@ -36,57 +36,57 @@ impl Kswapd {
         self.phase.is_asleep()
     }
 
-    /// Writes its phase, without any check.
+    /// Stores a phase number without any check.
     #[cfg(feature = "damage")]
     pub(super) fn plant_phase(&self, phase: u8) {
         self.phase.plant(phase);
     }
 
-    /// Writes what it is sent for, as a packed word.
+    /// Stores a packed word as the pending errand.
     #[cfg(feature = "damage")]
     pub(super) fn plant_errand(&self, word: u16) {
         self.errands.plant(word);
     }
 
-    /// Whether kswapd has given up, after too many runs in vain. linux: MAX_RECLAIM_RETRIES
+    /// Returns whether kswapd has given up after too many runs in vain. linux: MAX_RECLAIM_RETRIES
     pub(super) fn is_hopeless(&self) -> bool {
         self.failures.load(Relaxed) >= FAILURES_MAX
     }
 }
 
-/// State of a node's kcompactd: its phase, and what it is sent for.
+/// State of a node's kcompactd: its phase, and its pending errand.
 #[derive(Debug, Default)]
 pub(super) struct Kcompactd {
     pub(super) phase: Phase,
     pub(super) errands: Errands,
-    /// Ticks that pass before it compacts unasked again.
+    /// Ticks until the next proactive run.
     pub(super) ticks_left: AtomicU32,
 }
 
-/// A run of kswapd, as it is kept between its passes.
+/// Progress of a kswapd run between its passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KswapdRun {
-    /// Order and zones that the run was begun for.
+    /// Order and zones that the run was started for.
     pub(super) errand: Errand,
-    /// The order that it still pursues.
+    /// Order that the run still reclaims for.
     pub(super) order: Order,
-    /// Priority of the next pass: 12 at first, 0 at last.
+    /// Priority of the next pass, from 12 down to 0.
     pub(super) priority: u8,
     /// Pages that the run has freed so far.
     pub(super) freed: u64,
-    /// Boosted pages that are still to be worked off.
+    /// Boosted pages that remain to be reclaimed.
     pub(super) boost_left: u64,
-    /// Each zone's boost when the run began.
+    /// Boost of each zone when the run began, in pages.
     pub(super) boosts: [u64; ZoneKind::COUNT],
 }
 
-/// Where a run is kept between two passes. The thread that drives kswapd reads and writes it; the phase's transitions
-/// order what two drivers, one after the other, see.
+/// Storage for a run between two passes. Only the thread that drives kswapd reads and writes it. The transitions of the
+/// phase order the accesses of successive drivers.
 #[derive(Debug, Default)]
 pub(super) struct SavedRun {
-    /// Priority, order, errand; 0 while there is no run.
+    /// Priority, order and errand, packed; 0 if there is no run.
     head: AtomicU32,
-    /// One more than the highest zone of the last run; 0 before the first.
+    /// One more than the highest zone of the last run; 0 before the first run.
     highest: AtomicU32,
     freed: AtomicU64,
     boost_left: AtomicU64,
@@ -114,12 +114,12 @@ impl SavedRun {
         })
     }
 
-    /// Remembers which zones the run was about.
+    /// Remembers the highest zone of the run.
     pub(super) fn end(&self, highest: ZoneKind) {
         self.highest.store(highest as u32 + 1, Relaxed);
     }
 
-    /// The highest zone of the last run, for one without an errand.
+    /// Returns the highest zone of the last run, for a run without an errand.
     pub(super) fn highest(&self) -> ZoneKind {
         let last = self.highest.load(Relaxed).checked_sub(1);
         last.map_or(ZoneKind::Movable, |highest| ZoneKind::ALL[highest as usize])

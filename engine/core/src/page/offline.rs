@@ -1,10 +1,10 @@
-//! How memory goes: a range of frames that nobody keeps back is emptied, and is Absent afterwards.
+//! Memory offlining: a range of frames is emptied, and all of its frames become Absent.
 //!
-//! It is emptied as a range that somebody wants by name is (`contig`): its pageblocks are isolated, the platform moves
-//! what is in the way, CPUs' lists are drained, and what is free is taken whole or not at all. Frames that were never
-//! given to the allocator, and those out of use for ever, go along. All of them are taken and become Absent under one
-//! hold of the lock for what is online. Their metadata stays where it is, since somebody may be reading it without a
-//! lock: it serves again when the frames come [`online`](PageAllocator::online) once more.
+//! The range is emptied like a range that is allocated by number (`contig`): its pageblocks are isolated, the platform
+//! migrates the blocks in it, per-CPU lists are drained, and the free memory is taken whole or not at all. Frames that
+//! are Reserved or withheld are removed as well. Taking the frames and making them Absent happens under one hold of the
+//! hotplug lock. Their metadata stays in place, because it may be read without a lock. It is used again when the frames
+//! come [`online`](PageAllocator::online) once more.
 //!
 //! linux: mm/memory_hotplug.c:offline_pages
 
@@ -20,13 +20,14 @@ use crate::base::{Gfp, MigrateType, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Takes a range of one zone out of the allocator. Cost: as
-    /// [`alloc_contig_range`](Self::alloc_contig_range), and two steps a frame. Watermarks stay what they are until
-    /// [`set_up_watermarks`](Self::set_up_watermarks) is called again.
+    /// Removes a range of one zone from the allocator. Cost: that of [`alloc_contig_range`](Self::alloc_contig_range),
+    /// and two steps per frame. Watermarks do not change until [`set_up_watermarks`](Self::set_up_watermarks) is called
+    /// again.
     ///
     /// # Errors
-    /// See [`ContigError`]: which frame stands in the way, and what it is; every frame is as it was, but for blocks
-    /// that were moved. A frame that is not online is an error; so is one of a CMA area.
+    /// See [`ContigError`], which names the frame that prevents the removal and its state. Every frame is then
+    /// unchanged, except for blocks that were migrated. A frame that is not online is an error; so is a frame of a CMA
+    /// area.
     pub fn offline(&self, range: Range<Pfn>) -> Result<(), ContigError> {
         let zone = self.zone_of_range(&range)?;
         self.expect_movable(&range, Purpose::Offline)?;
@@ -37,8 +38,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Takes a vacated range, with what is Reserved or withheld in it, and makes it Absent. All of it under the lock
-    /// for what is online: nobody may be quicker with a Reserved frame between the two.
+    /// Takes an emptied range, including its Reserved and withheld frames, and makes it Absent. Both steps are under
+    /// one hold of the hotplug lock, so no other call can take a Reserved frame between them.
     fn offline_vacated(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), Pfn> {
         let _hotplug = self.hotplug.lock();
         let taken = self.isolate_freepages_range(zone, range, Purpose::Offline)?;
@@ -56,7 +57,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Gives up pageblocks of which nothing is left, and makes the zone as small as what is left.
+    /// Removes pageblocks without online frames from the zone, and shrinks the zone's span to the frames that remain.
     fn forget_pageblocks(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) {
         let _hotplug = self.hotplug.lock();
         for part in self.parts_of(range) {
@@ -76,12 +77,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.note_nearest(zone.node());
     }
 
-    /// First frames of the pageblocks of a zone.
+    /// Returns the first frames of the pageblocks of a zone.
     fn pageblocks_of(&self, zone: &Zone<P::Lock>) -> impl Iterator<Item = Pfn> {
         self.map.pageblocks().filter(|&block| usize::from(self.map.pageblock(block).zone()) == zone.index())
     }
 
-    /// Frames of a pageblock that are online.
+    /// Returns the frames of a pageblock that are online.
     fn online_frames(&self, block: Pfn) -> impl DoubleEndedIterator<Item = Pfn> {
         let end = block.offset(self.map.pageblock_order().pages());
         block.up_to(end).filter(|&pfn| !self.map.frame(pfn).word().is_absent())

@@ -1,7 +1,7 @@
-//! Frames taken out of use for ever: broken memory, and blocks freed while somebody still refers to them.
+//! Frames that are withheld for ever: broken memory, and blocks that were freed while they had references.
 //!
-//! A broken frame that is free is cut out of its block at once. One that is allocated is marked; when its block is
-//! freed, the frame is kept and the rest goes back as the largest blocks that fit around it.
+//! A broken frame that is free is cut out of its block at once. A broken frame that is allocated is marked. When its
+//! block is freed, the frame is withheld, and the rest is freed as the largest blocks that fit around it.
 //!
 //! linux: mm/memory-failure.c:memory_failure, mm/page_alloc.c:take_page_off_buddy, free_pages_prepare
 
@@ -12,19 +12,19 @@ use crate::base::word::Word;
 use crate::base::{Order, Pfn};
 use crate::platform::{Event, Platform};
 
-/// Looks for a frame that others have in hand whenever it is looked for.
+/// Attempts of [`PageAllocator::poison`] to take a frame that other calls keep claiming.
 const LOOKS_MAX: u32 = 64;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Takes a frame out of use: now if it is free, else when its block is freed. Drains every CPU's lists.
+    /// Withholds a frame: at once if it is free, else when its block is freed. Drains every CPU's lists.
     ///
-    /// Others may allocate, free, split and move the frame's block meanwhile: where that comes between, the frame is
-    /// looked for again.
+    /// Other calls may allocate, free, split and move the frame's block at the same time. If such a call interferes,
+    /// the attempt is repeated.
     ///
     /// # Errors
-    /// If the frame's memory is not online, or was never given to the allocator; if it is a slab's, which does not give
-    /// up single frames. [`FreeError::Busy`] if a call that is under way had the frame whenever it was looked for: ask
-    /// again.
+    /// If the frame's memory is not online, or was never released or adopted; if the frame belongs to a slab, which
+    /// does not give up single frames. [`FreeError::Busy`] if another call had claimed the frame at every attempt; the
+    /// caller may try again.
     pub fn poison(&self, pfn: Pfn) -> Result<(), FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         for _ in 0..LOOKS_MAX {
@@ -38,7 +38,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             if word.is_reserved() {
                 return Err(FreeError::NotAllocated { pfn, state: word.state() });
             }
-            // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
+            // A frame on a per-CPU list is drained to its zone first. If a CPU takes the frame again before the zone is
+            // locked, the next iteration drains again.
             self.drain_all_pages();
             let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
             let is_cut_out = locked.take_page_off_buddy(pfn, Order::ZERO, Word::WITHHELD);
@@ -55,7 +56,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Err(FreeError::Busy { pfn, state: frame.word().state() })
     }
 
-    /// Marks a frame of an allocated block as broken, and the block; `false` if it is in none, or did not stay there.
+    /// Marks a frame of an allocated block as broken, and the block as poisoned. Returns `false` if the frame is in no
+    /// allocated block, or left the block meanwhile.
     fn mark(&self, pfn: Pfn) -> Result<bool, FreeError> {
         let Some((head, word)) = self.map.block_around(pfn).filter(|(_, word)| word.is_allocated()) else {
             return Ok(false);
@@ -67,11 +69,13 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.leave_range(pfn);
         }
         let (frame, order) = (self.map.frame(pfn), word.order());
-        // The frame first: a free that finds the mark on the block looks for the frame.
+        // The frame is marked before the block, because a free that finds the block marked searches it for marked
+        // frames.
         Ok(frame.mark_broken() && self.map.frame(head).mark_poisoned(order) && frame.word().is_broken())
     }
 
-    /// Frees what is healthy of a block that the caller has claimed, and withholds the rest. One step a frame.
+    /// Frees the healthy frames of a block that the caller has claimed, and withholds the broken ones. Cost: one step
+    /// per frame.
     #[cold]
     pub(super) fn free_around_poison(&self, pfn: Pfn, order: Order) {
         let end = pfn.offset(order.pages());
@@ -90,12 +94,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_run(run..end);
     }
 
-    /// Whether any frame of a piece of a marked block is broken.
+    /// Returns whether any frame of a piece of a poisoned block is broken.
     pub(super) fn any_poisoned(&self, at: Pfn, piece: Order, block: Word) -> bool {
         block.is_poisoned() && at.up_to(at.offset(piece.pages())).any(|pfn| self.map.frame(pfn).word().is_broken())
     }
 
-    /// Takes a whole block, which the caller has claimed, out of use.
+    /// Withholds a whole block, which the caller has claimed.
     pub(super) fn withhold_block(&self, pfn: Pfn, order: Order) {
         let end = pfn.offset(order.pages());
         pfn.up_to(end).for_each(|at| self.map.frame(at).set(Word::WITHHELD));

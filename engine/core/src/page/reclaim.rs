@@ -1,15 +1,15 @@
-//! Direct reclaim: a request that found too little asks the platform to free pages, with growing urgency.
+//! Direct reclaim: a request that found too little memory asks the platform to free pages, with rising urgency.
 //!
 //! ```text
-//! priority 12, 11, ... 0     the nodes of the request, each once: look at a 4096th of its pages, a 2048th, ... all
-//!   a node                   for large blocks again and again, until compaction has room or nothing more comes
-//! over                       once a cluster of 32 pages came, or compaction could go ahead in some zone
+//! priority 12, 11, ... 0   each node of the request once: scans 1/4096 of its pages, then 1/2048, ... then all
+//!   one node               for large blocks repeatedly, until compaction has room or no more pages are freed
+//! end                      once a cluster of 32 pages is freed, or compaction is possible in some zone
 //! ```
 //!
-//! The platform frees through a handle that counts, and what it counted is what came: a platform that says something
-//! else is reported by name, and so is one that frees what is not there to be freed. Every loop here ends: a priority
-//! only falls, and a node is asked again only for as long as pages come, and no more of them than could help.
-//! No lock is held while the platform works.
+//! The platform frees pages through a handle that counts them, and this count decides. If the platform reports another
+//! number, or frees pages that are not allocated, an event names the broken promise. Every loop ends: the priority only
+//! falls, and a node is tried again only while pages are freed, and only up to the number of pages that could help. No
+//! lock is held while the platform works.
 //!
 //! linux: mm/vmscan.c:try_to_free_pages, do_try_to_free_pages, shrink_zones, compaction_ready, shrink_node,
 //! should_continue_reclaim
@@ -25,28 +25,28 @@ use crate::policy::compaction::gap;
 use crate::policy::flags::AllocFlags;
 use crate::policy::kswapd;
 
-/// The least urgent priority. linux: DEF_PRIORITY
+/// Least urgent priority. linux: DEF_PRIORITY
 pub(super) const PRIORITY_FIRST: u8 = 12;
 
-/// What direct reclaim did for a request.
+/// Result of direct reclaim for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReclaimProgress {
-    /// Pages that came back, over all nodes.
+    /// Pages freed, over all nodes.
     pub(super) pages: u64,
-    /// Some zone has room enough to compact, and was spared.
+    /// Set if some zone was not reclaimed because it has enough room for compaction.
     pub(super) spared: bool,
 }
 
 impl ReclaimProgress {
-    /// Whether the request may hope for more than before.
+    /// Returns whether the request may find more memory than before.
     pub(super) fn is_made(self) -> bool {
         self.pages > 0 || self.spared
     }
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Reclaims for a request, with rising urgency, until enough came or a zone is ready to be compacted.
-    /// linux: mm/vmscan.c:try_to_free_pages
+    /// Reclaims for a request, with rising urgency, until a cluster of pages is freed or a zone is ready for
+    /// compaction. linux: mm/vmscan.c:try_to_free_pages
     pub(super) fn try_to_free_pages(&self, request: &Request) -> ReclaimProgress {
         self.report(Event::DirectReclaim { highest: request.highest });
         let mut progress = ReclaimProgress { pages: 0, spared: false };
@@ -59,7 +59,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         progress
     }
 
-    /// Asks every node that the request may use once, but for those whose zones are all ready to be compacted.
+    /// Reclaims once on every node that the request may use, except on nodes whose zones are all ready for compaction.
     /// linux: mm/vmscan.c:shrink_zones
     fn shrink_zones(&self, request: &Request, priority: u8, progress: &mut ReclaimProgress) {
         let Request { gfp, order, highest, .. } = *request;
@@ -78,13 +78,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Whether pages may be moved for a request with these flags. linux: gfp_compaction_allowed
+    /// Returns whether pages may be migrated for a request with these flags. linux: gfp_compaction_allowed
     pub(super) fn gfp_compaction_allowed(&self, gfp: Gfp) -> bool {
         gfp.contains(Gfp::IO) && self.platform.migrates()
     }
 
-    /// Whether reclaim should leave a zone alone, since compaction has all that it needs there.
-    /// linux: mm/vmscan.c:compaction_ready
+    /// Returns whether reclaim should skip a zone because compaction already has everything it needs there. linux:
+    /// mm/vmscan.c:compaction_ready
     fn compaction_ready(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
         let Request { gfp, order, highest, .. } = *request;
         if !self.gfp_compaction_allowed(gfp) {
@@ -94,8 +94,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         zone.watermark_ok(order, zone.mark(none), highest, none) || self.should_spare(zone, order, highest)
     }
 
-    /// Asks the platform to look a node over at one priority; for large blocks again and again.
-    /// linux: mm/vmscan.c:shrink_node
+    /// Reclaims on a node at one priority, repeatedly for large blocks. linux: mm/vmscan.c:shrink_node
     pub(super) fn shrink_node(&self, wanted: &Reclaim) -> Reclaimed {
         let mut sum = Reclaimed::default();
         loop {
@@ -112,15 +111,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         sum
     }
 
-    /// Whether pages that were reclaimed make a kswapd that has given up try again.
+    /// Returns whether the reclaimed pages let a kswapd that has given up try again.
     fn revives_kswapd(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, .. } = *wanted;
         kswapd::hopes_for_any_page(self.rules().kswapd.hope) || self.pgdat_balanced(node, order, highest)
     }
 
-    /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there
-    /// is more to be had, and less came than would have brought every zone to its high watermark.
-    /// linux: mm/vmscan.c:should_continue_reclaim
+    /// Returns whether reclaim should continue for a block above order 0: no zone can be compacted yet, enough pages
+    /// remain reclaimable, and fewer pages were freed than would bring every zone to its high watermark. linux:
+    /// mm/vmscan.c:should_continue_reclaim
     fn should_continue_reclaim(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
@@ -133,24 +132,25 @@ impl<P: Platform> PageAllocator<'_, P> {
             && self.reclaimable_up_to(node, highest) > gap(order)
     }
 
-    /// Whether a zone has a block of this order, or room to compact for one.
+    /// Returns whether a zone has a block of this order, or room to compact for one.
     fn can_compact_now(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         let none = AllocFlags::empty();
         zone.watermark_ok(order, zone.mark(none), highest, none) || self.compaction_suitable(zone, order, highest)
     }
 
-    /// Pages that the platform could still reclaim in the zones of a node.
+    /// Returns the number of pages that the platform can still reclaim in the zones of a node.
     fn reclaimable_up_to(&self, node: NodeId, highest: ZoneKind) -> u64 {
         let zones = self.managed_up_to(node, highest);
         zones.map(|zone| self.platform.reclaimable(node, zone.kind())).fold(0, u64::saturating_add)
     }
 
-    /// Asks the platform once. What came through the handle is what it freed, whatever it says.
+    /// Calls the platform once. The pages that were freed through the handle count, whatever number the platform
+    /// returns.
     fn reclaim_once(&self, wanted: &Reclaim) -> Reclaimed {
         let returns = FreeCounter { wanted: Some(wanted), ..FreeCounter::new(self, Promise::Reclaim) };
         let said = self.platform.reclaim(&returns, wanted);
         let pages = returns.pages.get();
-        // A look passes over a page once, and over what it frees at least.
+        // A pass scans each page at most once, and scans at least the pages that it frees.
         let scanned = said.scanned.clamp(pages, pages.max(self.present_on(wanted.node)));
         if said != (Reclaimed { pages, scanned }) {
             self.report(Event::BrokenPromise { promise: Promise::Reclaim });
@@ -159,7 +159,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Reclaimed { pages, scanned }
     }
 
-    /// Whether a look for kswapd may end before its time: each zone has a batch more than its high watermark.
+    /// Returns whether a pass for kswapd may end early: each zone is above its high watermark by more than a batch.
     fn has_enough_for(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, by, .. } = *wanted;
         by == Reclaimer::Kswapd
@@ -170,8 +170,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             })
     }
 
-    /// The priority at which kswapd begins, where pages are kept by generation: that at which a look brings as much as
-    /// is wanted, but not the most urgent half of all. linux: mm/vmscan.c:set_initial_priority
+    /// Returns the priority at which kswapd starts. If the platform uses a multi-generational LRU, it is the priority
+    /// at which one pass is expected to free the goal, limited to the range from 6 to 12. linux:
+    /// mm/vmscan.c:set_initial_priority
     pub(super) fn initial_priority(&self, wanted: &Reclaim) -> u8 {
         if !self.platform.lru_gen_enabled() || wanted.goal < Reclaim::GENERATION_BATCH {
             return wanted.priority;
@@ -186,8 +187,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.managed_up_to(node, ZoneKind::Movable).map(Zone::present).sum()
     }
 
-    /// Asks the platform to end something for a request; how many pages came of it. Memory that did not come through
-    /// the handle was not freed, whatever the platform says. linux: mm/oom_kill.c:out_of_memory
+    /// Asks the platform to end something, such as a process, to free memory for a request. Returns the number of pages
+    /// that were freed. Only pages that were freed through the handle count, whatever the platform returns. linux:
+    /// mm/oom_kill.c:out_of_memory
     pub(super) fn out_of_memory(&self, request: &Request) -> u64 {
         let returns = FreeCounter::new(self, Promise::OutOfMemory);
         let said = self.platform.out_of_memory(&returns, request);
@@ -199,22 +201,22 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// Number of binary digits of a number.
+/// Returns the number of binary digits of a number.
 fn bit_length(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// Number of entries that repeat an earlier one.
+/// Returns the number of entries that are equal to an earlier entry.
 fn count_repeats(pages: &[Pfn]) -> u64 {
     (0..pages.len()).filter(|&at| pages[..at].contains(&pages[at])).count() as u64
 }
 
-/// Frees pages for a promise of the platform, and counts those that become free.
+/// Handle through which the platform frees pages; it counts the pages that become free.
 struct FreeCounter<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     promise: Promise,
     pages: Cell<u64>,
-    /// What is reclaimed for.
+    /// The reclaim request that the platform serves, if it serves one.
     wanted: Option<&'a Reclaim>,
 }
 
@@ -223,7 +225,7 @@ impl<'a, 'm, P: Platform> FreeCounter<'a, 'm, P> {
         FreeCounter { allocator, promise, pages: Cell::new(0), wanted: None }
     }
 
-    /// Pages that are free once the caller's reference to a block is gone.
+    /// Returns the number of pages that become free when the caller's reference to a block is dropped.
     fn pages_freed_by_put(&self, pfn: Pfn, order: Order) -> u64 {
         let Some(frame) = self.allocator.map.try_frame(pfn) else { return 0 };
         let word = frame.word();
@@ -257,7 +259,7 @@ impl<P: Platform> FreePages for FreeCounter<'_, '_, P> {
     fn free_pages_bulk(&self, pages: &[Pfn]) {
         let expected: u64 = pages.iter().map(|&pfn| self.pages_freed_by_put(pfn, Order::ZERO)).sum();
         let freed = self.allocator.free_pages_bulk(pages);
-        // A page that is named twice was counted twice, and refused once.
+        // `expected` counts a page twice if it is in the slice twice, but the second free of such a page is refused.
         let excess = if freed.is_ok() { 0 } else { count_repeats(pages) };
         self.book(expected.saturating_sub(excess), freed);
     }
