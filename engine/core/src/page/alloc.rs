@@ -246,8 +246,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Takes a block of a zone from this CPU's list, or else from the free lists. Wakes kswapd if the zone's watermarks
-    /// were boosted, and reserves the block's pageblock if a high-atomic request calls for it. linux:
-    /// mm/page_alloc.c:rmqueue
+    /// were boosted, and reserves the block's pageblock if a high-atomic request calls for it.
+    /// linux: mm/page_alloc.c:rmqueue
     #[inline]
     fn rmqueue(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
         let wanted = BlockRequest { order: request.order, migratetype: request.migratetype, flags };

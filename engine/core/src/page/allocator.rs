@@ -50,8 +50,8 @@ pub struct PageAllocator<'m, P: Platform> {
     pub(super) nodes: &'m [Node],
     /// Lock held by calls that add or remove memory.
     pub(super) hotplug: Locked<P::Lock, Hotplug>,
-    /// Set while a request runs the out-of-memory procedure, which ends something to free memory. linux:
-    /// mm/oom_kill.c:oom_lock
+    /// Set while a request runs the out-of-memory procedure, which ends something to free memory.
+    /// linux: mm/oom_kill.c:oom_lock
     pub(super) oom_lock: AtomicBool,
     pub(super) policy: Policy,
     pub(super) page_size: u32,

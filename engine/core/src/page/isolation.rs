@@ -113,8 +113,8 @@ impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Isolates a pageblock. Returns `false` if its count of isolations is at its maximum. linux:
-    /// mm/page_isolation.c:set_migratetype_isolate
+    /// Isolates a pageblock. Returns `false` if its count of isolations is at its maximum.
+    /// linux: mm/page_isolation.c:set_migratetype_isolate
     pub(in crate::page) fn set_migratetype_isolate(&mut self, block: Pfn) -> bool {
         let pageblock = self.map.pageblock(block);
         match pageblock.isolations() {
@@ -153,8 +153,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes all frames of a range off the free lists, or none. Frames that are on no free list are accepted if
-    /// `goes_along` returns true for their word. Otherwise the first such frame is returned as the error. linux:
-    /// mm/compaction.c:isolate_freepages_range
+    /// `goes_along` returns true for their word. The first frame that is neither is returned as the error.
+    /// linux: mm/compaction.c:isolate_freepages_range
     pub(in crate::page) fn isolate_freepages_range(
         &mut self,
         range: &Range<Pfn>,
@@ -183,7 +183,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Ok(())
     }
 
-    /// Returns the order of the free block of this zone that begins at a frame, if one does.
+    /// Returns the order of the free block of this zone that starts at a frame, if there is one.
     pub(in crate::page) fn free_order_at(&self, pfn: Pfn) -> Option<Order> {
         let (frame, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
         let word = frame.word();

@@ -18,14 +18,14 @@ use crate::base::{NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform};
 use crate::policy::flags::AllocFlags;
 
-/// Ticks from an attempt without progress to the next. linux: COMPACT_MAX_DEFER_SHIFT
+/// Ticks from a proactive run without progress to the next run. linux: COMPACT_MAX_DEFER_SHIFT
 const TICKS_AFTER_FAILURE: u32 = 1 << 6;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// One piece of kcompactd's work on a node: to be called after [`Platform::wake_kcompactd`] until it says
+    /// Does one piece of kcompactd's work on a node. Must be called after [`Platform::wake_kcompactd`] until it returns
     /// [`Background::Asleep`].
     ///
-    /// May be called at any time: a kcompactd that was not woken, or that another CPU drives, says that it is asleep.
+    /// May be called at any time: it returns that value if kcompactd was not woken, or if another CPU drives it.
     ///
     /// # Panics
     /// If there is no such node.
@@ -42,8 +42,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         driver.leave(if waiting { Background::Working } else { Background::Asleep })
     }
 
-    /// What kcompactd does unasked. Call it every 500 ms, and [`run_kcompactd`](Self::run_kcompactd) after it until
-    /// that says [`Background::Asleep`].
+    /// Does kcompactd's periodic work: starts a pending errand, or compacts the node proactively if it is too
+    /// fragmented. Must be called every 500 ms, followed by [`run_kcompactd`](Self::run_kcompactd) until that returns
+    /// [`Background::Asleep`].
     ///
     /// # Panics
     /// If there is no such node.
@@ -67,7 +68,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Sends kcompactd for a block of `order` in zones up to `highest`. linux: mm/compaction.c:wakeup_kcompactd
+    /// Wakes kcompactd for a block of `order` in zones up to `highest`. linux: mm/compaction.c:wakeup_kcompactd
     pub(super) fn wakeup_kcompactd(&self, node: NodeId, order: Order, highest: ZoneKind) {
         if order == Order::ZERO {
             return;
@@ -89,7 +90,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Whether some zone has no such block, and compaction may make one. linux: kcompactd_node_suitable
+    /// Returns whether some zone lacks such a block, but is suitable for compaction. linux: kcompactd_node_suitable
     fn kcompactd_node_suitable(&self, node: NodeId, errand: Errand) -> bool {
         let Errand { order, highest } = errand;
         let none = AllocFlags::empty();
@@ -99,7 +100,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         })
     }
 
-    /// Whether the node is so fragmented that kcompactd works unasked, and kswapd does not.
+    /// Returns whether the node is fragmented enough for a proactive run, and kswapd is asleep.
     /// linux: mm/compaction.c:should_proactive_compact_node
     fn should_proactive_compact_node(&self, node: NodeId) -> bool {
         self.score_marks()
@@ -107,7 +108,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// What of an errand that waits is left, once `done` was done: a larger order.
+/// Returns the part of a pending errand that remains after `done` was completed, which is a larger order.
 fn left_after(done: Errand, waiting: Errand) -> Option<Errand> {
     let highest = if waiting.highest >= done.highest { ZoneKind::Movable } else { waiting.highest };
     (waiting.order > done.order).then_some(Errand { highest, ..waiting })

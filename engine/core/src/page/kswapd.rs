@@ -65,8 +65,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Lowers a zone's boost by `pages`, after a kswapd that is not driven here has reclaimed for it. linux:
-    /// mm/vmscan.c:balance_pgdat
+    /// Lowers a zone's boost by `pages`, after a kswapd that is not driven here has reclaimed for it.
+    /// linux: mm/vmscan.c:balance_pgdat
     ///
     /// # Panics
     /// If there is no such node.
@@ -101,8 +101,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Requests background reclaim on a node, for a block of `order` in zones up to `highest`. linux:
-    /// mm/vmscan.c:wakeup_kswapd
+    /// Requests background reclaim on a node, for a block of `order` in zones up to `highest`.
+    /// linux: mm/vmscan.c:wakeup_kswapd
     pub(super) fn wakeup_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
         let kswapd = &self.node(node).kswapd;
         kswapd.errands.change(|waiting| {
@@ -186,7 +186,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Returns the reclaim request of kswapd. Its goal is the sum of the zones' high watermarks, with at least one
-    /// cluster per zone.
+    /// cluster per zone: as many pages as would lift every zone to its high watermark if no page were free.
     fn kswapd_reclaim(&self, node: NodeId, run: &KswapdRun) -> Reclaim {
         let KswapdRun { errand: Errand { highest, .. }, order, priority, .. } = *run;
         let zones = self.managed_up_to(node, highest);

@@ -83,8 +83,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         gfp.contains(Gfp::IO) && self.platform.migrates()
     }
 
-    /// Returns whether reclaim should skip a zone because compaction already has everything it needs there. linux:
-    /// mm/vmscan.c:compaction_ready
+    /// Returns whether reclaim should skip a zone because compaction already has everything it needs there.
+    /// linux: mm/vmscan.c:compaction_ready
     fn compaction_ready(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
         let Request { gfp, order, highest, .. } = *request;
         if !self.gfp_compaction_allowed(gfp) {
@@ -118,8 +118,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Returns whether reclaim should continue for a block above order 0: no zone can be compacted yet, enough pages
-    /// remain reclaimable, and fewer pages were freed than would bring every zone to its high watermark. linux:
-    /// mm/vmscan.c:should_continue_reclaim
+    /// remain reclaimable, and fewer pages were freed than would bring every zone to its high watermark.
+    /// linux: mm/vmscan.c:should_continue_reclaim
     fn should_continue_reclaim(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
@@ -171,8 +171,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Returns the priority at which kswapd starts. If the platform uses a multi-generational LRU, it is the priority
-    /// at which one pass is expected to free the goal, limited to the range from 6 to 12. linux:
-    /// mm/vmscan.c:set_initial_priority
+    /// at which one pass is expected to free the goal, limited to the range from 6 to 12.
+    /// linux: mm/vmscan.c:set_initial_priority
     pub(super) fn initial_priority(&self, wanted: &Reclaim) -> u8 {
         if !self.platform.lru_gen_enabled() || wanted.goal < Reclaim::GENERATION_BATCH {
             return wanted.priority;
@@ -188,8 +188,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks the platform to end something, such as a process, to free memory for a request. Returns the number of pages
-    /// that were freed. Only pages that were freed through the handle count, whatever the platform returns. linux:
-    /// mm/oom_kill.c:out_of_memory
+    /// that were freed. Only pages that were freed through the handle count, whatever the platform returns.
+    /// linux: mm/oom_kill.c:out_of_memory
     pub(super) fn out_of_memory(&self, request: &Request) -> u64 {
         let returns = FreeCounter::new(self, Promise::OutOfMemory);
         let said = self.platform.out_of_memory(&returns, request);

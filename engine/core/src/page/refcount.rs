@@ -1,4 +1,7 @@
-//! References to blocks, and splitting a block that is owned into single pages.
+//! References to blocks, pins, and splitting an allocated block into smaller ones.
+//!
+//! Each operation is one or more atomic steps on the word of the block's head. No lock is taken, except for pages of a
+//! range.
 //!
 //! linux: include/linux/mm.h:get_page, put_page; mm/page_alloc.c:split_page
 
@@ -11,32 +14,32 @@ use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// What a frame is at this moment; `None` if its memory is not online.
+    /// Returns the current state of a frame, or `None` if its memory is not online.
     pub fn state(&self, pfn: Pfn) -> Option<State> {
         let word = self.map.try_frame(pfn)?.word();
         (!word.is_absent()).then(|| word.state())
     }
 
-    /// The allocated block that a frame is in: its head and order. At most eleven steps.
+    /// Returns the head and the order of the allocated block that contains a frame. Cost: at most eleven steps.
     pub fn allocated_block(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
         self.map.block_around(pfn).filter(|(_, word)| word.is_allocated()).map(|(head, word)| (head, word.order()))
     }
 
-    /// Adds a reference to a block on which the caller already holds one.
+    /// Adds a reference to a block on which the caller already holds a reference.
     ///
     /// # Errors
-    /// If the frame is not the head of an allocated block with references, or they are 131,071, which is as many as can
-    /// be counted.
+    /// If the frame is not the head of an allocated block with references, or the block already has 131,071 references,
+    /// the largest number that can be counted.
     pub fn get_page(&self, pfn: Pfn) -> Result<(), FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         frame.step(add_reference).map(drop).map_err(|word| unreferenced(pfn, word))
     }
 
-    /// Drops a reference; the last one frees the block, whatever its order. Of a page of a range it waits for the zone
-    /// lock, first.
+    /// Drops a reference. The last reference frees the block, whatever its order. For a page of a range, the call first
+    /// waits for the zone lock.
     ///
     /// # Errors
-    /// As [`get_page`](Self::get_page).
+    /// See [`get_page`](Self::get_page).
     pub fn put_page(&self, pfn: Pfn) -> Result<(), FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let before = loop {
@@ -45,7 +48,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
             match frame.step(drop_reference) {
                 Ok(before) => break before,
-                // The block was split meanwhile.
+                // The block was split into pages of a range meanwhile.
                 Err(word) if word.is_ranged() => {}
                 Err(word) => return Err(unreferenced(pfn, word)),
             }
@@ -56,23 +59,23 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Keeps an allocated block where it is, if its request was movable; says whether the frame heads an allocated block
-    /// of this order. From then on compaction and ranges pass over the block, and a
-    /// [`Moved`](crate::platform::Migrated::Moved) of a migration that was asked for before is not believed.
+    /// Pins an allocated block if its request was movable. Returns whether the frame heads an allocated block of this
+    /// order. Compaction and ranges skip a pinned block. If a migration of the block was already requested, its answer
+    /// [`Moved`](crate::platform::Migrated::Moved) is treated as a broken promise.
     #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
     pub(crate) fn pin(&self, pfn: Pfn, order: Order) -> bool {
         self.step_movable(pfn, order, Word::pinned)
     }
 
-    /// Lets an allocated block move again, if its request was movable; says whether the frame heads an allocated block
-    /// of this order.
+    /// Unpins an allocated block if its request was movable. Returns whether the frame heads an allocated block of this
+    /// order.
     #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
     pub(crate) fn unpin(&self, pfn: Pfn, order: Order) -> bool {
         self.step_movable(pfn, order, Word::unpinned)
     }
 
-    /// Changes the word of a block if its request was movable. Other words stay as they are: those of pages of a range
-    /// are stored to by the holder of the zone lock.
+    /// Changes the word of a block if its request was movable. Other words are left alone, because the holder of the
+    /// zone lock may be storing to the words of pages of a range.
     fn step_movable(&self, pfn: Pfn, order: Order, change: impl Fn(Word) -> Word) -> bool {
         let Some(frame) = self.map.try_frame(pfn) else { return false };
         let is_block = |word: Word| word.is_allocated_of(order) && !word.is_slab();
@@ -80,28 +83,28 @@ impl<P: Platform> PageAllocator<'_, P> {
         stepped.is_ok() || stepped.is_err_and(is_block)
     }
 
-    /// Makes single pages of an allocated block that is not compound. The first keeps the block's references, each
-    /// other gets one; if the block is frozen, all are. Cost: one store a page.
+    /// Splits an allocated block that is not compound into single pages. The first page keeps the block's references,
+    /// and each other page gets one reference. If the block is frozen, all pages are. Cost: one store per page.
     ///
-    /// Where ranges are freed in batches, the pages of a block of 64 or more that cannot be migrated are pages of a
-    /// range: freed as one they cost a store each; freed singly, one more atomic step each, and the zone lock for each
-    /// 64.
+    /// If ranges are freed in batches, and the block has 64 pages or more and cannot be migrated, its pages become
+    /// pages of a range. Freed together they cost one store each. Freed singly they cost one more atomic step each, and
+    /// the zone lock once per 64 pages.
     ///
     /// # Errors
-    /// If it is not the head of an allocated block of this order, or is compound.
+    /// If the frame is not the head of an allocated block of this order, or the block is compound.
     pub fn split_page(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.split_to(pfn, order, Order::ZERO)
     }
 
-    /// Makes blocks of order `to` of an allocated block that is not compound.
+    /// Splits an allocated block that is not compound into blocks of order `to`.
     ///
     /// # Errors
-    /// As [`split_page`](Self::split_page); also if `to` is above `order`.
+    /// See [`split_page`](Self::split_page); also if `to` is above `order`.
     pub fn split_to(&self, pfn: Pfn, order: Order, to: Order) -> Result<(), FreeError> {
         self.split_evenly(pfn, order, to, |word| !word.is_compound())
     }
 
-    /// Makes blocks of order `to` of a slab's block: each is a slab's, and is given back by itself.
+    /// Splits a slab's block into blocks of order `to`, each of which belongs to a slab and is freed separately.
     pub(crate) fn split_slab_pages(&self, pfn: Pfn, order: Order, to: Order) {
         loop {
             let word = self.map.frame(pfn).word();
@@ -113,11 +116,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Splits a compound block of movable pages as a huge page is split: it stays allocated, as blocks of order `to`.
-    /// linux: mm/huge_memory.c:split_huge_page
+    /// Splits a compound block of movable pages, as a huge page is split. It remains allocated, as blocks of order
+    /// `to`. linux: mm/huge_memory.c:split_huge_page
     ///
     /// # Errors
-    /// If it is not the head of an allocated block of this order, or `to` is above `order`.
+    /// If the frame is not the head of an allocated block of this order, or `to` is above `order`.
     pub fn split_compound(&self, pfn: Pfn, order: Order, to: Order) -> Result<(), FreeError> {
         self.split_evenly(pfn, order, to, |_| true)
     }
@@ -136,9 +139,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, the first
-    /// of which begins where the block does. Each gets the word `piece`, but for its order, its references and its
-    /// marks of broken frames. From the step that makes the block's head the first piece's on, the rest is the caller's
+    /// Splits an allocated block into `pieces`, if its word is still `seen`. The first piece starts at the head of the
+    /// block. Each piece gets the word `piece`, with its own order, references, and marks of broken frames. The first
+    /// piece is set by an atomic step on the head's word. After this step, the rest of the block belongs to the caller
     /// alone.
     pub(super) fn split_allocated(
         &self,
@@ -167,20 +170,20 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// The word of an allocated block with one reference more; `None` if it has none, or as many as can be counted.
+/// Returns the word of an allocated block with one more reference, or `None` if it has none, or the largest number.
 fn add_reference(word: Word) -> Option<Word> {
     let is_countable = word.is_allocated() && (1..REFS_MAX).contains(&word.refs());
     is_countable.then(|| word.with_refs(word.refs() + 1))
 }
 
-/// The word of an allocated block with one reference less, claimed if that was the last; `None` if it has none, or is a
-/// page of a range.
+/// Returns the word of an allocated block with one reference less, claimed if that was the last. Returns `None` if the
+/// block has no reference, or is a page of a range.
 fn drop_reference(word: Word) -> Option<Word> {
     let left = word.refs().checked_sub(1).filter(|_| word.is_allocated() && !word.is_ranged())?;
     Some(if left == 0 { word.claimed() } else { word.with_refs(left) })
 }
 
-/// Why no reference of a block can be counted.
+/// Returns the error for a block whose references cannot be changed.
 #[cold]
 fn unreferenced(pfn: Pfn, word: Word) -> FreeError {
     match word.state() {

@@ -1,8 +1,9 @@
-//! A recorded machine restored: state that may be written only while the allocator is not shared.
+//! Restoring the state of a recorded machine, which is possible only while the allocator is not shared.
 //!
-//! A kernel at boot, and a replay at its start, know things that no request tells: which blocks lay on which CPU's
-//! list, how far that list had grown, by how much watermarks were boosted. They say so before anybody else has a
-//! reference to the allocator, which the exclusive borrow proves, so no path that requests take has to expect it.
+//! A kernel at boot and a replay at its start have state that no request can create: which blocks were on which CPU's
+//! lists, how far the limits of these lists had grown, and how much watermarks were boosted. They set this state before
+//! any other code has a reference to the allocator. The exclusive borrow proves that, so the paths of requests do not
+//! have to handle such changes.
 
 use core::ops::Deref;
 
@@ -14,11 +15,11 @@ use crate::page::percpu::list_index;
 use crate::platform::Platform;
 use crate::policy::PcpPolicy;
 
-/// An allocator that nobody else can reach. It derefs to the allocator.
+/// An allocator that is exclusively borrowed. It derefs to the allocator.
 pub struct Restoring<'a, 'm, P: Platform>(&'a mut PageAllocator<'m, P>);
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Begins to restore a recorded state.
+    /// Starts restoring a recorded state.
     pub fn restore(&mut self) -> Restoring<'_, 'm, P> {
         Restoring(self)
     }
@@ -33,9 +34,9 @@ impl<'m, P: Platform> Deref for Restoring<'_, 'm, P> {
 }
 
 impl<P: Platform> Restoring<'_, '_, P> {
-    /// Puts an allocated block on a CPU's list of a type, whatever the list's limit: the next free drains what is too
-    /// much. Under a policy without lists, or for an order or a type that has none, the block goes to its zone; so does
-    /// what is healthy of a broken one.
+    /// Puts an allocated block on a CPU's list of a type, even if that exceeds the list's limit; the next free drains
+    /// the excess. If the policy has no lists, or the order or the type has none, the block is freed to its zone. Of a
+    /// poisoned block, the healthy frames are freed to the zone.
     ///
     /// # Errors
     /// If the frame is not the head of an allocated block of this order.
@@ -67,8 +68,8 @@ impl<P: Platform> Restoring<'_, '_, P> {
         Ok(())
     }
 
-    /// Puts the limit of a CPU's lists where a recorded one was, within the limits by which they are tuned, and forgets
-    /// what happened lately; without a recorded one, where it starts.
+    /// Sets the limit of a CPU's lists to a recorded value, clamped to the bounds within which it is tuned, and resets
+    /// the history of recent frees. Without a recorded value, the limit is set to its lower bound.
     ///
     /// # Panics
     /// If there is no such CPU, node or kind of zone.
@@ -78,7 +79,7 @@ impl<P: Platform> Restoring<'_, '_, P> {
         lists.resume_at(high);
     }
 
-    /// Puts the boost of a zone's watermarks where a recorded zone had it.
+    /// Sets the boost of a zone's watermarks to a recorded value, in pages.
     ///
     /// # Panics
     /// If there is no such node.
@@ -86,8 +87,9 @@ impl<P: Platform> Restoring<'_, '_, P> {
         self.0.zone(node, kind).set_boost(pages);
     }
 
-    /// Says that compaction has met the huge pages that there are, and passes their pageblocks over for as long as they
-    /// live: it meets all of them but the newest, sooner or later. Cost: a look at each pageblock.
+    /// Marks the pageblocks of all present huge pages as scanned by compaction, which then skips them while these huge
+    /// pages exist. On a running machine, compaction scans all huge pages but the newest sooner or later. Cost: one
+    /// step per pageblock.
     pub fn pass_over_huge_pages(&mut self) {
         self.0.skip_huge_pages();
     }

@@ -1,18 +1,18 @@
-//! The slow path: what a request tries when no zone is above its low watermark.
+//! The slow path: the steps that a request takes if no zone is above its low watermark.
 //!
 //! ```text
 //! wake kswapd, try down to the min watermark
-//! compact, try                   only large blocks, and unmovable ones above order 0
-//! round: reclaim, try; give back a reserved block and every CPU's list, try; compact, try
-//!        again                   while reclaim could still help, or compaction with more effort
-//! mix types                      in defrag mode, where none were mixed until here
-//! last resort                    one more try at the high watermark; end something; another round
+//! compact, try                   only costly orders, and unmovable blocks above order 0
+//! round: reclaim, try; unreserve a pageblock, drain every CPU's lists, try; compact, try
+//!        again                   while reclaim, or compaction with more effort, can still help
+//! mix types                      in defrag mode, in which types were not mixed until here
+//! last resort                    try at the high watermark; end something; another round
 //! ```
 //!
-//! `reclaim` and `compaction` do the work; which is tried when, how often, and with which reserves, is decided here.
-//! Every request ends: rounds without progress are counted, and so are the pages that came; a request for which as many
-//! came as its zones have, and which still found none, has had its share of luck. Only a request that must not fail
-//! goes on, for as long as the platform has patience.
+//! `reclaim` and `compaction` do the work. This module decides the order of the steps, their number, and which reserves
+//! a request may use. Every request ends, because two things are counted: rounds without progress, and pages that were
+//! freed for the request. A request for which as many pages were freed as its zones have gives up. Only a request that
+//! must not fail continues, for as long as the platform has patience.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath, __alloc_pages_direct_reclaim, should_reclaim_retry,
 //! should_compact_retry, __alloc_pages_may_oom
@@ -30,23 +30,23 @@ use crate::policy::flags::{self, AllocFlags, SlowFacts};
 use crate::policy::highatomic::Unreserve;
 use crate::policy::slowpath::{self, FailedRequest, Next};
 
-/// Rounds of reclaim without progress. linux: MAX_RECLAIM_RETRIES
+/// Maximum number of rounds of reclaim without progress. linux: MAX_RECLAIM_RETRIES
 const RECLAIM_RETRIES_MAX: u32 = 16;
-/// Rounds of compaction that succeeded for others. linux: MAX_COMPACT_RETRIES
+/// Maximum number of retries after compaction succeeded but another request took the block. linux: MAX_COMPACT_RETRIES
 const COMPACT_RETRIES_MAX: u32 = 16;
-/// Rounds in which somebody else was ending something.
+/// Maximum number of rounds in which another request holds the OOM lock.
 const WAITS_MAX: u32 = 16;
 
-/// How far one request has come on the slow path.
+/// Progress of one request on the slow path.
 struct Attempt<'r> {
     request: &'r Request,
     flags: AllocFlags,
     effort: CompactEffort,
     no_progress: u32,
     compact_retries: u32,
-    /// Rounds in which somebody else was at the last resort.
+    /// Rounds in which another request held the OOM lock.
     waits: u32,
-    /// Pages that came for this request, and may have gone to others.
+    /// Pages that were freed for this request. Other requests may have taken them.
     came: u64,
 }
 
@@ -56,23 +56,23 @@ impl<'r> Attempt<'r> {
         Attempt { request, flags, effort, no_progress: 0, compact_retries: 0, waits: 0, came: 0 }
     }
 
-    /// Lets a request mix types that did not until now; whether it did not.
+    /// Lets the request mix types from now on. Returns whether it avoided mixing until now.
     fn mix_types(&mut self) -> bool {
         let did_not = self.flags.contains(AllocFlags::NOFRAGMENT);
         self.flags -= AllocFlags::NOFRAGMENT;
         did_not
     }
 
-    /// The end of a request that cannot reclaim: one that counts on kswapd mixes types first, one that only tries its
-    /// luck fails without harm done.
+    /// Decides the fate of a request that cannot reclaim. A request that relies on kswapd mixes types before it fails.
+    /// A request that does not wake kswapd is opportunistic and fails at once.
     fn give_up_on_kswapd(&mut self) -> Round {
         if self.flags.contains(AllocFlags::KSWAPD) && self.mix_types() { Round::Again } else { Round::GaveUp }
     }
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates a block by all means that the flags allow; returns `None` if the request fails. linux:
-    /// mm/page_alloc.c:__alloc_pages_slowpath
+    /// Allocates a block by all means that the flags allow, or returns `None` if the request fails.
+    /// linux: mm/page_alloc.c:__alloc_pages_slowpath
     #[cold]
     #[inline(never)]
     pub(super) fn alloc_pages_slowpath(&self, request: &Request) -> Option<Pfn> {
@@ -109,7 +109,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Large blocks, and unmovable ones above order 0, are compacted for before anything is reclaimed.
+    /// Returns whether the request compacts before it reclaims: for a costly order, or an unmovable block above order
+    /// 0.
     fn compacts_first(&self, attempt: &Attempt<'_>) -> bool {
         let Request { gfp, order, migratetype, .. } = *attempt.request;
         gfp.contains(Gfp::DIRECT_RECLAIM)
@@ -118,7 +119,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             && self.may_compact_before_reserves(attempt.request)
     }
 
-    /// Whether the reserves that the task may use, if any, leave room for a compaction before them.
+    /// Returns whether a task that may use reserves is still allowed to compact before it uses them. Tasks without
+    /// reserves always are.
     fn may_compact_before_reserves(&self, request: &Request) -> bool {
         match slowpath::compacts_first_with_reserves(self.rules().retry) {
             true => !self.platform.task().memalloc,
@@ -126,7 +128,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Compacts before anything is reclaimed, and decides how the request goes on.
+    /// Compacts before anything is reclaimed, then decides how the request continues.
     fn first_compaction(&self, attempt: &mut Attempt<'_>) -> Round {
         let Request { gfp, order, .. } = *attempt.request;
         if self.use_reserves(attempt)
@@ -153,7 +155,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Round::Again
     }
 
-    /// Lets a request use reserves from now on, if its task may; whether it may.
+    /// Lets the request use reserves from now on, if its task may. Returns whether the task may.
     fn use_reserves(&self, attempt: &mut Attempt<'_>) -> bool {
         let reserve = self.reserve_override(attempt.request);
         if reserve.is_empty() {
@@ -171,7 +173,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = self.get_page_from_freelist(request, attempt.flags) {
             return Round::Found(pfn);
         }
-        // Nothing is reclaimed, ended or refused while pages are on their way home.
+        // Pages on the CPUs' stacks go to the zones before anything is reclaimed or ended, or the request fails.
         if self.flush_stacks()
             && let Some(pfn) = self.get_page_from_freelist(request, attempt.flags)
         {
@@ -191,7 +193,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
-        // Large blocks are tried for more than once only if the caller insists, and lets compaction work.
+        // A costly order gets more than one round only if the caller insists and compaction is allowed.
         let hopeless =
             is_costly(request.order) && !(gfp.contains(Gfp::RETRY_MAYFAIL) && self.gfp_compaction_allowed(gfp));
         if gfp.contains(Gfp::NORETRY) || hopeless {
@@ -203,7 +205,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if again { Round::Again } else { self.alloc_pages_may_oom(attempt) }
     }
 
-    /// Reclaims, and tries again; if that is not enough, gives back a reserved block and every CPU's lists, and tries
+    /// Reclaims and tries again. If that is not enough, unreserves a pageblock, drains every CPU's lists, and tries
     /// once more. linux: mm/page_alloc.c:__alloc_pages_direct_reclaim
     fn alloc_pages_direct_reclaim(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, ReclaimProgress) {
         let request = attempt.request;
@@ -228,8 +230,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.alloc_pages_direct_compact(request, attempt.flags, attempt.effort)
     }
 
-    /// Whether another round may help: some zone would pass its min mark if all that can be reclaimed were free.
-    /// linux: mm/page_alloc.c:should_reclaim_retry
+    /// Returns whether another round may help: some zone would be above its min watermark if all reclaimable pages were
+    /// free, or the last reserved pageblock could be given back. linux: mm/page_alloc.c:should_reclaim_retry
     fn should_reclaim_retry(&self, attempt: &mut Attempt<'_>, progress: ReclaimProgress) -> bool {
         let request = attempt.request;
         if progress.is_made() && !is_costly(request.order) && self.has_budget_left(attempt) {
@@ -248,13 +250,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         hope || self.unreserve_highatomic_pageblock(request, Unreserve::Force)
     }
 
-    /// Whether fewer pages came for a request than there are in its zones.
+    /// Returns whether no more pages were freed for the request than its zones manage.
     fn has_budget_left(&self, attempt: &Attempt<'_>) -> bool {
         attempt.came <= self.zones_for(attempt.request).map(Zone::managed).sum()
     }
 
-    /// Whether to compact once more: where it was passed over for lack of room, once reclaim could make some; a few
-    /// times after success that others took; then with more effort. linux: mm/page_alloc.c:should_compact_retry
+    /// Returns whether to compact once more. If compaction was skipped for lack of free memory, the answer is yes once
+    /// reclaim could free enough. If it succeeded but other requests took the block, it is repeated a few times. After
+    /// that the effort is raised. linux: mm/page_alloc.c:should_compact_retry
     fn should_compact_retry(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
         let Request { gfp, order, .. } = *attempt.request;
         if order == Order::ZERO || !self.gfp_compaction_allowed(gfp) || !self.has_budget_left(attempt) {
@@ -278,8 +281,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// One more try, at the high watermark; then ends something, if the request is small and ordinary enough to be
-    /// worth it. One request at a time: what the others need may be what the first one frees.
+    /// Tries once more at the high watermark, then ends something if the request is small and ordinary enough. Only one
+    /// request does this at a time, because the memory freed for the first may be enough for the others.
     /// linux: mm/page_alloc.c:__alloc_pages_may_oom
     fn alloc_pages_may_oom(&self, attempt: &mut Attempt<'_>) -> Round {
         if self.oom_lock.swap(true, Acquire) {
@@ -294,11 +297,11 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn alloc_pages_under_oom_lock(&self, attempt: &mut Attempt<'_>) -> Round {
         let request = attempt.request;
         let Request { gfp, highest, .. } = *request;
-        // The mark is high, so that only a request that others just made room for is served.
+        // The high watermark makes this succeed only if other tasks have just freed memory.
         if let Some(pfn) = self.get_page_from_freelist(request, AllocFlags::WMARK_HIGH | AllocFlags::CPUSET) {
             return Round::Found(pfn);
         }
-        // A large request comes here only if it would rather fail.
+        // A costly order gets here only with `RETRY_MAYFAIL`, which prefers failure to ending something.
         let worth_it = !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
         let freed = if worth_it && self.has_budget_left(attempt) { self.out_of_memory(request) } else { 0 };
         attempt.came += freed;
@@ -308,7 +311,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         {
             return Round::Found(pfn);
         }
-        // A task that is being ended itself, and had its share of the reserve, does not go on.
+        // A task that is being ended itself gives up, once it has used the reserve or if it may not use it.
         let served = attempt.flags.contains(AllocFlags::OOM) || gfp.contains(Gfp::NOMEMALLOC);
         if freed == 0 || (self.platform.task().oom_victim && served) {
             return Round::GaveUp;
@@ -317,7 +320,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Round::Again
     }
 
-    /// Retries for a request that must not fail, with half the reserve, as long as the platform has patience.
+    /// Retries a request that must not fail, with half of the min reserve, for as long as the platform has patience.
     fn retry_nofail(&self, attempt: &Attempt<'_>) -> Round {
         if !attempt.request.gfp.contains(Gfp::NOFAIL | Gfp::DIRECT_RECLAIM) {
             return Round::GaveUp;
@@ -331,10 +334,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Asks for background reclaim on every node that the request may use. Where that is of no use, and the request
-    /// cannot reclaim for itself, what is free should at least lie together. In defrag mode a whole pageblock is asked
-    /// for, since that is what a request of any size can be served from without mixing types.
-    /// linux: mm/page_alloc.c:wake_all_kswapds
+    /// Requests background reclaim on every node that the request may use. If kswapd has no work on a node and the
+    /// request cannot reclaim by itself, kcompactd is woken instead. In defrag mode a whole pageblock is requested,
+    /// because any request can be served from one without mixing types. linux: mm/page_alloc.c:wake_all_kswapds
     fn wake_all_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;
@@ -363,7 +365,7 @@ fn is_costly(order: Order) -> bool {
     order > Order::COSTLY
 }
 
-/// The right to end something, until it is dropped.
+/// Guard of the OOM lock, which is released when the guard is dropped.
 struct OomLockGuard<'a>(&'a AtomicBool);
 
 impl Drop for OomLockGuard<'_> {
@@ -372,7 +374,7 @@ impl Drop for OomLockGuard<'_> {
     }
 }
 
-/// How a round of the slow path ended.
+/// Result of a round of the slow path.
 enum Round {
     Found(Pfn),
     Again,

@@ -1,5 +1,6 @@
-//! Watermarks, lowmem reserves and limits of per-CPU lists, computed when a zone's size changes. The check before a
-//! zone is asked for a block is in `zone/watermark`.
+//! Watermarks, lowmem reserves and limits of per-CPU lists, which are computed when the size of a zone changes.
+//!
+//! The watermark check of an allocation is in `zone/watermark`.
 //!
 //! linux: mm/page_alloc.c:setup_per_zone_wmarks, setup_per_zone_lowmem_reserve
 
@@ -13,27 +14,27 @@ use crate::policy::PcpPolicy;
 use crate::policy::pcp::{Limits, ZoneFacts};
 use crate::policy::watermark::{self, Watermarks};
 
-/// How the amount of memory to keep free is chosen.
+/// Rule for the amount of memory to keep free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinFree {
-    /// By the square root of the machine's size.
+    /// Proportional to the square root of the machine's size.
     BySize,
-    /// As by size, raised so that huge pages stay available.
+    /// Like `BySize`, but raised so that huge pages stay available.
     ForHugePages,
-    /// This many pages, whatever the machine's size.
+    /// This many pages, regardless of the machine's size.
     Pages(u64),
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Computes all that depends on the size of zones: watermarks, lowmem reserves, limits of the per-CPU lists, and
-    /// whether types are kept apart. Call it after memory came online. Resets boosts.
+    /// Computes everything that depends on the size of zones: watermarks, lowmem reserves, limits of per-CPU lists, and
+    /// whether pages are grouped by type. Must be called after memory came online. Resets boosts.
     pub fn set_up_watermarks(&self, min_free: MinFree) {
         let by_size = watermark::min_free_pages(self.lowmem(), self.page_size);
         match min_free {
             MinFree::Pages(pages) => self.setup_per_zone_wmarks(pages),
             MinFree::BySize => self.setup_per_zone_wmarks(by_size),
             MinFree::ForHugePages => {
-                // What is recommended depends on the marks that the size alone would give.
+                // The recommended amount depends on the watermarks that follow from the size alone.
                 self.setup_per_zone_wmarks(by_size);
                 let zones = self.zones.iter().filter(|zone| is_low(zone) && zone.is_populated()).count();
                 let recommended = watermark::recommended_pages(zones as u64, self.pageblock_pages(), self.lowmem());
@@ -46,7 +47,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.set_up_grouping();
     }
 
-    /// Divides the pages to keep free between the zones, by their size. linux: __setup_per_zone_wmarks
+    /// Distributes the pages to keep free over the zones, in proportion to their sizes. linux: __setup_per_zone_wmarks
     fn setup_per_zone_wmarks(&self, min_pages: u64) {
         let scale = self.policy.numbers.watermark_scale_factor.unwrap_or(watermark::SCALE_FACTOR);
         let managed = self.zones.iter().filter(|zone| is_low(zone)).map(Zone::managed).sum();
@@ -56,10 +57,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives a zone the watermarks of a recorded one, and its per-CPU lists the limits that follow.
+    /// Sets the watermarks of a zone, for example to recorded ones, and the limits of its per-CPU lists that follow
+    /// from them.
     ///
     /// # Panics
-    /// If the zone is another allocator's.
+    /// If the zone belongs to another allocator.
     pub fn set_watermarks(&self, zone: &Zone<P::Lock>, marks: Watermarks) {
         let zone = self.own(zone);
         zone.set_watermarks(marks);
@@ -75,15 +77,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives a zone the lowmem reserve of a recorded one, against requests whose highest zone is `highest`.
+    /// Sets the lowmem reserve of a zone, for example to a recorded one, against requests whose highest zone is
+    /// `highest`.
     ///
     /// # Panics
-    /// If the zone is another allocator's.
+    /// If the zone belongs to another allocator.
     pub fn set_lowmem_reserve(&self, zone: &Zone<P::Lock>, highest: ZoneKind, pages: u64) {
         self.own(zone).set_lowmem_reserve(highest, pages);
     }
 
-    /// Keeps pages of each zone from requests that could use a higher one.
+    /// Computes the pages that each zone keeps from requests that could use a higher zone.
     pub fn set_up_lowmem_reserves(&self) {
         for node in self.zones.chunks(ZoneKind::COUNT) {
             for (low, zone) in node.iter().enumerate() {
@@ -98,14 +101,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Small machines do not keep types apart. linux: build_all_zonelists
+    /// Switches grouping by type off if the machine is small. linux: build_all_zonelists
     pub fn set_up_grouping(&self) {
         let pages: u64 = self.zones.iter().map(pages_above_high).sum();
         let off = pages < self.pageblock_pages() * MigrateType::COUNT as u64;
         self.grouping_off.store(off, Relaxed);
     }
 
-    /// Managed pages above the high watermark in zones up to Normal. linux: nr_free_buffer_pages
+    /// Returns the number of managed pages above the high watermark in zones up to Normal. linux: nr_free_buffer_pages
     fn lowmem(&self) -> u64 {
         self.zones.iter().filter(|zone| is_low(zone)).map(pages_above_high).sum()
     }
@@ -115,7 +118,7 @@ fn is_low<L>(zone: &Zone<L>) -> bool {
     zone.kind() <= ZoneKind::Normal
 }
 
-/// Managed pages of a zone beyond its high watermark.
+/// Returns the number of managed pages of a zone above its high watermark.
 fn pages_above_high<L>(zone: &Zone<L>) -> u64 {
     zone.managed().saturating_sub(zone.watermarks().high)
 }

@@ -1,4 +1,4 @@
-//! The walk over pageblocks: each is judged by itself, and the special ones are counted by zone.
+//! Check of all pageblocks: each one by itself, and the counts of reserved and CMA pageblocks per zone.
 
 use super::{Violation, ZONES_MAX};
 use crate::base::pageblock::{NO_ZONE, Pageblock};
@@ -35,7 +35,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if block.is_opened_early() { Err(Violation::OpenedEarly { pfn }) } else { Ok(()) }
     }
 
-    /// Pageblocks of the high-atomic reserve and of CMA areas, by zone.
+    /// Returns the numbers of pageblocks in the high-atomic reserve and in CMA areas, by zone.
     pub(super) fn special_blocks(&self) -> [[u32; 2]; ZONES_MAX] {
         let mut blocks = [[0; 2]; ZONES_MAX];
         for pageblock in self.map.pageblocks().map(|block| self.map.pageblock(block)) {

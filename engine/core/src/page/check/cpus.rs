@@ -1,4 +1,4 @@
-//! The walk over what CPUs have: their lists, their stacks, and the pageblocks that they own in part.
+//! Check of per-CPU state: lists, stacks, and the pageblocks that CPUs own in part.
 
 use super::{Census, Violation, counter};
 use crate::base::{CpuId, MigrateType, State};
@@ -41,7 +41,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(pages)
     }
 
-    /// Checks a CPU's stack; says how many pages are on it.
+    /// Checks a CPU's stack. Returns the number of pages on it.
     fn check_stack(&self, zone: &Zone<P::Lock>, pcp: &Pcp<P::Lock>) -> Result<u64, Violation> {
         let (counted, mut pages) = (pcp.stack().pages(), 0);
         for (pfn, word) in pcp.stack().iter(&self.map).take(counted as usize + 1) {
@@ -57,7 +57,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(pages)
     }
 
-    /// Checks a CPU's lists of pageblocks owned in part; says how many are on them.
+    /// Checks a CPU's lists of pageblocks owned in part. Returns the number of pageblocks on them.
     fn check_fragments(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> Result<u64, Violation> {
         let most = self.map.pageblocks().count();
         let mut listed = 0;

@@ -1,4 +1,4 @@
-//! The walk over frames: what each is, and whether that fits its neighbours.
+//! Check of all frames: the state of each, and its agreement with its neighbours.
 
 use super::Violation;
 use crate::base::word::Word;
@@ -7,7 +7,7 @@ use crate::page::allocator::PageAllocator;
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Checks that a pageblock of no zone was never used; says how many pages it has.
+    /// Checks that all frames of a pageblock without a zone are Absent. Returns the number of pages.
     pub(super) fn check_hole(&self, block: Pfn) -> Result<u32, Violation> {
         let pages = self.map.pageblock_order().pages();
         let mut words = (0..pages).map(|page| Pfn::new(block.raw() + page)).map(|at| (at, self.map.frame(at).word()));
@@ -15,7 +15,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         stray.map_or(Ok(pages), |(pfn, word)| Err(stray_frame(pfn, word)))
     }
 
-    /// Checks one head and the other frames of its block; says how many pages it stands for.
+    /// Checks a head and the other frames of its block. Returns the number of pages in the block.
     pub(super) fn check_head(&self, pfn: Pfn) -> Result<u32, Violation> {
         let word = self.map.frame(pfn).word();
         if !word.is_sound() {
@@ -43,7 +43,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         stray.map_or(Ok(order.pages()), |(pfn, word)| Err(stray_frame(pfn, word)))
     }
 
-    /// Checks that a block lies in one zone, within what that one spans.
+    /// Checks that a block is in one zone and within the span of this zone.
     fn check_place(&self, pfn: Pfn, order: Order) -> Result<(), Violation> {
         let (number, end) = (self.map.pageblock(pfn).zone(), pfn.offset(order.pages()));
         let zone = &self.zones[usize::from(number)];
@@ -79,7 +79,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// A frame that is not what it should be, where it stands.
+/// Returns the violation for a frame with an unexpected state.
 fn stray_frame(pfn: Pfn, word: Word) -> Violation {
     if word.is_sound() {
         Violation::Inside { pfn, state: word.state() }

@@ -1,4 +1,4 @@
-//! The walk over a zone's free lists, and over any list.
+//! Check of a zone's free lists, and of linked lists in general.
 
 use super::{Census, Violation, counter};
 use crate::base::list::List;
@@ -42,7 +42,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         counter("free_highatomic", index, zone.free_highatomic(), by_type[MigrateType::HighAtomic.index()])
     }
 
-    /// Walks a list that should have `most` blocks or fewer; says how many the links lead through.
+    /// Walks a list that should have at most `most` blocks. Returns the number of blocks that the links lead through.
     pub(super) fn check_list(
         &self,
         zone: &Zone<P::Lock>,

@@ -1,21 +1,23 @@
-//! The proof that nothing is lost: a walk over every frame and every list.
+//! Consistency check: a walk over every frame and every list.
 //!
-//! It holds the locks of all lists and zones it looks at in turn, so other CPUs may go on, but then counts
-//! may differ by what is under way: call it when nothing runs. It proves that
+//! The walk takes the locks of the lists and zones one after the other, so other CPUs can continue. Counts may then
+//! differ because of work in progress, so the check should be called when nothing else runs. It verifies the following:
 //!
-//! - every word is that of a state, and every frame in exactly one: a head, inside the block of the head before it,
-//!   reserved, withheld or absent; every block begins where one of its order may, lies in one zone, and in that one's
-//!   span ([`frames`]);
-//! - every pageblock has a type, a zone that there is and an owner that there is, or none; it is for Isolate while
-//!   somebody isolates it, and only then ([`blocks`]);
-//! - every list holds what its length says, each block once, linked both ways, with a word that names this list; what
-//!   is said of free lists without a lock is so ([`lists`], [`cpus`]);
-//! - the zones' counters equal the sums over their lists, the lists' counts theirs; limits and watermarks are in order;
-//! - no two free buddies of one type are left unmerged below pageblock order;
-//! - every block's free list is that of its pageblocks' type;
-//! - the high-atomic reserve is as large as its pageblocks, isolated ones too (in Linux, one that was isolated leaves
-//!   the reserve and stays in its count, so there the two need not agree), and CMA areas as large as theirs;
-//! - managed pages = free + on per-CPU lists + allocated + claimed + withheld; present ones = these and Reserved ones.
+//! - Every word is valid, and every frame is exactly one of: a head, an inner frame of the preceding head's block,
+//!   Reserved, Withheld or Absent. Every block is aligned to its order, is in one zone, and within the span of this
+//!   zone ([`frames`]).
+//! - Every pageblock has a type, and a zone and an owner that exist, or none. Its type is Isolate exactly while a range
+//!   isolates it ([`blocks`]).
+//! - Every list has as many blocks as its length states, each once, linked in both directions, with a word that names
+//!   this list. The hints about free lists that are read without a lock are right ([`lists`], [`cpus`]).
+//! - The zones' counters equal the sums over their lists, and the lists' counts equal theirs. Limits and watermarks are
+//!   in order.
+//! - No two free buddies of one type are unmerged below pageblock order.
+//! - Every free block is on the list of its pageblocks' type.
+//! - The high-atomic reserve is as large as its pageblocks, including isolated ones, and CMA areas are as large as
+//!   theirs. (In Linux, an isolated pageblock leaves the reserve but stays in its count, so the two need not agree.)
+//! - Managed pages = free + on per-CPU lists + allocated + claimed + withheld. Present pages = these and Reserved
+//!   pages.
 
 mod blocks;
 mod cpus;
@@ -31,7 +33,7 @@ use crate::base::pageblock::NO_ZONE;
 use crate::base::{Pfn, State, ZoneKind};
 use crate::platform::Platform;
 
-/// Zones that are counted apart: those of 64 nodes.
+/// Number of zones with a census of their own: the zones of 64 nodes.
 const ZONES_MAX: usize = 64 * ZoneKind::COUNT;
 
 /// Pages by state, over all zones.
@@ -39,22 +41,22 @@ const ZONES_MAX: usize = 64 * ZoneKind::COUNT;
 pub struct Census {
     /// Pages on the zones' free lists.
     pub free: u64,
-    /// Pages on per-CPU lists and on their way there.
+    /// Pages on per-CPU lists and on stacks.
     pub cached: u64,
     /// Pages in use: allocated, by reference or frozen.
     pub allocated: u64,
-    /// Pages withheld: broken, or freed while referred to.
+    /// Pages withheld: broken, or freed while they had references.
     pub withheld: u64,
-    /// In the hands of calls that are under way, or that a panic of the platform's ended.
+    /// Pages claimed by calls in progress, or by calls that ended in a panic of the platform.
     pub claimed: u64,
-    /// Online, and not given to the allocator.
+    /// Pages that are online, but were not given to the allocator.
     pub reserved: u64,
-    /// Not online, though there is metadata for them.
+    /// Pages that are not online, but have metadata.
     pub absent: u64,
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Walks everything; says what there is, or the first thing that is wrong. Cost: a few steps a frame.
+    /// Checks the whole allocator. Returns the census, or the first violation found. Cost: a few steps per frame.
     ///
     /// # Errors
     /// See [`Violation`].
@@ -93,7 +95,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// Checks what a zone says of its size against what was found.
+/// Checks the sizes and watermarks of a zone against the pages that were found.
 fn check_sizes<L>(zone: &Zone<L>, census: &Census) -> Result<(), Violation> {
     let found = census.free + census.cached + census.allocated + census.withheld + census.claimed;
     counter("managed", zone.index(), zone.managed(), found)?;

@@ -1,17 +1,17 @@
-//! What the walk may find wrong.
+//! Violations that the consistency check can find.
 
 use core::fmt;
 
 use crate::base::{CpuId, MigrateType, Order, Pfn, State};
 
-/// State of the page allocator that must not be, and where it is.
+/// Inconsistent state of the page allocator, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A frame is not what the head before it says.
+    /// The state of a frame does not fit the head before it.
     Inside {
         /// Number of the frame.
         pfn: Pfn,
-        /// State that the frame's word says.
+        /// State of the frame.
         state: State,
     },
     /// A frame is Interior, but in no block.
@@ -26,48 +26,49 @@ pub enum Violation {
         /// Order of both buddies.
         order: Order,
     },
-    /// A free block is on the list of another type than its pageblock's.
+    /// A free block is on the list of a type that is not its pageblock's.
     WrongType {
         /// First frame of the block.
         pfn: Pfn,
-        /// Migratetype of the list that it is on.
+        /// Migratetype of the list that the block is on.
         listed: MigrateType,
     },
-    /// A pageblock is owned although it is free as a whole or cannot be, or by a CPU that there is not; or it is on the
-    /// list of a CPU that does not own it.
+    /// A pageblock is owned although it is wholly free or its type cannot be owned, or its owner is a CPU that does not
+    /// exist, or it is on the list of a CPU that does not own it.
     Owner {
         /// First frame of the pageblock.
         pfn: Pfn,
     },
-    /// A CPU took a pageblock whole while something smaller of its type would have done, and owns it still.
+    /// A CPU took a whole pageblock although a smaller block of its type would have sufficed, and still owns the
+    /// pageblock.
     OpenedEarly {
         /// First frame of the pageblock.
         pfn: Pfn,
     },
-    /// A frame on a list has a word that names no, or another, list.
+    /// A frame on a list has a word that names no list or another list.
     WrongList {
         /// Number of the frame.
         pfn: Pfn,
-        /// State that the frame's word says.
+        /// State of the frame.
         state: State,
     },
-    /// A list's links do not lead through as many blocks as it should have, or not to its last one.
+    /// The links of a list lead through the wrong number of blocks, or do not lead to the last block.
     Links {
         /// Index of the zone among all zones.
         zone: usize,
-        /// Blocks that it should have, or more than it can have.
+        /// Number of blocks that the list should have, or its upper bound.
         counted: u32,
-        /// Blocks that the links lead through.
+        /// Number of blocks that the links lead through.
         linked: u32,
     },
-    /// A frame's word is that of no state, or has bits that its state does not have.
+    /// A frame's word is not a valid state, or has bits that its state does not use.
     Word {
         /// Number of the frame.
         pfn: Pfn,
-        /// The frame's word, as it is.
+        /// Bits of the frame's word.
         bits: u32,
     },
-    /// A block lies in two zones, or partly in none.
+    /// A block is in two zones, or partly in none.
     Across {
         /// First frame of the block.
         pfn: Pfn,
@@ -79,28 +80,28 @@ pub enum Violation {
         /// Index of the zone among all zones.
         zone: usize,
     },
-    /// A pageblock belongs to a zone that there is not.
+    /// A pageblock belongs to a zone that does not exist.
     Zone {
         /// First frame of the pageblock.
         pfn: Pfn,
-        /// Number that the pageblock gives for its zone.
+        /// Zone number of the pageblock.
         zone: u8,
     },
-    /// A pageblock is for nothing that there is; or it would be, once nobody isolates it any more.
+    /// A pageblock has an invalid type, or would have one after its isolation ends.
     Type {
         /// First frame of the pageblock.
         pfn: Pfn,
     },
-    /// A pageblock is isolated by nobody, or by somebody without being for [`MigrateType::Isolate`].
+    /// A pageblock has the type [`MigrateType::Isolate`] but no range isolates it, or the reverse.
     Isolation {
         /// First frame of the pageblock.
         pfn: Pfn,
-        /// How many ranges isolate it, by its count.
+        /// Number of ranges that isolate the pageblock, by its count.
         isolations: u8,
-        /// Migratetype that the pageblock is for.
+        /// Migratetype of the pageblock.
         migratetype: MigrateType,
     },
-    /// What a zone says of its lists without a lock is not so.
+    /// A hint about a zone's free lists, which is read without a lock, is wrong.
     Hint {
         /// Index of the zone among all zones.
         zone: usize,
@@ -109,11 +110,11 @@ pub enum Violation {
         /// Migratetype of the list.
         migratetype: MigrateType,
     },
-    /// A zone says that whole free pageblocks are few, or that they are not, and it is not so.
+    /// A zone's flag for few whole free pageblocks is wrong.
     FewWhole {
         /// Index of the zone among all zones.
         zone: usize,
-        /// Whole pageblocks that are free.
+        /// Number of whole pageblocks that are free.
         whole: u32,
     },
     /// A zone's watermarks are not in order.
@@ -121,22 +122,22 @@ pub enum Violation {
         /// Index of the zone among all zones.
         zone: usize,
     },
-    /// The limit of a CPU's lists, or of its stack, is outside of what it moves between.
+    /// The limit of a CPU's lists, or of its stack, is outside of its bounds.
     Limit {
         /// Index of the zone among all zones.
         zone: usize,
         /// CPU that the lists belong to.
         cpu: CpuId,
     },
-    /// A counter differs from what it counts.
+    /// The value of a counter differs from the sum that was found.
     Counter {
-        /// What the counter counts, as a phrase.
+        /// Name of the counter.
         name: &'static str,
         /// Index of the zone among all zones.
         zone: usize,
         /// Value of the counter.
         counted: u64,
-        /// Number that was found instead.
+        /// Sum that was found.
         found: u64,
     },
 }

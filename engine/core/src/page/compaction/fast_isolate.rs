@@ -1,8 +1,8 @@
-//! FastSearch searches: the free lists know where free pages are, so ask them before scanning.
+//! Quick searches of the free lists for sources and targets, which come before a scan.
 //!
-//! For a source, a pageblock near the lower scanner that is free in part already is emptied with fewer moves. For a
-//! target, a free block near the upper scanner saves the scan of what lies before it. A search looks at a few dozen
-//! blocks at most, fewer after each one in vain, and turns the lists over so that the next one finds others.
+//! For a source, a pageblock near the lower scanner that is already partly free can be emptied with fewer moves. For a
+//! target, a free block near the upper scanner saves the scan of the frames before it. A search reads at most a few
+//! dozen blocks, and fewer after each search in vain. It rotates the lists, so that the next search finds other blocks.
 //!
 //! linux: mm/compaction.c:fast_find_migrateblock, fast_isolate_freepages, fast_isolate_around
 
@@ -12,24 +12,24 @@ use crate::platform::Platform;
 use crate::platform::probe::Compactor;
 use crate::policy::compaction;
 
-/// Blocks of any type, as the lists are asked for them.
+/// Mask of all types, for queries about the free lists of an order.
 const EVERY_TYPE: u8 = u8::MAX;
 
-/// Where a scan of sources goes on.
+/// Start of a scan for sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScanStart {
-    /// Where the scanner stands, or at the first pageblock after it that hints do not pass over.
+    /// The scanner's position, or the first pageblock after it that is not skipped by a hint.
     AtScanner,
-    /// In this pageblock, which a quick search has chosen.
+    /// The start of this pageblock, which a quick search has chosen.
     Chosen(Pfn),
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Finds a pageblock near the scanner that is partly free, by the free lists of the larger orders. If there is
-    /// none, the scanner goes back, once, to the lowest block that was chosen so. linux:
-    /// mm/compaction.c:fast_find_migrateblock
+    /// Finds a pageblock near the scanner that is partly free, through the free lists of the larger orders. If there is
+    /// none, the scanner returns, once, to the lowest block that was chosen in this way.
+    /// linux: mm/compaction.c:fast_find_migrateblock
     pub(super) fn fast_find_migrateblock(&mut self) -> ScanStart {
-        // Whoever heeds no hints wants smaller blocks, or none.
+        // Only runs for a costly order search. A run that ignores hints is for a smaller order or none.
         let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return ScanStart::AtScanner };
         let (start, _) = self.zone.span();
         let at_start = self.source == start;
@@ -37,8 +37,8 @@ impl<P: Platform> Run<'_, '_, P> {
         if !is_new_block || self.aim.ignores_hints() || self.finishing.is_some() || !self.searches_quickly() {
             return ScanStart::AtScanner;
         }
-        // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is
-        // chosen must not have been a target.
+        // At the start of a zone the search may choose from half of the range between the scanners, later from an
+        // eighth. The limit avoids pageblocks that served as targets.
         let gap = self.target.raw().saturating_sub(self.source.raw());
         let before = self.block_of(self.source.offset(if at_start { gap / 2 } else { gap / 8 }));
         if let Some(pfn) = self.search_sources(order, before) {
@@ -51,18 +51,20 @@ impl<P: Platform> Run<'_, '_, P> {
         ScanStart::AtScanner
     }
 
-    /// Whether the run empties whichever pageblock is the easiest.
+    /// Returns whether the policy lets this run choose the pageblock that is easiest to empty.
     fn searches_quickly(&self) -> bool {
         compaction::searches_quickly(self.allocator.rules().compaction.sources, self.source_facts())
     }
 
-    /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over.
+    /// Returns a free movable block of an order below `order`, in a pageblock that is before `before` and is not
+    /// skipped.
     fn search_sources(&mut self, order: Order, before: Pfn) -> Option<Pfn> {
         let mut left = self.fast_search.limit();
         Order::COSTLY.to(order.down()?).rev().find_map(|order| self.search_sources_of(order, before, &mut left))
     }
 
-    /// The same at one order, among as many blocks as are left. What was looked at is looked at last from then on.
+    /// Searches the free list of one order, reading at most `left` blocks. The list is rotated, so that later searches
+    /// read these blocks last.
     fn search_sources_of(&mut self, order: Order, before: Pfn, left: &mut u32) -> Option<Pfn> {
         if *left == 0 || !self.zone.has_block_at(order, EVERY_TYPE) {
             return None;
@@ -88,9 +90,9 @@ impl<P: Platform> Run<'_, '_, P> {
         found
     }
 
-    /// Takes a free block near the upper scanner, and what else is free in its pageblock, by the free lists; takes
-    /// nothing if there is none. At the start of a scan the search is deep, and ends where free blocks are in any case.
-    /// linux: mm/compaction.c:fast_isolate_freepages
+    /// Takes a free block near the upper scanner through the free lists, and the other free blocks of its pageblock.
+    /// Takes nothing if there is no such block. At the start of a scan the search is deep, and the scanner then moves
+    /// to a place with free blocks in any case. linux: mm/compaction.c:fast_isolate_freepages
     pub(super) fn fast_isolate_freepages(&mut self, needed: u32) {
         let Some(largest) = self.aim.order.and_then(Order::down) else { return };
         let mut search = Search::new(self);
@@ -115,9 +117,9 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Where the scanner of targets begins after a deep search in vain: at the highest free block that was seen, or,
-    /// for a request, half-way to the scanner of sources. The pageblock whose free blocks are taken at once, if it
-    /// suits.
+    /// Moves the scanner of targets after a deep search in vain: to the highest free block that was seen or, for a
+    /// request, half-way to the scanner of sources. Returns the pageblock whose free blocks are to be taken at once, if
+    /// it is suitable.
     fn enter_at(&mut self, search: &Search) -> Option<Pfn> {
         if search.depth == Depth::Shallow {
             return None;
@@ -133,9 +135,9 @@ impl<P: Platform> Run<'_, '_, P> {
         self.suits_as_target(search.least).then_some(search.least)
     }
 
-    /// Takes a free block of this order from the upper part of what lies between the scanners: the first that is found
-    /// in the uppermost quarter, or else the highest in the upper half. The more was looked at in vain, the less is
-    /// looked at from then on.
+    /// Takes a free block of this order from the upper part of the range between the scanners: the first block found in
+    /// the uppermost quarter, or else the highest block in the upper half. The limit of blocks to read is halved when
+    /// blocks were read in vain.
     fn search_targets(&mut self, order: Order, search: &mut Search) -> Option<Hit> {
         if !self.zone.has_block_at(order, EVERY_TYPE) {
             return None;
@@ -177,8 +179,8 @@ impl<P: Platform> Run<'_, '_, P> {
         Some(Hit::Taken(pfn))
     }
 
-    /// Takes the free blocks around one that was found, unless there is enough, or the run does not wait for anything.
-    /// linux: mm/compaction.c:fast_isolate_around
+    /// Takes the free blocks in the pageblock of a block that was found, unless there are enough targets or the run is
+    /// optimistic. linux: mm/compaction.c:fast_isolate_around
     fn fast_isolate_around(&mut self, pfn: Pfn, needed: u32) {
         if self.targets.pages() >= needed || self.aim.is_optimistic() {
             return;
@@ -194,23 +196,23 @@ impl<P: Platform> Run<'_, '_, P> {
 
 /// A search of the free lists for a target.
 struct Search {
-    /// From this frame on, any free block will do.
+    /// Frame from which on any free block is accepted.
     wanted: Pfn,
-    /// From here on the highest will.
+    /// Frame from which on the highest free block is accepted.
     least: Pfn,
-    /// Start of the zone.
+    /// First frame of the zone.
     start: Pfn,
-    /// Blocks of one order that are looked at.
+    /// Maximum number of blocks to read per order.
     limit: u32,
     depth: Depth,
-    /// The highest pageblock in which a free block was seen.
+    /// Highest pageblock in which a free block was seen.
     highest: Option<Pfn>,
 }
 
-/// How much a search may cost.
+/// Cost class of a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// The scanner has not begun: where it begins is worth a long look.
+    /// The scanner is at its first position, which is worth a long search.
     Deep,
     Shallow,
 }
@@ -230,11 +232,11 @@ impl Search {
     }
 }
 
-/// What ended a search for targets.
+/// Result of a search for targets that found a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hit {
-    /// A free block, in hand now.
+    /// The free block, which the run has taken.
     Taken(Pfn),
-    /// One that the zone cannot spare.
+    /// The zone is too near its min watermark to lose the block.
     TooLow,
 }

@@ -1,32 +1,33 @@
-//! What a run of compaction remembers of its quick searches: how often they were in vain, and where to go back to.
+//! State of a run's quick searches: the number of failures, and the position to return to.
 
 use crate::base::{Order, Pfn};
 use crate::policy::compaction::CLUSTER;
 
-/// What a run remembers of its quick searches.
+/// State of a run's quick searches.
 #[derive(Debug, Default)]
 pub(super) struct FastSearch {
-    /// Those in vain, since the last that was not.
+    /// Searches in vain since the last successful one.
     pub(super) failures: u32,
-    /// Where the scanner of sources goes back to, once a search is in vain.
+    /// Position to which the scanner of sources returns after a search in vain.
     pub(super) return_point: ReturnPoint,
     /// Order at which the next search for targets begins.
     pub(super) order: Option<Order>,
 }
 
 impl FastSearch {
-    /// Blocks that one quick search may look at.
+    /// Returns the maximum number of blocks that one quick search may read.
     pub(super) fn limit(&self) -> u32 {
         (CLUSTER >> self.failures.min(31)) + 1
     }
 
-    /// A search for targets found nothing at any order up to `largest`: the next one begins an order lower.
+    /// Notes that a search for targets found nothing at any order up to `largest`. The next search begins one order
+    /// lower.
     pub(super) fn turn(&mut self, first: Order, largest: Order) {
         self.order = Some(first.down().unwrap_or(largest));
     }
 }
 
-/// The lowest free block by which a source was chosen, once a run.
+/// The lowest free block by which a source was chosen, which is used once per run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum ReturnPoint {
     #[default]

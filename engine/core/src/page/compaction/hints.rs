@@ -1,10 +1,10 @@
-//! Hints: which pageblocks compaction passes over, and when it looks at them again.
+//! Skip hints: the pageblocks that compaction does not scan, and the reset of these hints.
 //!
-//! A pageblock is passed over once it was scanned. When a request found the whole zone scanned, hints are looked over
-//! as kswapd goes to sleep, or as compaction begins anew after long deferral: from both ends of the zone towards its
-//! middle, a sample of each pageblock. One in which the sample meets a page that can move is worth a scan as a source,
-//! one with a free page as a target; what is a huge page is neither, and keeps its hint. Where the first of either was
-//! found, the next scan begins.
+//! A pageblock is skipped after it was scanned. After a request has found the whole zone scanned, the hints are reset
+//! when kswapd goes to sleep, or when compaction restarts after the longest deferral. The reset moves from both ends of
+//! the zone to its middle, and samples each pageblock. A pageblock whose sample has a movable page is worth a scan as a
+//! source, and a pageblock whose sample has a free page is worth a scan as a target. A huge page is neither, and its
+//! pageblock keeps its hint. The next scan begins at the first source and the first target that were found.
 //!
 //! linux: mm/compaction.c:__reset_isolation_suitable, __reset_isolation_pfn, pageblock_skip_persistent
 
@@ -14,10 +14,10 @@ use crate::page::allocator::PageAllocator;
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
-/// Every so many frames of a pageblock one is looked at.
+/// Distance in frames between the samples of a pageblock.
 const SAMPLE: u32 = Order::COSTLY.pages();
 
-/// What a pageblock may be worth a scan for.
+/// Purpose for which a pageblock may be scanned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Source,
@@ -32,13 +32,13 @@ impl Use {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Passes over every pageblock that is a huge page.
+    /// Sets the skip hint of every pageblock that is a huge page.
     pub(in crate::page) fn skip_huge_pages(&self) {
         let huge = self.map.pageblocks().filter(|&pfn| self.pageblock_skip_persistent(self.map.frame(pfn).word()));
         huge.for_each(|pfn| self.map.pageblock(pfn).set_skip());
     }
 
-    /// Looks the hints of a zone over, if a request found everything scanned. Cost: up to 64 frames of each pageblock.
+    /// Resets the hints of a zone, if a request found all of it scanned. Cost: up to 64 frames per pageblock.
     /// linux: mm/compaction.c:__reset_isolation_suitable
     pub(super) fn reset_zone_isolation_suitable(&self, zone: &Zone<P::Lock>) {
         if !zone.compaction.clear_stale() {
@@ -67,8 +67,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Whether a sample of the pageblock around a frame shows that it is worth a scan; if so, it is passed over no
-    /// longer. linux: mm/compaction.c:__reset_isolation_pfn
+    /// Returns whether a sample of the pageblock around a frame shows that it is worth a scan. If so, the pageblock's
+    /// hint is cleared. linux: mm/compaction.c:__reset_isolation_pfn
     fn reset_isolation_pfn(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
         let first = pfn.align_down(self.map.pageblock_order());
         let Some((frame, pageblock)) = self.map.try_frame_and_pageblock(first) else { return false };
@@ -89,7 +89,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         is_of_use
     }
 
-    /// Whether a frame shows that its pageblock is of use: a page that can move, or the head of a free block.
+    /// Returns whether a frame makes its pageblock worth a scan: it is in a movable block, or heads a free block.
     fn shows_use(&self, pfn: Pfn, looked_for: Use) -> bool {
         let Some(frame) = self.map.try_frame(pfn) else { return false };
         let word = frame.word();
@@ -99,7 +99,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         looked_for.includes(Use::Source) && self.is_movable_at(pfn, word)
     }
 
-    /// Whether a frame, whose word this is, lies in a block that may be moved.
+    /// Returns whether a frame, which has the given word, is in a block that can be migrated.
     fn is_movable_at(&self, pfn: Pfn, word: Word) -> bool {
         match word.is_interior() {
             true => self.map.block_around(pfn).is_some_and(|(_, head)| head.is_movable()),
@@ -107,7 +107,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Whether a pageblock that begins with this word is a huge page, or a part of one that begins here.
+    /// Returns whether a pageblock whose first frame has this word is a huge page, or a part of one that starts there.
     /// linux: mm/compaction.c:pageblock_skip_persistent
     pub(super) fn pageblock_skip_persistent(&self, head: Word) -> bool {
         head.is_allocated() && head.is_compound() && head.order() >= self.map.pageblock_order()

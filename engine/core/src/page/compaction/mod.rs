@@ -1,23 +1,22 @@
-//! Compaction: large blocks made by moving pages together.
+//! Compaction: making large free blocks by migrating pages.
 //!
 //! ```text
-//! suitable   is there room to move pages to, and would moving them help?
-//! hints      which pageblocks are worth a scan again
-//! freepages  free blocks that an attempt has taken
-//! run        one attempt: two scanners move towards each other
-//! source     ... the lower one finds pages to move
-//! target     ... the upper one finds free pages
-//! moves      ... what both found is moved
-//! fast_*     ... both ask the free lists first
+//! suitable   decides whether there is room to move pages to, and whether moving them helps
+//! hints      resets the skip hints of pageblocks
+//! freepages  free blocks that a run has taken as targets
+//! run        one run: two scanners move towards each other
+//! source     ... the lower scanner finds pages to move
+//! target     ... the upper scanner finds free pages
+//! moves      ... the pages of a batch are moved
+//! fast_*     ... both scanners search the free lists first
 //! ```
 //!
-//! Where the last attempt in a zone stopped, and whether another is due, is the zone's to remember
-//! (`zone/compact_state`).
+//! The zone remembers where the last run stopped, and whether another run is due (`zone/compact_state`).
 //!
-//! A request compacts for itself, zone by zone, with growing effort (`slowpath`); kcompactd does so for kswapd and for
-//! itself (`kcompactd`). What moves a page is the platform's promise; which pages, where to, and when it is enough, is
-//! decided here. Cost: a step a frame scanned, a hold of the zone lock for each pageblock that gives targets and for
-//! each 32 pages moved.
+//! A request compacts for itself, zone by zone, with growing effort (`slowpath`). kcompactd compacts for kswapd, and
+//! proactively (`kcompactd`). The platform moves the pages. This module decides which pages are moved, where to, and
+//! when a run ends. Cost: one step per scanned frame, one hold of the zone lock for each pageblock that provides
+//! targets, and one for each 32 pages that are moved.
 //!
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 
@@ -42,8 +41,8 @@ use crate::policy::flags::AllocFlags;
 use run::{Aim, Outcome, Run};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Compacts for a request, in the zones that it may use, until one of them has its block; the block, if it could be
-    /// had, and how compaction ended. linux: mm/page_alloc.c:__alloc_pages_direct_compact
+    /// Compacts the zones that a request may use, until one of them has its block. Returns the block, if the request
+    /// got one, and the result of the compaction. linux: mm/page_alloc.c:__alloc_pages_direct_compact
     pub(super) fn alloc_pages_direct_compact(
         &self,
         request: &Request,
@@ -69,7 +68,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.rules().compaction.deferred == AfterDeferral::Leave
     }
 
-    /// Leaves a zone alone for a while, in which an attempt that did all it could failed.
+    /// Defers compaction in a zone after a run that did everything it could has failed.
     fn defer(&self, zone: &Zone<P::Lock>, order: Order) {
         if self.rules().compaction.deferral == Deferral::Growing {
             zone.compaction.defer(order);
@@ -106,7 +105,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         (None, result)
     }
 
-    /// Compacts the zones of a node up to `highest`, for a request that woke kcompactd for a block of this order.
+    /// Compacts the zones of a node up to `highest`, for an errand of kcompactd with this order.
     /// linux: mm/compaction.c:kcompactd_do_work
     pub(super) fn kcompactd_do_work(&self, node: NodeId, order: Order, highest: ZoneKind) {
         for zone in self.populated_up_to(node, highest) {
@@ -117,7 +116,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             match self.compact_zone(zone, aim).0 {
                 Outcome::Made => zone.compaction.note_success(order),
                 Outcome::Complete | Outcome::Partial => {
-                    // The pages that a block still lacks may wait on some CPU's list.
+                    // The pages that a block still lacks may be on a per-CPU list.
                     self.drain_all_pages_zone(zone);
                     self.defer(zone, order);
                 }
@@ -126,7 +125,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Compacts a whole node, until each of its zones is good enough or there is nothing left to move.
+    /// Compacts a whole node, until the fragmentation score of each zone is low enough or no page is left to move.
     /// linux: mm/compaction.c:compact_node
     pub(super) fn compact_node(&self, node: NodeId) {
         for zone in self.populated_up_to(node, ZoneKind::Movable) {
@@ -134,12 +133,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Looks the hints of a node over. linux: mm/compaction.c:reset_isolation_suitable
+    /// Resets the skip hints of a node. linux: mm/compaction.c:reset_isolation_suitable
     pub(super) fn reset_isolation_suitable(&self, node: NodeId) {
         self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.reset_zone_isolation_suitable(zone));
     }
 
-    /// Compacts a zone, unless it has the block already or compaction is not suitable.
+    /// Compacts a zone, unless it already has a block of the order or is not suitable for compaction.
     /// linux: mm/compaction.c:compact_zone
     fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
         if let Some(order) = aim.order {
@@ -159,7 +158,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 impl Aim {
-    /// kcompactd may wait, and asks as the kernel does: for pages that cannot move.
+    /// Returns the aim of kcompactd, which may wait. As in Linux, it compacts for an unmovable block.
     fn of_kcompactd(order: Option<Order>) -> Aim {
         Aim {
             order,

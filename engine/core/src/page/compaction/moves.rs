@@ -1,7 +1,8 @@
-//! What becomes of a batch of sources: each is moved to a target of its order, and its old place freed.
+//! Migration of a batch of sources: each source is moved to a target of its order, and its old place is freed.
 //!
-//! A batch ends where there is no target left. A compound block for which there is none of its order is split, if its
-//! users let it, and moved page by page; its block counts as one that could not be moved, as in the kernel.
+//! A batch ends when there are no targets left. If there is no target of a compound block's order, the block is split
+//! if its users allow it, and is moved page by page. As in Linux, such a block still counts as a block that could not
+//! be moved.
 //!
 //! linux: mm/migrate.c:migrate_pages_batch, try_split_folio; mm/compaction.c:compact_zone
 
@@ -12,19 +13,19 @@ use crate::page::allocator::PageAllocator;
 use crate::page::migrate::Candidate;
 use crate::platform::{Migrated, Platform, SplitBlock};
 
-/// What became of one block of a batch.
+/// Result for one block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Move {
-    /// Its old place is to be freed.
+    /// The block was moved, and its old place has to be freed.
     Done,
-    /// It stays, or is dealt with.
+    /// The block stays in place, or has been moved page by page.
     None,
-    /// It stays, since there is no target.
+    /// The block stays in place because there is no target.
     NoTarget,
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Moves what a batch holds, as far as targets can be had, and frees the old places.
+    /// Moves the blocks of a batch, as far as there are targets, and frees the old places.
     /// linux: mm/migrate.c:migrate_pages
     pub(super) fn migrate_pages(&mut self, mut batch: Batch) -> Supply {
         let block = self.block_of(Pfn::new(self.source.raw() - 1));
@@ -50,12 +51,12 @@ impl<P: Platform> Run<'_, '_, P> {
         supply
     }
 
-    /// Some page of a block stays. The rest of the block is scanned nevertheless: then the hint to pass it over is
-    /// true, and a quick search does not come back to it again and again.
+    /// Continues the scan of a pageblock although a page of it stays in place. The pageblock is then scanned
+    /// completely, so that its skip hint is right and quick searches do not return to it again and again.
     fn finish_block(&mut self, block: Pfn) {
         let is_begun = !self.source.is_aligned(self.pageblock_order());
         if is_begun && !self.aim.ignores_hints() && self.finishing.replace(block) != Some(block) {
-            // The block will not be whole, drained or not.
+            // The pageblock cannot become whole even if lists are drained.
             let is_lost = self.aim.order == Some(self.pageblock_order());
             self.moved_in = self.moved_in.filter(|_| !is_lost);
         }
@@ -69,7 +70,7 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Moves one block to a target; whether its old place is free now.
+    /// Moves one block to a target. Returns [`Move::Done`] if its old place has to be freed.
     fn migrate_candidate(&mut self, candidate: Candidate, to: Pfn) -> Move {
         let map = &self.allocator.map;
         let order = candidate.word.order();
@@ -83,7 +84,7 @@ impl<P: Platform> Run<'_, '_, P> {
         Move::None
     }
 
-    /// Asks the users of a compound block to let it be split; whether they did.
+    /// Asks the users of a compound block to let it be split. Returns whether it was split.
     fn split(&self, Candidate { pfn, word }: Candidate) -> bool {
         let order = word.order();
         if order == Order::ZERO || !word.is_compound() {
@@ -112,7 +113,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 }
 
-/// A compound block that may be split, as its users are asked.
+/// A compound block that the platform may split.
 struct Whole<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     pfn: Pfn,

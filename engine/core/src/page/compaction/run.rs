@@ -1,17 +1,18 @@
-//! One run of compaction over a zone: two scanners move towards each other.
+//! One run of compaction over a zone, in which two scanners move towards each other.
 //!
 //! ```text
 //! start of the zone                                                  end of the zone
 //! | sources: blocks to move ──>                       <── targets: free blocks |
 //! ```
 //!
-//! A run takes up to 32 pages to move from a pageblock, finds as many free ones at the other end, has the platform move
-//! what is in them, and gives the old places to the zone. It ends when a block of the order wanted is free at the end
-//! of a pageblock, when one was captured on its way to the lists, or when the scanners meet.
+//! A run repeats three steps. It collects up to 32 pages to move from a pageblock, finds as many free pages at the
+//! other end, and has the platform move the contents; the old places are then freed to the zone. The run ends when a
+//! block of the wanted order is free at the end of a pageblock, when such a block was captured while it was freed, or
+//! when the scanners meet.
 //!
-//! Nothing is held while the platform moves pages. Sources are chosen without a lock and are still their owners': the
-//! platform refuses what is no longer there. Targets are taken off the free lists and belong to the run; they
-//! are linked through their own metadata, so a run needs a few hundred bytes of stack and no memory.
+//! No lock is held while the platform moves pages. Sources are chosen without a lock and still belong to their owners,
+//! so the platform refuses a block that has changed. Targets are taken off the free lists and belong to the run. They
+//! are linked through their own metadata, so a run needs a few hundred bytes of stack and allocates no memory.
 //!
 //! linux: mm/compaction.c:compact_zone, __compact_finished
 
@@ -28,26 +29,26 @@ use crate::policy::compaction::Trial;
 use crate::policy::fallback;
 use crate::policy::flags::AllocFlags;
 
-/// Looks at every frame of a zone after which a run ends, whatever the hints say.
+/// Number of scans of the whole zone after which a run ends, regardless of the hints.
 const LOOKS_MAX: u64 = 4;
 
-/// What a run is for: a request's block, or a zone in pieces.
+/// Purpose of a run: a block for a request, or less fragmentation of a zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
-    /// The order wanted; `None` if the zone is to be less fragmented as a whole.
+    /// Order of the wanted block; `None` if the run is to reduce the zone's fragmentation.
     pub(super) order: Option<Order>,
     /// Migratetype of the request.
     pub(super) migratetype: MigrateType,
-    /// The highest zone that it may use.
+    /// The highest zone that the request may use.
     pub(super) highest: ZoneKind,
-    /// The request's watermark and reserves.
+    /// Watermark and reserves of the request.
     pub(super) flags: AllocFlags,
     pub(super) effort: CompactEffort,
     pub(super) by: Compactor,
 }
 
 impl Aim {
-    /// Scans what was found useless lately, and all of the zone.
+    /// Returns whether the run scans the whole zone, including pageblocks that hints would skip.
     pub(super) fn ignores_hints(&self) -> bool {
         self.effort == CompactEffort::SyncFull || self.order.is_none()
     }
@@ -58,7 +59,7 @@ impl Aim {
         Some(CaptureRequest { order, migratetype: self.migratetype })
     }
 
-    /// For whom it is, and how hard it tries.
+    /// Returns the class of the run, by its initiator and its effort.
     pub(super) fn trial(&self) -> Trial {
         match (self.by, self.effort) {
             (Compactor::Kcompactd, _) => Trial::Background,
@@ -67,58 +68,59 @@ impl Aim {
         }
     }
 
-    /// Whether this is an optimist: a request that gives up a place as soon as a page in it cannot move.
+    /// Returns whether the run is optimistic: a request that does not wait, and that leaves a place as soon as one page
+    /// in it cannot be moved.
     pub(super) fn is_optimistic(&self) -> bool {
         self.trial() == Trial::Hasty
     }
 }
 
-/// How a run of compaction ended.
+/// Result of a run of compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// No run: compaction is not suitable for the zone.
+    /// Nothing was done, because the zone is not suitable for compaction.
     Skipped,
-    /// A block of the order is there now, or was from the beginning.
+    /// The zone has a block of the order now, or had one from the beginning.
     Made,
-    /// The scanners met after a look at the whole zone.
+    /// The scanners met after the whole zone was scanned.
     Complete,
-    /// The scanners met after a look at a part of it.
+    /// The scanners met after a part of the zone was scanned.
     Partial,
-    /// There were no more targets, or the zone was looked at often enough.
+    /// No targets were left, or the maximum number of scans was reached.
     Stopped,
 }
 
-/// Whether there were targets for all of a batch.
+/// Availability of targets for a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Supply {
     Enough,
     Exhausted,
 }
 
-/// A run of compaction in one zone, under way.
+/// State of a run of compaction in one zone.
 pub(super) struct Run<'a, 'm, P: Platform> {
     pub(super) allocator: &'a PageAllocator<'m, P>,
     pub(super) zone: &'a Zone<P::Lock>,
     pub(super) aim: Aim,
-    /// Where the scanner of sources stands.
+    /// Position of the scanner of sources.
     pub(super) source: Pfn,
-    /// Where the scanner of targets stands.
+    /// Position of the scanner of targets.
     pub(super) target: Pfn,
     pub(super) targets: Targets,
-    /// The pageblock to be scanned to its end, whatever was found already: one that pages were moved out of.
+    /// Pageblock that is scanned to its end regardless of the blocks found so far, because pages were moved out of it.
     pub(super) finishing: Option<Pfn>,
     pub(super) fast_search: FastSearch,
     pub(super) scan: Scan,
     whole_zone: bool,
-    /// The pageblock out of which pages were moved last, until what went to this CPU's lists is drained.
+    /// Pageblock out of which pages were moved last, until this CPU's lists are drained for it.
     pub(super) moved_in: Option<Pfn>,
-    /// It waits for a block among those that it frees itself, which no other run does in this zone now.
+    /// Set while the run may capture a block among those that it frees. Only one run per zone can do so at a time.
     is_capturing: bool,
-    /// The block that it waited for.
+    /// The block that was captured.
     captured: Option<Pfn>,
 }
 
-/// What was looked at since the probe heard last.
+/// Pages scanned and isolated since the last report to the probe.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) sources: u32,
@@ -151,7 +153,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         }
     }
 
-    /// Runs to the end; returns the block that was captured, if one was.
+    /// Runs to the end. Returns the outcome, and the block that was captured, if any.
     pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
         let outcome = self.scan_to_end();
         self.release_free_list();
@@ -160,9 +162,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         (if captured.is_some() { Outcome::Made } else { outcome }, captured)
     }
 
-    /// Frees something, and catches the block that the run is for on its way to the lists.
+    /// Calls `frees`, and captures the block that the run needs if it is freed meanwhile.
     pub(super) fn capture_during(&mut self, frees: impl FnOnce(&PageAllocator<'m, P>)) {
-        // The lists are told without a word to the probe: this is no hold that Linux has.
+        // The lock is taken without a report to the probe, because Linux takes no lock here.
         if let Some(wanted) = self.aim.capture_request().filter(|_| self.captured.is_none()) {
             self.is_capturing = self.zone.areas.lock().begin_capture(wanted);
         }
@@ -172,8 +174,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         }
     }
 
-    /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the
-    /// hints forgotten meanwhile; what a few looks at the whole zone did not bring, another one does not.
+    /// Repeats batches until the run is finished. Each batch skips a pageblock or moves a scanner, so the scanners
+    /// meet. If other tasks reset the hints meanwhile, the number of scans of the zone is limited, because more scans
+    /// would not help.
     fn scan_to_end(&mut self) -> Outcome {
         let (start, end) = self.zone.span();
         let mut looks_left = LOOKS_MAX * u64::from(end.raw() - start.raw());
@@ -206,8 +209,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         }
     }
 
-    /// Whether the run is over, and how. Looked at between batches; a pageblock that was begun is finished first, so
-    /// that the block that is made is as free as it can be. linux: mm/compaction.c:__compact_finished
+    /// Returns the outcome if the run is finished. This is checked between batches. A pageblock that was begun is
+    /// scanned completely first, so that the resulting block is as free as possible.
+    /// linux: mm/compaction.c:__compact_finished
     fn compact_finished(&self) -> Option<Outcome> {
         if self.scanners_met() {
             self.zone.compaction.reset_cached_positions();
@@ -229,14 +233,14 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         (self.allocator.fragmentation_score_zone(self.zone) <= low).then_some(Outcome::Made)
     }
 
-    /// Whether the zone has a block for the request, by its own type or by claiming another's.
+    /// Returns whether the zone has a block for the request, of its own type or by claiming another type's pageblock.
     fn has_block_for(&self, order: Order) -> bool {
         let wanted = self.aim.migratetype;
         let own = bit(wanted) | if wanted == MigrateType::Movable { bit(MigrateType::Cma) } else { 0 };
         order.to(Order::MAX).any(|found| self.zone.has_block_at(found, own | self.claimable_types(found)))
     }
 
-    /// Types, a bit each, of whose blocks of this order the request may claim the pageblock.
+    /// Returns the types, one bit each, whose pageblocks the request may claim if they have a free block of this order.
     fn claimable_types(&self, order: Order) -> u8 {
         let wanted = self.aim.migratetype;
         if !fallback::is_claimable(order, wanted, self.pageblock_order(), self.allocator.grouping()) {
@@ -245,14 +249,15 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         fallback::order_of_attempts(wanted).iter().fold(0, |types, &other| types | bit(other))
     }
 
-    /// Whether both scanners are in the same pageblock, or have passed each other.
+    /// Returns whether both scanners are in the same pageblock, or have passed each other.
     /// linux: mm/compaction.c:compact_scanners_met
     fn scanners_met(&self) -> bool {
         self.block_of(self.target) <= self.block_of(self.source)
     }
 
-    /// Drains this CPU's lists once the scanner is past the place that pages were moved out of: they may hold what the
-    /// wanted block still lacks. So may the lists and the stack of the pageblock's owner, to which the pages went home.
+    /// Drains this CPU's lists once the scanner has passed the place that pages were moved out of, because the lists
+    /// may hold pages that the wanted block still lacks. The lists and the stack of the pageblock's owner are drained
+    /// too, because freed pages may have gone home to the owner.
     fn drain_once_past(&mut self) {
         let Some(order) = self.aim.order else { return };
         let Some(block) = self.moved_in.filter(|&block| block < self.source.align_down(order)) else { return };
@@ -290,11 +295,12 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 }
 
-/// A run that a panic of the platform's ended captures nothing: what it had in hand is lost, and no more.
+/// Ends the capture if a panic of the platform ended the run. The blocks that the run had taken are lost, but nothing
+/// else.
 impl<P: Platform> Drop for Run<'_, '_, P> {
     fn drop(&mut self) {
         if self.is_capturing {
-            // Without a word to the probe, whose panic this may be.
+            // The lock is taken without a report to the probe, because the probe may be what panicked.
             self.zone.areas.lock().end_capture();
         }
     }

@@ -1,8 +1,8 @@
-//! The scanner of sources: movable blocks, from the start of the zone up.
+//! The scanner of sources: it finds movable blocks, from the start of the zone upwards.
 //!
-//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned already, and,
-//! for a request that waits for nothing, blocks of other types, as well as any place in which a single page cannot
-//! move: the block it wants cannot be made there. For large movable requests a quick search of the free lists comes
+//! A pageblock is scanned without a lock, 32 pages at a time. Pageblocks that were scanned already are skipped. A
+//! request that does not wait also skips pageblocks of other types, and any place in which one page cannot be moved,
+//! because the wanted block cannot be made there. For large movable requests, a quick search of the free lists comes
 //! first (`fast_isolate`).
 //!
 //! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block
@@ -42,12 +42,12 @@ impl Batch {
         self.candidates[..self.len].iter().copied()
     }
 
-    /// Pages of all blocks of the batch.
+    /// Returns the number of pages of all blocks in the batch.
     pub(super) fn pages(&self) -> u32 {
         self.iter().map(|candidate| candidate.word.order().pages()).sum()
     }
 
-    /// Visits all, in order, and keeps those for which the answer is yes.
+    /// Visits all blocks in order, and keeps those for which `keeps` returns true.
     pub(super) fn retain(&mut self, mut keeps: impl FnMut(Candidate) -> bool) {
         let mut kept = 0;
         for at in 0..self.len {
@@ -70,8 +70,8 @@ impl Batch {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Takes the next batch from the first pageblock that is worth a scan. The batch is empty if that pageblock has
-    /// nothing to move, or if the scanners meet. linux: mm/compaction.c:isolate_migratepages
+    /// Takes the next batch from the first pageblock that is worth a scan. The batch is empty if that pageblock has no
+    /// block to move, or if the scanners meet. linux: mm/compaction.c:isolate_migratepages
     pub(super) fn isolate_migratepages(&mut self) -> Batch {
         let (mut at, mut is_chosen) = match self.fast_find_migrateblock() {
             ScanStart::AtScanner => (self.source, false),
@@ -108,20 +108,20 @@ impl<P: Platform> Run<'_, '_, P> {
         suits
     }
 
-    /// Whether pages of a pageblock of this type are moved away for the run.
+    /// Returns whether the run moves pages out of a pageblock of this type.
     /// linux: mm/compaction.c:suitable_migration_source
     fn suitable_migration_source(&self, migratetype: MigrateType) -> bool {
         compaction::accepts_source(self.allocator.rules().compaction.sources, self.source_facts(), migratetype)
     }
 
-    /// What decides about the pageblocks that the run empties.
+    /// Returns the facts by which the policy chooses the pageblocks that the run empties.
     pub(super) fn source_facts(&self) -> SourceFacts {
         let Aim { order, migratetype, flags, .. } = self.aim;
         let wants_pageblock = order.is_some_and(|order| order >= self.pageblock_order());
         SourceFacts { trial: self.aim.trial(), migratetype, uses_cma: flags.contains(AllocFlags::CMA), wants_pageblock }
     }
 
-    /// Takes what can be moved of a part of a pageblock, as far as a batch goes.
+    /// Collects the blocks in a part of a pageblock that can be moved, until the batch is full.
     /// linux: mm/compaction.c:isolate_migratepages_block
     fn isolate_migratepages_block(&mut self, part: Range<Pfn>) -> Batch {
         let (mut batch, mut at) = (Batch::new(), part.start);
@@ -145,7 +145,7 @@ impl<P: Platform> Run<'_, '_, P> {
                 FrameUse::Free => {}
                 FrameUse::Fixed => {
                     if let Some(scope) = &scope {
-                        // The block that is wanted cannot be made here: what was found stays where it is.
+                        // The wanted block cannot be made here, so the blocks that were found here stay in place.
                         batch = Batch::new();
                         at = at.max(scope.end.min(part.end));
                         continue;
@@ -161,26 +161,26 @@ impl<P: Platform> Run<'_, '_, P> {
         batch
     }
 
-    /// A pageblock that is scanned from its start, and has something to move, is passed over from now on: all that can
-    /// be moved is about to be, and the rest may stay for the same reason as now.
+    /// Sets the skip hint of a pageblock that is scanned from its start and has a block to move. All of its movable
+    /// blocks are about to be moved, and a block that cannot be moved now is likely to stay.
     fn note_visit(&self, part: &Range<Pfn>, batch: &Batch) {
         if batch.is_empty() && self.is_first_look(part.start) && !self.aim.ignores_hints() {
             self.allocator.map.pageblock(part.start).set_skip();
         }
     }
 
-    /// Whether a scan that begins here begins a pageblock.
+    /// Returns whether a scan that starts at this frame starts a pageblock.
     fn is_first_look(&self, at: Pfn) -> bool {
         at == self.block_of(at) || at == self.zone.span().0
     }
 
-    /// For an optimist, the place in which a block may be made, from a frame on.
+    /// For an optimistic run, returns the range from a frame on in which the wanted block may be made.
     fn scope_of(&self, at: Pfn) -> Option<Range<Pfn>> {
         let order = self.aim.order.filter(|_| self.aim.is_optimistic())?;
         Some(at..at.align_down(order).offset(order.pages()))
     }
 
-    /// Returns how many frames a word describes, at most up to `end`, and what they are to the run.
+    /// Returns the number of frames that a word describes, at most up to `end`, and their use to the run.
     fn classify(&self, word: Word, at: Pfn, end: Pfn) -> (u32, FrameUse) {
         let left = end.raw() - at.raw();
         if word.is_zone_free() {
@@ -198,8 +198,8 @@ impl<P: Platform> Run<'_, '_, P> {
         (pages.min(left), if is_source { FrameUse::Source } else { FrameUse::Fixed })
     }
 
-    /// Classifies a frame at which no block begins. What was moved out before a batch may have merged with free pages
-    /// after it.
+    /// Classifies a frame that is not the head of a block in use. It may be inside a free block, because places that
+    /// were freed before this batch may have merged with free pages after them.
     fn classify_interior(&self, word: Word, at: Pfn, end: Pfn) -> (u32, FrameUse) {
         let around = if word.is_interior() { self.allocator.map.block_around(at) } else { None };
         match around.filter(|(_, word)| word.is_zone_free()) {
@@ -208,13 +208,13 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// There is nothing to move before `end`, where a pageblock begins. The next attempt passes that one over, too: the
-    /// kernel rounds up what is round already.
+    /// Notes that there is nothing to move before `end`, which is the start of a pageblock. The next run skips this
+    /// pageblock as well, because Linux rounds the position up although it is aligned already.
     fn note_scanned_to(&self, end: Pfn) {
         self.zone.compaction.note_source(end.offset(self.pageblock_order().pages()), self.aim.effort);
     }
 
-    /// Remembers where the scanner stands, and whether the pageblock is worth another look.
+    /// Saves the scanner's position, and sets the pageblock's skip hint if it is not worth another scan.
     fn leave_block(&mut self, part: Range<Pfn>, at: Pfn, batch: &Batch) {
         self.scan.isolated += batch.pages();
         self.source = at.min(part.end);
@@ -231,7 +231,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 }
 
-/// What a frame is to a run that looks for sources.
+/// Use of a frame to a run that looks for sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FrameUse {
     Source,

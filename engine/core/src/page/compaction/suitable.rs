@@ -1,9 +1,10 @@
-//! Whether compaction of a zone is worth a try, and how fragmented a zone is.
+//! Suitability of a zone for compaction, and fragmentation scores of zones and nodes.
 //!
-//! It needs room: targets for the pages it moves, above the watermark. And it helps only where the failure is one of
-//! pieces, not of lack, which the fragmentation index tells. The index counts free blocks of every type, those of the
-//! high-atomic reserve too, although an ordinary request cannot have them; the watermark leaves the reserve out. That
-//! asymmetry is Linux's, and [`ReservePolicy`](crate::policy::ReservePolicy) can take it away.
+//! Compaction needs room: free pages above the watermark as targets. It helps only if a request fails because of
+//! fragmentation and not because of lack of memory, which the fragmentation index shows. The index counts free blocks
+//! of every type, including those of the high-atomic reserve, although an ordinary request cannot use them. The
+//! watermark, in contrast, excludes the reserve. Linux has the same asymmetry;
+//! [`ReservePolicy`](crate::policy::ReservePolicy) can remove it.
 //!
 //! linux: mm/compaction.c:__compaction_suitable, compaction_suitable, compaction_zonelist_suitable,
 //! fragmentation_score_node; mm/vmscan.c:compaction_ready
@@ -18,13 +19,13 @@ use crate::policy::compaction::{self, FreeShape, ScoreMarks, SparedZones};
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
+    /// Returns whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
     /// linux: mm/compaction.c:compaction_suitable
     pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         self.has_use_above(zone.watermarks().min, zone, order, highest)
     }
 
-    /// Whether reclaim for a block of this costly order should leave a zone to compaction.
+    /// Returns whether reclaim for a block of this costly order should leave a zone to compaction.
     pub(in crate::page) fn should_spare(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         let high = zone.watermarks().high;
         match self.rules().compaction.spared {
@@ -37,22 +38,22 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Whether compaction has room above a mark, and what is free lies in pieces.
+    /// Returns whether compaction has room above a mark, and, for a costly order, the zone's free memory is fragmented.
     fn has_use_above(&self, mark: u64, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         self.platform.migrates()
             && zone.has_room_to_compact(mark, order, highest, 0)
             && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
     }
 
-    /// Whether a request lacks room outside of CMA areas, and so is better off without compaction.
+    /// Returns whether a request lacks room outside of CMA areas, in which case it should not compact the zone.
     pub(super) fn lacks_own_room(&self, zone: &Zone<P::Lock>, order: Order, aim: &Aim) -> bool {
         let room = zone.mark(aim.flags) + compaction::gap(order);
         compaction::needs_own_room(self.rules().compaction.cma, order, aim.trial(), aim.flags)
             && !zone.watermark_ok(Order::ZERO, room, aim.highest, AllocFlags::empty())
     }
 
-    /// Whether compaction for a request may have room in some zone, once a part of what can be reclaimed there is free.
-    /// linux: mm/compaction.c:compaction_zonelist_suitable
+    /// Returns whether compaction for a request may have room in some zone, if a part of the zone's reclaimable pages
+    /// were free. linux: mm/compaction.c:compaction_zonelist_suitable
     pub(in crate::page) fn compaction_zonelist_suitable(&self, request: &Request) -> bool {
         let order = request.order;
         self.platform.migrates()
@@ -63,20 +64,20 @@ impl<P: Platform> PageAllocator<'_, P> {
             })
     }
 
-    /// Whether a request of this order fails in a zone because what is free lies in pieces.
+    /// Returns whether a request of this order fails in a zone because of fragmentation.
     fn is_in_pieces(&self, zone: &Zone<P::Lock>, order: Order) -> bool {
         let threshold = self.policy.numbers.compaction_extfrag_threshold.unwrap_or(compaction::EXTFRAG_THRESHOLD);
         self.free_shape(zone, order).fragmentation_index(order).is_none_or(|index| index > threshold)
     }
 
-    /// How the free pages of a zone lie. Takes its lock.
+    /// Returns the numbers of free blocks in a zone that describe its fragmentation. Takes the zone lock.
     fn free_shape(&self, zone: &Zone<P::Lock>, wanted: Order) -> FreeShape {
         let apart = self.rules().reserve.index == ReserveIndex::Apart;
         zone.inspect(|areas| shape_of(areas, wanted, |migratetype| !(apart && migratetype == MigrateType::HighAtomic)))
     }
 
-    /// Returns how fragmented a node is with regard to pageblocks, in percent. linux:
-    /// mm/compaction.c:fragmentation_score_node
+    /// Returns the fragmentation score of a node with regard to pageblocks, in percent.
+    /// linux: mm/compaction.c:fragmentation_score_node
     pub(in crate::page) fn fragmentation_score_node(&self, node: NodeId) -> u32 {
         let present: u64 = self.populated_up_to(node, ZoneKind::Movable).map(Zone::present).sum();
         self.populated_up_to(node, ZoneKind::Movable)
@@ -84,14 +85,14 @@ impl<P: Platform> PageAllocator<'_, P> {
             .sum()
     }
 
-    /// Returns how fragmented a zone is with regard to pageblocks, in percent. linux:
-    /// mm/compaction.c:fragmentation_score_zone
+    /// Returns the fragmentation score of a zone with regard to pageblocks, in percent.
+    /// linux: mm/compaction.c:fragmentation_score_zone
     pub(super) fn fragmentation_score_zone(&self, zone: &Zone<P::Lock>) -> u32 {
         let order = self.map.pageblock_order();
         zone.inspect(|areas| shape_of(areas, order, |_| true)).unusable_percent(order)
     }
 
-    /// Scores between which kcompactd works unasked, if it does.
+    /// Returns the scores at which proactive compaction starts and ends, or `None` if it is off.
     pub(in crate::page) fn score_marks(&self) -> Option<ScoreMarks> {
         let proactiveness = self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS);
         let marks = ScoreMarks::for_proactiveness(proactiveness, self.rules().compaction.marks);
@@ -100,7 +101,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 impl<L: RawLock> Zone<L> {
-    /// Whether targets can be had above a mark, and for costly orders some more, if so many more pages were free.
+    /// Returns whether a zone would have enough free pages above a mark to serve as targets, if `more` pages were free.
+    /// For costly orders the mark is raised by the distance from min to low.
     fn has_room_to_compact(&self, mark: u64, order: Order, highest: ZoneKind, more: u64) -> bool {
         let marks = self.watermarks();
         let raised = if order > Order::COSTLY { (mark + marks.low).saturating_sub(marks.min) } else { mark };

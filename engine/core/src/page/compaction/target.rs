@@ -1,12 +1,13 @@
-//! The scanner of targets: free blocks, from the end of the zone down.
+//! The scanner of targets: it finds free blocks, from the end of the zone downwards.
 //!
-//! Free blocks are taken off the lists under the zone lock, a pageblock under each hold, until there are as many pages
-//! as wait to be moved. Only movable pageblocks serve, and none whose start is a free block of the order wanted
-//! already, unless the run goes to all lengths. As long as nothing was found, a run that waits for nothing looks at
-//! every 32nd frame, and any other doubles its strides with each pageblock.
+//! Free blocks are taken off the lists under the zone lock, one pageblock after the other, until there are as many
+//! pages as wait to be moved. Movable and CMA pageblocks are used; a run with full effort uses other types as well,
+//! except Isolate. A pageblock that starts with a free block of the wanted order is never used. In its first pageblock,
+//! a run that does not wait reads every 32nd frame, and any other run reads every frame. The stride doubles, up to 32,
+//! after each pageblock without free blocks, and is 1 after a pageblock with free blocks.
 //!
-//! Before that, a quick search asks the free lists themselves, from their tails, for a block in the upper part of what
-//! lies between the scanners (`fast_isolate`).
+//! Before the scan, a quick search looks through the free lists, from their tails, for a block in the upper part of the
+//! range between the scanners (`fast_isolate`).
 //!
 //! linux: mm/compaction.c:isolate_freepages, isolate_freepages_block; mm/page_alloc.c:__isolate_free_page
 
@@ -19,20 +20,20 @@ use crate::page::zone::Placement;
 use crate::platform::{CompactEffort, Platform};
 use crate::policy::compaction::CLUSTER;
 
-/// How the scan of a part of a pageblock ended.
+/// Reason why the scan of a part of a pageblock ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScanEnd {
-    /// There are targets enough for the batch.
+    /// There are enough targets for the batch.
     Enough,
-    /// The scan is at the end of the part.
+    /// The scan has reached the end of the part.
     AtEnd,
     /// The zone has too little free memory to lose more.
     TooLow,
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Takes a block to move to, while so many pages still wait to be moved; searches for more if none is left. linux:
-    /// mm/compaction.c:compaction_alloc
+    /// Takes a block to move pages to, while `pages_left` pages still wait to be moved. Searches for more targets if
+    /// none is left. linux: mm/compaction.c:compaction_alloc
     pub(super) fn compaction_alloc(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {
@@ -44,7 +45,7 @@ impl<P: Platform> Run<'_, '_, P> {
         })
     }
 
-    /// Gives back to the zone what was not used; the next run looks there again.
+    /// Frees unused targets to the zone. The next run starts its scan for targets there.
     /// linux: mm/compaction.c:release_free_list
     pub(super) fn release_free_list(&mut self) {
         let map = self.allocator.map;
@@ -61,7 +62,7 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Scans pageblock after pageblock downwards, until there is enough or the scanners meet.
+    /// Scans one pageblock after the other downwards, until there are enough targets or the scanners meet.
     /// linux: mm/compaction.c:isolate_freepages
     fn isolate_freepages(&mut self, needed: u32) {
         let lowest = self.block_of(self.source).offset(self.pageblock_order().pages());
@@ -81,26 +82,27 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Scans a pageblock from where the scanner stands, and moves the scanner on.
+    /// Scans a pageblock from the scanner's position on, and moves the scanner.
     fn scan_target(&mut self, block: Pfn, needed: u32, stride: u32) -> ScanEnd {
         let part = self.target..block.offset(self.pageblock_order().pages());
         let (stopped, ended) = self.isolate_freepages_block(part, needed, stride);
         self.target = stopped;
         if ended == ScanEnd::AtEnd {
             self.target = self.below(block);
-            // Strides may have missed what is free; what lies there is not worth a second look nevertheless.
+            // The stride may have missed free blocks, but the pageblock is not worth a second scan.
             self.allocator.map.pageblock(block).set_skip();
             self.zone.compaction.note_target(self.target);
         }
         ended
     }
 
-    /// The pageblock before this one. Before the first of all is the first: the scanners have met by then.
+    /// Returns the pageblock before this one. For the first pageblock of memory it returns the same, because the
+    /// scanners have met by then.
     pub(super) fn below(&self, block: Pfn) -> Pfn {
         Pfn::new(block.raw().saturating_sub(self.pageblock_order().pages()))
     }
 
-    /// Whether pages may be moved to a pageblock.
+    /// Returns whether pages may be moved to a pageblock.
     fn is_target(&self, block: Pfn) -> bool {
         let Some((frame, pageblock)) = self.allocator.map.try_frame_and_pageblock(block) else { return false };
         if usize::from(pageblock.zone()) != self.zone.index() {
@@ -110,7 +112,7 @@ impl<P: Platform> Run<'_, '_, P> {
             && self.suitable_migration_target(frame.word(), pageblock.migratetype())
     }
 
-    /// Whether a pageblock serves, whatever the hints say of it.
+    /// Returns whether a pageblock is usable for targets, regardless of its skip hint.
     pub(super) fn suits_as_target(&self, block: Pfn) -> bool {
         let found = self.allocator.map.try_frame_and_pageblock(block);
         found.is_some_and(|(frame, pageblock)| {
@@ -119,8 +121,8 @@ impl<P: Platform> Run<'_, '_, P> {
         })
     }
 
-    /// Whether a pageblock that begins with this word, and is of this type, serves: none that has what is wanted.
-    /// linux: mm/compaction.c:suitable_migration_target
+    /// Returns whether a pageblock of this type, whose first frame has this word, is usable for targets. A pageblock
+    /// that already has a block of the wanted order is not. linux: mm/compaction.c:suitable_migration_target
     fn suitable_migration_target(&self, word: Word, migratetype: MigrateType) -> bool {
         let wanted = self.aim.order.unwrap_or(self.pageblock_order());
         let is_whole = word.is_zone_free() && word.order() >= wanted;
@@ -132,8 +134,8 @@ impl<P: Platform> Run<'_, '_, P> {
             }
     }
 
-    /// Takes free blocks of a part of a pageblock; says where it stopped, and why. The zone lock is taken at the first
-    /// one in each 32 frames. linux: mm/compaction.c:isolate_freepages_block
+    /// Takes the free blocks of a part of a pageblock. Returns the frame at which the scan stopped, and the reason. The
+    /// zone lock is taken at the first free block in each 32 frames. linux: mm/compaction.c:isolate_freepages_block
     pub(super) fn isolate_freepages_block(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, ScanEnd) {
         let (allocator, zone) = (self.allocator, self.zone);
         let (mut at, mut held) = (part.start, None);
@@ -152,7 +154,7 @@ impl<P: Platform> Run<'_, '_, P> {
             }
             let locked = held.get_or_insert_with(|| allocator.lock_zone(zone));
             let Some(order) = locked.free_order_at(at) else {
-                // Somebody took it since it was looked at, or it went offline.
+                // Another call took the block after its word was read, or the memory went offline.
                 self.scan.targets += 1;
                 at = at.offset(stride);
                 continue;

@@ -1,4 +1,4 @@
-//! Damage to what a CPU has for a zone: its lists, its stack, and the pageblocks that it owns in part.
+//! Damage to per-CPU state of a zone: lists, stack, and the pageblocks that the CPU owns in part.
 
 use super::Damage;
 use crate::base::{CpuId, MigrateType, Pfn};
@@ -6,37 +6,37 @@ use crate::page::zone::Zone;
 use crate::platform::Platform;
 
 impl<P: Platform> Damage<'_, '_, P> {
-    /// Writes how many pages a CPU's lists count.
+    /// Stores the number of pages that a CPU's lists count.
     pub fn set_count(&self, cpu: CpuId, zone: &Zone<P::Lock>, pages: u32) {
         self.0.pcp_at(cpu, zone).lock().plant().count = pages;
     }
 
-    /// Writes the limit of a CPU's lists of a zone, in pages.
+    /// Stores the limit of a CPU's lists of a zone, in pages.
     pub fn set_limit(&self, cpu: CpuId, zone: &Zone<P::Lock>, pages: u32) {
         self.0.pcp_at(cpu, zone).lock().plant().high = pages;
     }
 
-    /// Writes the ends of one of them.
+    /// Stores the first and the last block of one list of a CPU.
     pub fn set_pcp_list(&self, cpu: CpuId, zone: &Zone<P::Lock>, index: usize, first: Option<Pfn>, last: Option<Pfn>) {
         self.0.pcp_at(cpu, zone).lock().plant_list(index).plant_ends(first, last);
     }
 
-    /// The first block on a CPU's stack.
+    /// Returns the first block on a CPU's stack.
     pub fn stack(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> Option<Pfn> {
         self.0.pcp_at(cpu, zone).stack().first()
     }
 
-    /// Writes the first block of a CPU's stack, and the pages that it counts; it is open then.
+    /// Stores the first block of a CPU's stack and its count of pages, and opens the stack.
     pub fn set_stack(&self, cpu: CpuId, zone: &Zone<P::Lock>, first: Option<Pfn>, pages: u32) {
         self.0.pcp_at(cpu, zone).stack().plant(first, pages);
     }
 
-    /// Writes how many pages may wait there.
+    /// Stores the maximum number of pages on a CPU's stack.
     pub fn set_home_limit(&self, cpu: CpuId, zone: &Zone<P::Lock>, pages: u32) {
         self.0.pcp_at(cpu, zone).plant_limit(pages);
     }
 
-    /// Writes the ends of the list of pageblocks that a CPU owns in part.
+    /// Stores the ends of the list of pageblocks that a CPU owns in part.
     pub fn set_fragments(
         &self,
         cpu: CpuId,

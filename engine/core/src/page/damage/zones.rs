@@ -1,4 +1,4 @@
-//! Damage to a zone: its free lists, what it counts, and what it says without a lock.
+//! Damage to a zone: its free lists, its counters, and the hints that are read without a lock.
 
 use core::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::platform::Platform;
 use crate::policy::watermark::Watermarks;
 
 impl<P: Platform> Damage<'_, '_, P> {
-    /// Writes the ends of a free list.
+    /// Stores the ends of a free list.
     pub fn set_free_list(
         &self,
         zone: &Zone<P::Lock>,
@@ -20,27 +20,27 @@ impl<P: Platform> Damage<'_, '_, P> {
         zone.areas.lock().plant(list.0, list.1).0.plant_ends(first, last);
     }
 
-    /// Writes how many blocks are counted of a free list.
+    /// Stores the number of blocks that is counted for a free list.
     pub fn set_blocks(&self, zone: &Zone<P::Lock>, list: (Order, MigrateType), blocks: u32) {
         *zone.areas.lock().plant(list.0, list.1).1 = blocks;
     }
 
-    /// Writes of which types blocks of an order are said to be there: a bit for each.
+    /// Stores the hint that tells which types have free blocks of an order, one bit per type.
     pub fn set_occupied(&self, zone: &Zone<P::Lock>, order: Order, types: u8) {
         zone.plant_occupied(order, types);
     }
 
-    /// Writes one of a zone's counters, in pages.
+    /// Stores one of a zone's counters, in pages.
     pub fn set_counter(&self, zone: &Zone<P::Lock>, counter: ZoneCounter, pages: i64) {
         zone.plant_counter(counter, pages);
     }
 
-    /// Writes a zone's span; `None` says that it has no frames.
+    /// Stores a zone's span; `None` means that it has no frames.
     pub fn set_span(&self, zone: &Zone<P::Lock>, span: Option<Range<Pfn>>) {
         zone.set_span(span);
     }
 
-    /// Writes the watermarks, and nothing that follows from them.
+    /// Stores the watermarks, without the values that depend on them.
     pub fn set_marks(&self, zone: &Zone<P::Lock>, marks: Watermarks) {
         zone.set_watermarks(marks);
     }
