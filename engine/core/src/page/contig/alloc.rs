@@ -1,4 +1,4 @@
-//! A range by name: exactly these frames are allocated, or none.
+//! Allocation of a range by its frame numbers: exactly these frames are allocated, or none.
 
 use core::ops::Range;
 
@@ -9,34 +9,35 @@ use crate::page::allocator::PageAllocator;
 use crate::page::error::{ContigError, RangeError};
 use crate::platform::Platform;
 
-/// What a range becomes once it is taken.
+/// State that the frames of a range get after they were taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RangeRequest {
     pub(super) gfp: Gfp,
-    /// References on each of its blocks.
+    /// References on each block of the range.
     pub(super) refs: u32,
     pub(super) purpose: Purpose,
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates exactly these frames, as single pages with one reference each; with [`Gfp::COMP`], which wants a
-    /// naturally aligned power of two, as one compound block, or as several of [`Order::MAX`] if it is larger than
-    /// that.
+    /// Allocates exactly these frames, as single pages with one reference each. With [`Gfp::COMP`] the size must be a
+    /// power of two and the range must be aligned to it. The range then becomes one compound block, or several blocks
+    /// of [`Order::MAX`] if it is larger.
     ///
-    /// Movable blocks in the way are moved by [`Platform::migrate`]; the flags say what may be done for the new
-    /// places. Cost: a few steps a frame, two holds of the zone lock a pageblock, and the moves.
+    /// Movable blocks in the range are moved by [`Platform::migrate`]; the flags determine what may be done to allocate
+    /// the new places. Cost: a few steps per frame, two holds of the zone lock per pageblock, and the migrations.
     ///
     /// # Errors
-    /// See [`ContigError`]: which frame stood in the way, and what it is.
+    /// See [`ContigError`], which names the frame that prevents the allocation and its state.
     pub fn alloc_contig_range(&self, range: Range<Pfn>, gfp: Gfp) -> Result<(), ContigError> {
         self.alloc_range(&range, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }
 
-    /// As [`alloc_contig_range`](Self::alloc_contig_range), without references: the largest blocks that fit. Any part
-    /// of the range can be freed with [`free_contig_frozen_range`](Self::free_contig_frozen_range).
+    /// Allocates a range like [`alloc_contig_range`](Self::alloc_contig_range), but without references, as the largest
+    /// blocks that fit. Any part of the range can be freed with
+    /// [`free_contig_frozen_range`](Self::free_contig_frozen_range).
     ///
     /// # Errors
-    /// As there.
+    /// See [`alloc_contig_range`](Self::alloc_contig_range).
     pub fn alloc_contig_frozen_range(&self, range: Range<Pfn>, gfp: Gfp) -> Result<(), ContigError> {
         self.alloc_range(&range, RangeRequest { gfp, refs: 0, purpose: Purpose::General })
     }
@@ -58,7 +59,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Makes allocated blocks of frames that are on no list and inside no block.
+    /// Makes allocated blocks of frames that are on no list and in no block.
     fn prep_blocks(&self, range: &Range<Pfn>, wanted: RangeRequest) {
         if wanted.refs == 0 || wanted.gfp.contains(Gfp::COMP) {
             let blocks = range.start.blocks_up_to(range.end, Order::MAX);
@@ -70,7 +71,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// Refuses what cannot be one block, of whatever order.
+/// Refuses a range whose size is not a power of two, or which is not aligned to its size.
 fn expect_natural(range: &Range<Pfn>) -> Result<(), RangeError> {
     let pages = range.end.raw() - range.start.raw();
     if !pages.is_power_of_two() {

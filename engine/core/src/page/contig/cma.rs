@@ -1,8 +1,8 @@
-//! CMA areas: memory set aside at boot for large ranges, lent to movable pages until somebody wants it.
+//! CMA areas: memory that is reserved at boot for large ranges, and is lent to movable requests until it is needed.
 //!
-//! An area is a range of whole pageblocks of type Cma, and a bitmap of what it has handed out. A request takes the
-//! first gap in the bitmap, then empties that range; if something in it will not move, the search goes on after it.
-//! The bitmap's lock is held for the bitmap alone, never while pages move.
+//! An area is a range of whole pageblocks of type Cma, with a bitmap of its allocated units. An allocation takes the
+//! first gap in the bitmap, then empties that range. If a block in the range cannot be migrated, the search continues
+//! after it. The lock of the bitmap is held only while the bitmap is accessed, never while pages are migrated.
 //!
 //! linux: mm/cma.c
 
@@ -22,7 +22,7 @@ use crate::page::error::{ContigError, FreeError, RangeError};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
-/// Frames that the area of a bitmap hands out together, by bit.
+/// Bitmap of an area, with one bit per unit of frames that is allocated.
 #[derive(Debug)]
 struct Bitmap<'m> {
     words: &'m mut [u64],
@@ -32,29 +32,29 @@ impl Ranked for Bitmap<'_> {
     const RANK: Rank = Rank::Cma;
 }
 
-/// Pageblocks set aside for ranges, lent to movable requests meanwhile.
+/// Pageblocks that are reserved for ranges, and lent to movable requests meanwhile.
 #[derive(Debug)]
 pub struct CmaArea<'m, L> {
-    /// The zones of the allocator that it is part of: what tells allocators apart.
+    /// Zones of the allocator that the area belongs to, whose address identifies the allocator.
     owner: &'m [Zone<L>],
     range: Range<Pfn>,
     order_per_bit: Order,
     bitmap: Locked<L, Bitmap<'m>>,
 }
 
-/// Why a CMA area was not set up.
+/// Reason why a CMA area was not set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmaError {
-    /// The area's range is wrong, for this reason.
+    /// The area's range is invalid for this reason.
     Range(RangeError),
     /// A frame is not Reserved: it was released already, or belongs to another area.
     NotReserved {
-        /// Number of the first such frame.
+        /// The first such frame.
         pfn: Pfn,
         /// State of that frame.
         state: State,
     },
-    /// The memory handed in is smaller than [`CmaArea::layout`] says.
+    /// The memory for the bitmap is smaller than [`CmaArea::layout`] requires.
     Metadata,
 }
 
@@ -78,15 +78,15 @@ impl From<RangeError> for CmaError {
     }
 }
 
-/// Bits that were taken for a request. Dropped early, because the range could not be had or the platform panicked, it
-/// gives them back.
+/// Bits that were taken for a request. If the claim is dropped early, because the range could not be allocated or the
+/// platform panicked, the bits are cleared again.
 struct Claim<'a, 'm, L: RawLock> {
     area: &'a CmaArea<'m, L>,
     bits: Range<u32>,
 }
 
 impl<L: RawLock> Claim<'_, '_, L> {
-    /// The range is its owner's, until that gives it back.
+    /// Keeps the bits set until the owner of the range releases it.
     fn keep(mut self) {
         self.bits.end = self.bits.start;
     }
@@ -99,18 +99,18 @@ impl<L: RawLock> Drop for Claim<'_, '_, L> {
 }
 
 impl<'m, L: RawLock> CmaArea<'m, L> {
-    /// Bytes that the bitmap of an area of so many pages needs.
+    /// Returns the size of the bitmap of an area with this many pages.
     pub fn layout(pages: u32, order_per_bit: Order) -> Layout {
         let plan = Plan::EMPTY.array::<u64>(words(pages, order_per_bit));
         plan.expect("a bit a page is far less than the address space").layout()
     }
 
-    /// The area's frames, whole pageblocks.
+    /// Returns the area's frames, which are whole pageblocks.
     pub fn range(&self) -> Range<Pfn> {
         self.range.clone()
     }
 
-    /// Pages that the area has handed out, in whole units.
+    /// Returns the number of pages that the area has allocated, in whole units.
     pub fn allocated(&self) -> u32 {
         let bits: u32 = self.bitmap.lock().words.iter().map(|word| word.count_ones()).sum();
         bits * self.order_per_bit.pages()
@@ -128,12 +128,12 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         self.range.start.offset(bit << self.order_per_bit.get())
     }
 
-    /// Bits that stand for so many pages.
+    /// Returns the number of bits that represent this many pages, rounded up.
     fn bits_for(&self, pages: u32) -> u32 {
         pages.div_ceil(self.order_per_bit.pages())
     }
 
-    /// The first bit from `bit` on whose first frame is a multiple of `align` frames.
+    /// Returns the first bit from `bit` on whose first frame is a multiple of `align` frames.
     fn aligned_bit(&self, bit: u32, align: u32) -> Option<u32> {
         let pfn = self.pfn_of(bit).raw().checked_next_multiple_of(align)?;
         Some(self.bit_of(Pfn::new(pfn)))
@@ -159,7 +159,7 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         self.bitmap.lock().clear(bits);
     }
 
-    /// Marks one unit as not handed out, whatever its pages are.
+    /// Marks one unit as not allocated, regardless of its pages.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant_unclaimed(&self, bit: u32) {
         self.bitmap.lock().words[bit as usize / 64] &= !(1 << (bit % 64));
@@ -197,12 +197,13 @@ impl Bitmap<'_> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Sets an area aside: whole pageblocks of one zone that are online and still Reserved. They are released as Cma,
-    /// and lent to movable requests from now on. `order_per_bit` is the unit that the area hands out; `memory` holds
-    /// its bitmap. Cost: two steps a frame, one of them under one hold of the lock for what is online.
+    /// Sets up an area from whole pageblocks of one zone that are online and still Reserved. The pageblocks are
+    /// released with the type Cma, and are lent to movable requests from now on. `order_per_bit` is the order of the
+    /// units that the area allocates, and `memory` holds the bitmap. Cost: two steps per frame, one of them under one
+    /// hold of the hotplug lock.
     ///
     /// # Errors
-    /// See [`CmaError`]; nothing has changed then.
+    /// See [`CmaError`]. Nothing is changed then.
     pub fn reserve_cma(
         &self,
         range: Range<Pfn>,
@@ -234,14 +235,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(CmaArea { owner: self.zones, range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }
 
-    /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align`
-    /// frames. An area hands out whole units: if `pages` is no multiple of them, the rest of the last one comes along.
-    /// If something in the first gap cannot be moved, tries the next gap. With [`Gfp::COMP`], as
-    /// [`alloc_contig_range`](Self::alloc_contig_range) says.
+    /// Allocates contiguous pages of an area, each with one reference, from a frame that is a multiple of `align`
+    /// frames. An area allocates whole units: if `pages` is not a multiple of the unit, the rest of the last unit is
+    /// allocated as well. If a block in the first gap cannot be migrated, the next gap is tried. [`Gfp::COMP`] has the
+    /// same effect as in [`alloc_contig_range`](Self::alloc_contig_range).
     ///
     /// # Errors
     /// [`ContigError::NoRange`] if no gap is large enough or can be emptied; [`ContigError::Flags`];
-    /// [`ContigError::Range`] for no pages at all, a size or alignment that cannot be, or another allocator's area.
+    /// [`ContigError::Range`] for zero pages, an invalid size or alignment, or an area of another allocator.
     pub fn cma_alloc(&self, area: &CmaArea<'m, P::Lock>, pages: u32, align: u32, gfp: Gfp) -> Result<Pfn, ContigError> {
         let start = area.range.start;
         if pages == 0 {
@@ -262,7 +263,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                     return Ok(pfn);
                 }
                 Err(error) => {
-                    // Only what is in the way is a reason to look further.
+                    // The search continues only if the error names a frame that is in the way.
                     let obstacle = error.pfn().ok_or(error)?;
                     from = area.bit_of(obstacle.max(pfn)) + 1;
                 }
@@ -270,12 +271,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) handed out, and gives
-    /// the range back to the area: all of it, or units of it from one border of units on. Where `pages` is no multiple
-    /// of the unit, the rest of the last one goes along, as it came.
+    /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) allocated, and returns
+    /// the range to the area. The range may be a part of the allocated range that starts at a border of units. If
+    /// `pages` is not a multiple of the unit, the rest of the last unit is freed as well, as it was allocated.
     ///
     /// # Errors
-    /// See [`FreeError`]; the area still has the range then.
+    /// See [`FreeError`]. The area keeps the range allocated then.
     pub fn cma_release(&self, area: &CmaArea<'m, P::Lock>, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
         self.expect_own(area).map_err(|_| RangeError::OutOfRange { pfn })?;
         let Range { start, end } = area.range;
@@ -299,7 +300,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Refuses another allocator's area.
+    /// Refuses an area of another allocator.
     fn expect_own(&self, area: &CmaArea<'m, P::Lock>) -> Result<(), RangeError> {
         let is_own = core::ptr::eq(area.owner, self.zones);
         if is_own { Ok(()) } else { Err(RangeError::OutOfRange { pfn: area.range.start }) }

@@ -1,23 +1,23 @@
-//! A range given back.
+//! Freeing a range.
 //!
-//! Freed one by one, each page takes the way of a single page: checks, the CPU's list, some day a drain that merges it
-//! with its neighbours. Freed as a batch, the pages meet here already:
+//! If the pages of a range are freed one by one, each takes the path of a single page: it is checked, put on the CPU's
+//! list, and merged with its neighbours in a later drain. If they are freed as a batch, they are merged here:
 //!
 //! ```text
-//! look      every block of the range is checked; if one is not the caller's, nothing has changed    a load a block
-//! claim     pages of a range become interior frames under the zone lock, so many at a time           a store a page
-//!           other blocks one by one                                                                  an atomic step
-//! chunk     runs of claimed blocks go back as the largest blocks that fit                           a link a chunk
+//! check     every block of the range is checked; if one is not the caller's, nothing changes   one load per block
+//! claim     pages of a range become Interior under the zone lock, a limited number per hold    one store per page
+//!           other blocks one by one                                                            one atomic step each
+//! chunk     runs of claimed blocks are freed as the largest blocks that fit                    one link per chunk
 //! ```
 //!
-//! A block that others still refer to, or that is broken or bad, ends a run, and goes the way of single blocks. So does
-//! what somebody else freed or changed since it was looked at: then there is an error to return, and the rest goes on.
-//! No block crosses a memory section, so no chunk does.
+//! A block that has other references, or is poisoned or bad, ends a run and is freed like a single block. This also
+//! applies to a block that another call freed or changed after the check. The call then returns an error, but frees the
+//! rest. No block crosses the border of a memory section, so no chunk does.
 //!
-//! A range that is all pages of a range is not looked at before it is claimed: its words are all alike, so if one turns
-//! out not to be the caller's, the others get theirs back. The floor under this is a load and a store a page: what is
-//! not looked at is not checked, and the store holds off a free of the same page elsewhere. A range that is made of
-//! large blocks is claimed by their heads, so that a whole pageblock takes one step.
+//! A range that consists of pages of a range is not checked before it is claimed. All of its words are equal, so if one
+//! page turns out not to be the caller's, the claimed pages get their words back. One load and one store per page is
+//! the lower bound: the load is the check, and the store prevents that another CPU frees the page at the same time. A
+//! range of large blocks is claimed by their heads, so a whole pageblock takes one step.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, and the proposal of March 2026 to free ranges in batches
 
@@ -34,57 +34,58 @@ use crate::page::free::{ClaimedBlock, ClaimedRange};
 use crate::platform::Platform;
 use crate::policy::ContigPolicy;
 
-/// Frames that are looked at together: two cache lines.
+/// Number of frames that are checked together: the words of half a cache line.
 const GROUP: usize = 8;
-/// Pages of large blocks that go back under one hold of the zone lock: those of a memory section, as Linux has them.
+/// Pages of large blocks that are freed under one hold of the zone lock: those of a memory section of Linux.
 const HOLD_PAGES: u32 = 1 << 15;
-/// Order of the smallest block whose pages are pages of a range once it is split. So many leave the range together,
-/// too, when one of them goes back by itself.
+/// Order of the smallest block whose pages become pages of a range when it is split. If one page of a range is freed by
+/// itself, it leaves the range together with its neighbours in an aligned block of this order.
 pub(in crate::page) const RANGE_ORDER_MIN: Order = Order::new(if cfg!(loom) { 1 } else { 6 });
-/// Pages of a range that are claimed under one hold: a few microseconds.
+/// Pages of a range that are claimed under one hold of the zone lock, which takes a few microseconds.
 const CLAIM_PAGES: u32 = 1 << 12;
 
-/// What the caller says of the blocks that it gives back.
+/// State that the caller expects of the blocks that it frees.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::page) struct Terms {
-    /// References that it holds on each: one, or none on frozen blocks.
+    /// References that the caller holds on each block: one, or none on frozen blocks.
     refs: u32,
     /// Order of the largest of these blocks.
     order_max: Order,
 }
 
 impl Terms {
-    /// Blocks of any order, one reference on each.
+    /// Blocks of any order, with one reference on each.
     const REFERENCED: Terms = Terms { refs: 1, order_max: Order::MAX };
-    /// Blocks of any order without references.
+    /// Blocks of any order, without references.
     const FROZEN: Terms = Terms { refs: 0, order_max: Order::MAX };
-    /// Single pages, one reference on each.
+    /// Single pages, with one reference on each.
     pub(in crate::page) const PAGES: Terms = Terms { refs: 1, order_max: Order::ZERO };
 
-    /// Whether a block is the caller's alone, and healthy.
+    /// Returns whether a block has no other references than the caller's, and is healthy.
     fn cover(&self, word: Word) -> bool {
         word.is_held_of(word.order(), self.refs)
     }
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Drops the caller's reference to every block of a range, which may be single pages or larger blocks that lie in
-    /// it whole; what nobody else refers to is freed. Cost: one step a block, and a list link for every [`Order::MAX`]
-    /// of pages.
+    /// Drops the caller's reference to every block of a range. The blocks may be single pages, or larger blocks that
+    /// are wholly in the range. A block without other references is freed. Cost: one step per block, and one list link
+    /// per [`Order::MAX`] of pages.
     ///
     /// # Errors
-    /// See [`FreeError`]: the first frame that is not the caller's to free, and what it is; the range is as it was.
+    /// See [`FreeError`], which names the first frame that the caller may not free, and its state. The range is
+    /// unchanged then.
     pub fn free_contig_range(&self, range: Range<Pfn>) -> Result<(), FreeError> {
         self.free_range(range, Terms::REFERENCED)
     }
 
-    /// Frees a range of blocks that have no references. It may begin and end inside a block that is not compound: the
-    /// rest of that block stays allocated.
+    /// Frees a range of blocks that have no references. The range may start and end inside a block that is not
+    /// compound; the rest of that block stays allocated.
     ///
     /// # Errors
-    /// As [`free_contig_range`](Self::free_contig_range). Blocks that do have references are bad: they are withheld
-    /// for ever, the rest of the range is freed, and the first of them is reported as [`FreeError::Bad`]. That is a
-    /// check of what is there: a holder that drops its reference while this runs is not found out.
+    /// See [`free_contig_range`](Self::free_contig_range). Blocks that have references are bad: they are withheld for
+    /// ever, the rest of the range is freed, and the first of them is reported as [`FreeError::Bad`]. The check sees
+    /// the references at the time of the call, so a holder that drops its reference meanwhile is not detected.
     pub fn free_contig_frozen_range(&self, range: Range<Pfn>) -> Result<(), FreeError> {
         self.free_range(range, Terms::FROZEN)
     }
@@ -138,7 +139,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_each(range, terms)
     }
 
-    /// Frees a range that is one block of the caller's alone; `false`, and nothing done, if it is not.
+    /// Frees a range that is one block without other references. Returns `false`, and changes nothing, if it is not.
     #[inline]
     fn free_as_one(&self, range: &Range<Pfn>, terms: Terms) -> bool {
         let (pfn, frame) = (range.start, self.map.frame(range.start));
@@ -152,9 +153,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         is_mine
     }
 
-    /// Frees pages of a range that are the caller's alone to the last; `false`, and nothing changed, if one is not.
-    /// They are claimed without a look at all of them before, since all words are alike, and what was claimed in vain
-    /// gets its back.
+    /// Frees a range that consists of pages of a range without other references. Returns `false`, and changes nothing,
+    /// if one page is different. The pages are claimed without a check of the whole range before, because all words are
+    /// equal: if the claim fails, the claimed pages get this word back.
     fn free_ranged(&self, range: &Range<Pfn>, terms: Terms) -> bool {
         let mut taken = ClaimedRange::new(&self.map, range.start..range.start);
         self.claim_ranged(&mut taken, range.end, terms);
@@ -169,7 +170,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         false
     }
 
-    /// Frees what is the caller's of a range that lies in one zone, in batches; the first error is returned.
+    /// Frees the caller's blocks in a range of one zone, in batches. Returns the first error, but continues after it.
     pub(in crate::page) fn free_each(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let (mut run, mut result) = (range.start, Ok(()));
         loop {
@@ -178,7 +179,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             if at >= range.end {
                 return result;
             }
-            // Shared, broken or bad; or somebody else's by now, whatever it was when the range was looked over.
+            // The block is shared, poisoned or bad, or another call has changed it since the range was checked.
             let (pages, freed) = match self.expect_held(at, range.end, terms) {
                 Ok(word) => (word.order().pages(), self.free_by_itself(at, word.order(), terms)),
                 Err(error) => (1, Err(error)),
@@ -188,8 +189,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Makes interior frames of blocks for as long as they are the caller's alone; returns the first frame that is
-    /// something else.
+    /// Turns blocks without other references into Interior frames, up to the first frame that is different. Returns
+    /// that frame.
     #[inline]
     fn claim_blocks(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
         let mut taken = ClaimedRange::new(&self.map, range.start..range.start);
@@ -212,7 +213,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// The same for a range of single pages.
+    /// Claims single pages like [`claim_blocks`](Self::claim_blocks).
     #[inline]
     fn claim_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
         let mut claimed = 0;
@@ -226,7 +227,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         range.start.offset(claimed as u32)
     }
 
-    /// The same for pages of a range, which join what was taken already: so many under each hold of the zone lock.
+    /// Claims pages of a range, which are added to `taken`, a limited number under each hold of the zone lock.
     #[inline]
     fn claim_ranged(&self, taken: &mut ClaimedRange<'_, '_>, end: Pfn, terms: Terms) {
         while taken.end() < end && self.map.frame(taken.end()).word().is_ranged() {
@@ -241,41 +242,43 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[inline(never)]
     fn claim_ranged_under_lock(&self, taken: &mut ClaimedRange<'_, '_>, end: Pfn, terms: Terms) {
         let part = taken.end()..end;
-        // Opened last: the probe hears of it, and may panic.
+        // The lock is released last, because the probe is notified of the release and may panic.
         let Some(_locked) = self.lock_zone_of(part.start) else { return };
         let refused = self.first_refused(&part, |frames| claim_held(frames, |word| word.is_ranged_page_of(terms.refs)));
         taken.extend_to(refused);
     }
 
-    /// The word of a page among many that are given out together: one of a range, where that goes back as a batch. What
-    /// may be moved can leave its owner's hands one page at a time, and is claimed so.
+    /// Returns the word of a page that is allocated together with many others. It is a page of a range if the policy
+    /// frees ranges in batches. A movable page is an ordinary page, because a migration can free it separately.
     pub(in crate::page) fn word_in_range(&self, page: Word) -> Word {
         let is_range = self.rules().contig == ContigPolicy::Batched && !page.is_movable();
         if is_range { page.ranged() } else { page }
     }
 
-    /// Makes a page of a range one by itself, which is claimed as such; and its neighbours, since they will be next.
+    /// Turns a page of a range into an ordinary page, which is claimed separately. The same happens to its neighbours,
+    /// because they are likely to be freed next.
     #[cold]
     pub(in crate::page) fn leave_range(&self, pfn: Pfn) {
         let order = RANGE_ORDER_MIN.min(self.map.pageblock_order());
         let first = pfn.align_down(order);
-        // Memory that went offline meanwhile has no pages of a range.
+        // If the memory went offline meanwhile, there are no pages of a range.
         let Some(locked) = self.lock_zone_of(pfn) else { return };
         let _locked = (!is_planted(Fault::LeavesRangeUnlocked)).then_some(locked);
         let range = first..first.offset(order.pages());
         for frame in self.map.frames(&range).flatten().filter(|frame| frame.word().is_ranged()) {
-            // Another holder of a reference may be counting references.
+            // Another holder of a reference may be changing the number of references.
             let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
         }
     }
 
-    /// The first frame of a range that is not a single page of the caller's alone.
+    /// Returns the first frame of a range that is not a single page without other references.
     #[inline]
     fn pages_held(&self, range: &Range<Pfn>, terms: Terms) -> Pfn {
         self.first_refused(range, |frames| are_held(frames, terms.refs))
     }
 
-    /// The first frame of a range that is refused: frames are asked for in groups, and one by one where that fails.
+    /// Returns the first frame of a range that `take` refuses. Frames are passed to `take` in groups, and one by one
+    /// after the first group that is refused.
     #[inline(always)]
     fn first_refused(&self, range: &Range<Pfn>, take: impl Fn(&[Frame]) -> bool) -> Pfn {
         let mut taken = 0;
@@ -291,7 +294,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         range.start.offset(taken as u32)
     }
 
-    /// Refuses a range that is not made of blocks which the caller may give back.
+    /// Refuses a range unless all of its blocks are the caller's to free.
     pub(super) fn expect_all_held(&self, range: &Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let mut at = range.start;
         loop {
@@ -303,7 +306,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// A block that the caller may give back: allocated, held as it says, and ending within the range.
+    /// Returns the word of a block that the caller may free: it is allocated, has the caller's references, and ends
+    /// within the range.
     fn expect_held(&self, pfn: Pfn, end: Pfn, terms: Terms) -> Result<Word, FreeError> {
         if pfn >= end {
             return Err(RangeError::Empty { start: pfn }.into());
@@ -327,8 +331,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Frees healthy frames that are on no list and inside no block, as the largest blocks that fit. They are the
-    /// caller's alone.
+    /// Frees healthy frames that are on no list and in no block, as the largest blocks that fit. The frames belong to
+    /// the caller alone.
     pub(in crate::page) fn free_run(&self, run: Range<Pfn>) {
         let Range { start, end } = run;
         let is_long = end.raw() - start.raw() >= Order::MAX.pages() && self.map.pageblock_order() < Order::MAX;
@@ -344,7 +348,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_chunks(last..end, Order::MAX);
     }
 
-    /// As [`free_run`](Self::free_run), by blocks of this order at most that a CPU's list or the zone takes one by one.
+    /// Frees frames like [`free_run`](Self::free_run), as blocks of at most this order, each of which is freed
+    /// separately to a CPU's list or to the zone.
     pub(in crate::page) fn free_chunks(&self, run: Range<Pfn>, order_max: Order) {
         let mut rest = ClaimedRange::new(&self.map, run.clone());
         for (pfn, order) in run.start.blocks_up_to(run.end, order_max) {
@@ -355,8 +360,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Frees blocks larger than a pageblock, which no CPU's list holds: so many pages under each hold of the zone
-    /// lock.
+    /// Frees blocks that are larger than a pageblock, which no per-CPU list holds, [`HOLD_PAGES`] pages under each hold
+    /// of the zone lock.
     fn free_largest(&self, run: Range<Pfn>) {
         let mut rest = ClaimedRange::new(&self.map, run.clone());
         let mut at = run.start;
@@ -374,14 +379,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// Whether single pages are all the caller's alone.
+/// Returns whether all of the frames are single pages without other references.
 #[inline(always)]
 fn are_held(frames: &[Frame], refs: u32) -> bool {
-    // One branch for all of them.
+    // The fold does not stop early, so there is one branch for all frames.
     frames.iter().fold(true, |all, frame| all & frame.word().is_page_of(refs))
 }
 
-/// Makes interior frames of pages that are all held so; `false`, and nothing done, if one is not. Under the zone lock.
+/// Turns pages into Interior frames if `is_held` returns true for all of them. Otherwise returns `false` and changes
+/// nothing. The caller holds the zone lock.
 #[inline(always)]
 fn claim_held(frames: &[Frame], is_held: impl Fn(Word) -> bool) -> bool {
     let all = frames.iter().fold(true, |all, frame| all & is_held(frame.word()));
@@ -391,7 +397,7 @@ fn claim_held(frames: &[Frame], is_held: impl Fn(Word) -> bool) -> bool {
     all
 }
 
-/// Makes an interior frame of a single page that is the caller's alone; `false`, and nothing done, if it is not.
+/// Turns a single page without other references into an Interior frame. Otherwise returns `false` and changes nothing.
 #[inline]
 fn claim_page(frame: &Frame, refs: u32) -> bool {
     let word = frame.word();

@@ -1,7 +1,7 @@
-//! What is in a range, read without a lock: which zone it is in, and which block each of its frames belongs to.
+//! Contents of a range, read without a lock: its zone, and the blocks that its frames belong to.
 //!
-//! Answers are stale as soon as they are given. They serve to refuse early, and to find what to move; what counts is
-//! decided under the zone lock, in `isolate_freepages_range`.
+//! The answers may be outdated at once. They are used to refuse a range early, and to find the blocks to migrate. The
+//! decision is made under the zone lock, in `isolate_freepages_range`.
 
 use core::ops::Range;
 
@@ -13,19 +13,19 @@ use crate::page::error::{ContigError, RangeError};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
-/// What a range is taken for.
+/// Purpose for which a range is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::page) enum Purpose {
-    /// Any caller: CMA areas are not touched.
+    /// Allocation by any caller. CMA areas are not touched.
     General,
-    /// A CMA area that hands out its own frames.
+    /// Allocation by a CMA area, of its own frames.
     Cma,
-    /// Nobody: it goes offline, with what is Reserved or out of use in it.
+    /// Offlining, which includes Reserved and withheld frames.
     Offline,
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// The one zone that all of a range is in. A few steps a pageblock.
+    /// Returns the zone that contains the whole range. Cost: a few steps per pageblock.
     pub(in crate::page) fn zone_of_range(&self, range: &Range<Pfn>) -> Result<&'m Zone<P::Lock>, RangeError> {
         if range.is_empty() {
             return Err(RangeError::Empty { start: range.start });
@@ -42,7 +42,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(&self.zones[usize::from(zone)])
     }
 
-    /// Refuses a range in which something will never move. At most one step a frame.
+    /// Refuses a range with a block that cannot be migrated. Cost: at most one step per frame.
     /// linux: mm/page_isolation.c:has_unmovable_pages
     pub(in crate::page) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
@@ -54,8 +54,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))
     }
 
-    /// Every block that has frames in the range, with the word of its head; frames that are in no block, by
-    /// themselves.
+    /// Returns every block that has frames in the range, with the word of its head. Frames that are in no block are
+    /// returned one by one.
     pub(super) fn blocks_in(&self, range: &Range<Pfn>) -> impl Iterator<Item = (Pfn, Word)> + use<'_, 'm, P> {
         let (mut at, end) = (range.start, range.end);
         core::iter::from_fn(move || {
@@ -69,7 +69,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
-/// Whether a block will never leave a range that is wanted for this purpose.
+/// Returns whether a block cannot be removed from a range that is taken for this purpose.
 fn is_unmovable(word: Word, purpose: Purpose) -> bool {
     match word.state() {
         State::Absent => true,

@@ -1,4 +1,4 @@
-//! A range wherever there is one.
+//! Allocation of a range of a given size, anywhere in the zones that the request may use.
 
 use core::ops::Range;
 
@@ -10,23 +10,23 @@ use crate::page::error::{ContigError, RangeError};
 use crate::platform::{Platform, Request};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates so many neighbouring pages, near the calling CPU: the first range of the nearest zone that can be
-    /// emptied. It starts at a multiple of its size, or of the largest power of two below that. What it becomes, and
-    /// what that costs, is said at [`alloc_contig_range`](Self::alloc_contig_range); a range with an obstacle costs up
-    /// to a step a frame to pass by.
+    /// Allocates contiguous pages near the calling CPU: the first range of the nearest zone that can be emptied. The
+    /// range starts at a multiple of its size, or of the largest power of two below its size. Its blocks and the cost
+    /// are those of [`alloc_contig_range`](Self::alloc_contig_range). Skipping a range that cannot be emptied costs up
+    /// to one step per frame.
     ///
     /// # Errors
-    /// [`ContigError::NoRange`] if there is none; [`ContigError::Flags`], and [`ContigError::Range`] for a size that
-    /// is zero, or with [`Gfp::COMP`] no power of two.
+    /// [`ContigError::NoRange`] if there is no such range; [`ContigError::Flags`]; [`ContigError::Range`] for a size of
+    /// zero, or with [`Gfp::COMP`] a size that is not a power of two.
     pub fn alloc_contig_pages(&self, gfp: Gfp, pages: u32) -> Result<Pfn, ContigError> {
         self.find_range(pages, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }
 
-    /// As [`alloc_contig_pages`](Self::alloc_contig_pages), without references, as
+    /// Allocates pages like [`alloc_contig_pages`](Self::alloc_contig_pages), but without references, like
     /// [`alloc_contig_frozen_range`](Self::alloc_contig_frozen_range).
     ///
     /// # Errors
-    /// As there.
+    /// See [`alloc_contig_pages`](Self::alloc_contig_pages).
     pub fn alloc_contig_frozen_pages(&self, gfp: Gfp, pages: u32) -> Result<Pfn, ContigError> {
         self.find_range(pages, RangeRequest { gfp, refs: 0, purpose: Purpose::General })
     }
@@ -49,7 +49,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         found.ok_or(ContigError::NoRange)
     }
 
-    /// The first range between two frames that can be had.
+    /// Allocates the first range between two frames that can be emptied.
     fn find_between(&self, span: Range<Pfn>, pages: u32, wanted: RangeRequest) -> Option<Pfn> {
         let step = u64::from(1_u32 << pages.ilog2());
         let mut at = u64::from(span.start.raw()).next_multiple_of(step);
@@ -57,7 +57,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             let start = Pfn::from_u64(at)?;
             match self.alloc_range(&(start..start.offset(pages)), wanted) {
                 Ok(()) => return Some(start),
-                // Past the obstacle, which may be the head of a block that began before the range.
+                // The search continues after the frame in the way, which may be the head of a block that starts before
+                // the range.
                 Err(error) => {
                     let past = error.pfn().map_or(0, |pfn| u64::from(pfn.raw() + 1).next_multiple_of(step));
                     at = (at + step).max(past);

@@ -1,7 +1,7 @@
-//! Part of a frozen block given back: the block is cut where the range begins and where it ends.
+//! Freeing a part of a frozen block: the block is split where the range starts and where it ends.
 //!
-//! Nobody counts references on a frozen block, and unless it is compound nobody minds its size: to its owner it is so
-//! many pages. It is cut only after everything else in the range has been found to be the owner's as well.
+//! A frozen block has no references, and unless it is compound, its size does not matter to its owner, which uses it as
+//! a number of pages. A block is split only after all other blocks in the range were found to be the owner's as well.
 
 use core::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::page::error::FreeError;
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Cuts the frozen blocks that lie across the borders of a range, as the largest blocks that fit on either side.
+    /// Splits the frozen blocks that cross a border of the range into the largest blocks that fit on either side.
     #[inline]
     pub(super) fn split_at_borders(&self, range: &Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let across = [range.start, range.end].map(|border| self.frozen_block_across(border));
@@ -27,7 +27,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         let end = last.map_or(range.end, |(head, _)| head);
         self.expect_all_held(&(start..end), terms)?;
         for border in [range.start, range.end] {
-            // Looked up again: both borders may have been in one block, and somebody may have changed it since.
+            // The block is looked up again, because one block may cross both borders, and another call may have changed
+            // it.
             while let Some((head, word)) = self.frozen_block_across(border) {
                 let lower = head.blocks_up_to(border, word.order());
                 let upper = border.blocks_up_to(head.offset(word.order().pages()), word.order());
@@ -39,7 +40,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// The frozen block, not compound, that a border between frames cuts in two.
+    /// Returns the frozen block, not compound, that a border between frames cuts in two.
     #[inline]
     fn frozen_block_across(&self, border: Pfn) -> Option<(Pfn, Word)> {
         self.map.try_frame(border).filter(|frame| frame.word().is_interior())?;

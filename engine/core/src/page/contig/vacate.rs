@@ -1,7 +1,8 @@
-//! Emptying an isolated range: blocks in the way move elsewhere, page lists are drained, and what is free is taken.
+//! Emptying an isolated range: movable blocks are migrated, per-CPU lists are drained, and the free frames are taken.
 //!
-//! Nobody stops while this goes on. A page may be allocated from a CPU's list, or freed to one by a CPU that read the
-//! pageblock's type before it was isolated, so the range is looked over again, a few times, before it is called busy.
+//! Other CPUs continue meanwhile. A page may be allocated from a CPU's list, or freed to a list by a CPU that read the
+//! pageblock's type before the isolation. The range is therefore checked again, a few times, before it is reported as
+//! busy.
 //!
 //! linux: mm/page_alloc.c:__alloc_contig_migrate_range, mm/compaction.c:isolate_freepages_range
 
@@ -18,11 +19,11 @@ use crate::page::migrate::Candidate;
 use crate::page::zone::Zone;
 use crate::platform::{CompactEffort, Platform};
 
-/// Rounds of moving and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
+/// Maximum number of rounds of migration and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
 const ROUNDS: u32 = 5;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Takes an isolated range, after moving away what is in it. linux: mm/page_alloc.c:__alloc_contig_migrate_range
+    /// Takes an isolated range after migrating the blocks in it. linux: mm/page_alloc.c:__alloc_contig_migrate_range
     pub(in crate::page) fn alloc_contig_migrate_range<T>(
         &self,
         zone: &Zone<P::Lock>,
@@ -36,14 +37,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
             self.drain_all_pages_zone(zone);
             self.migrate_range(zone, range, gfp);
-            // A CPU that is about to free what is in the way may do so now; its patience does not matter here.
+            // A CPU that is about to free a block in the range can do so now. The platform's answer does not matter
+            // here.
             let _ = self.platform.relax();
         }
         take().map_err(|pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
     }
 
-    /// Takes all frames of an isolated range off the free lists: the caller's, to make something of. Says which is the
-    /// first that is not there.
+    /// Takes all frames of an isolated range off the free lists. The caller makes blocks of them. Returns the first
+    /// frame that is not free as the error.
     pub(in crate::page) fn isolate_freepages_range(
         &self,
         zone: &Zone<P::Lock>,
@@ -52,7 +54,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ) -> Result<ClaimedRange<'_, 'm>, Pfn> {
         let taken;
         let mut locked = self.lock_zone(zone);
-        // What goes offline takes along what is on no list for good.
+        // Frames that are on no list for good go offline together with the range.
         locked.isolate_freepages_range(range, |word| {
             purpose == Purpose::Offline && (word.is_reserved() || word == Word::WITHHELD)
         })?;
@@ -69,9 +71,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// A block like one that is to be moved, not in a pageblock that is itself to be emptied.
+    /// Allocates a block like the one to be migrated, outside of the pageblocks that are being emptied.
     fn alloc_target(&self, zone: &Zone<P::Lock>, word: Word, gfp: Gfp) -> Option<Pfn> {
-        // Tries hard, but ends nobody for it: the range is worth less than a task.
+        // The request tries hard but never ends a task, because the range is worth less than a task.
         let mut wanted = gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::RETRY_MAYFAIL | Gfp::NOWARN;
         wanted.set(Gfp::COMP, word.is_compound());
         wanted.set(Gfp::HIGHMEM, zone.kind() == ZoneKind::Movable);
@@ -79,7 +81,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if self.map.pageblock(to).migratetype() != MigrateType::Isolate {
             return Some(to);
         }
-        // It came from a CPU's list, and goes to the Isolate lists.
+        // The block came from a per-CPU list. Freeing it puts it on the Isolate lists.
         if self.map.frame(to).step(|word| word.is_allocated().then(|| word.claimed())).is_ok() {
             self.free_claimed(to, word.order());
         }

@@ -1,9 +1,9 @@
-//! Putting a block on a CPU's list, and giving blocks back when the list is full, idle, or wanted elsewhere.
+//! Putting a block on a CPU's list, and draining lists that are full or idle, or whose pages are needed elsewhere.
 //!
-//! A drain goes round the lists, beginning with the one that was freed to, and empties each from its tail until its
-//! budget of pages is spent, all under one hold of the zone lock, or a batch under each, as the policy says. The type
-//! of each block is read anew under that lock, since its pageblock may have changed hands while the block was on the
-//! list.
+//! A drain visits the lists in turn, starting with the list that was freed to, and empties each from its tail until its
+//! budget of pages is used up. The policy decides whether it does so under one hold of the zone lock, or under one hold
+//! per batch. The type of each block is read again under the zone lock, because the pageblock may have changed its type
+//! while the block was on the list.
 //!
 //! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
 
@@ -23,8 +23,8 @@ use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 use crate::policy::{PcpPolicy, kswapd};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Puts a claimed block on the list where it belongs: the calling CPU's, or that of the CPU that owns its
-    /// pageblock, as `home` says; `false` if it must go to the zone. Always inline: it is most of a free.
+    /// Puts a claimed block on the calling CPU's list, or on that of the CPU that owns its pageblock, according to
+    /// `home`. Returns `false` if the block must go to the zone. Always inlined, because it is most of a free.
     #[inline(always)]
     pub(in crate::page) fn try_free_to_pcp(
         &self,
@@ -35,8 +35,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
-        // Where memory is short, or whole pageblocks are few, a page is of more use where it is freed than at home.
-        // What no request asks for meets its buddies at home.
+        // Up to order 3, a page goes home only if memory and whole pageblocks are plentiful; otherwise it is more
+        // useful on the CPU that frees it. A block of a larger order, which requests do not use, merges with its
+        // buddies at home.
         if let Some(owner) = owner
             && (order > Order::COSTLY || (owner != cpu && zone.has_plenty()))
         {
@@ -60,18 +61,18 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// One tick of time (a second) for one CPU's lists: limits that are not used shrink, and what is above them goes
-    /// back, a batch under each hold of the zone lock. If the zone is on another node, a batch goes back after three
-    /// ticks in which the lists were left alone. linux: decay_pcp_high, mm/vmstat.c:refresh_cpu_vm_stats
+    /// Does the work of one tick (a second) for one CPU's lists of a zone. Unused limits shrink, and pages above the
+    /// limit are given back, one batch under each hold of the zone lock. If the zone is on another node, a batch is
+    /// given back after three ticks without activity. linux: decay_pcp_high, mm/vmstat.c:refresh_cpu_vm_stats
     ///
     /// # Panics
-    /// If there is no such CPU, or the zone is another allocator's.
+    /// If there is no such CPU, or the zone belongs to another allocator.
     pub fn decay_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
         self.expect_cpu(cpu);
         let zone = self.own(zone);
         let mut pcp = self.lock_pcp(zone, cpu);
         let limits = pcp.lists.limits;
-        // Nobody else answers for what was sent to a CPU that asks for nothing.
+        // An idle CPU has no request that would empty its stack, so the tick does.
         pcp.absorb_stack();
         let mut left = pcp::decay(&mut pcp.lists.tuning, &limits);
         pcp.publish_limit();
@@ -85,10 +86,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives back everything on one CPU's lists for a zone. linux: drain_pages_zone
+    /// Drains one CPU's lists for a zone. linux: drain_pages_zone
     ///
     /// # Panics
-    /// If there is no such CPU, or the zone is another allocator's.
+    /// If there is no such CPU, or the zone belongs to another allocator.
     pub fn drain_pages_zone(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
         self.expect_cpu(cpu);
         let zone = self.own(zone);
@@ -102,19 +103,19 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives back everything on every CPU's lists. linux: drain_all_pages
+    /// Drains every CPU's lists. linux: drain_all_pages
     pub fn drain_all_pages(&self) {
         self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_all_pages_zone(zone));
     }
 
-    /// Gives back everything on every CPU's lists for a zone. linux: mm/page_alloc.c:__drain_all_pages
+    /// Drains every CPU's lists for a zone. linux: mm/page_alloc.c:__drain_all_pages
     pub(in crate::page) fn drain_all_pages_zone(&self, zone: &Zone<P::Lock>) {
         self.cpu_ids().for_each(|cpu| self.drain_pages_zone(cpu, zone));
     }
 }
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// Puts a claimed block on a list. Always inline: it is half of a free.
+    /// Puts a claimed block on a list. Always inlined, because it is half of a free.
     /// linux: mm/page_alloc.c:free_unref_page_commit
     #[inline(always)]
     pub(super) fn free_unref_page_commit(mut self, freed: ClaimedBlock, frame: &Frame, index: u8) {
@@ -139,7 +140,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
     }
 
-    /// Moves the limit, and drains the lists if they are above it now. linux: mm/page_alloc.c:nr_pcp_high
+    /// Adjusts the limit, and drains the lists if they are above it now. linux: mm/page_alloc.c:nr_pcp_high
     #[inline(never)]
     fn tune_and_drain(mut self, cause: Cause, index: u8) {
         let (limits, zone, allocator) = (self.lists.limits, self.zone, self.allocator);
@@ -156,13 +157,13 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
     }
 
-    /// Lets others see how many pages may wait on the stack: as many as the limit is now.
+    /// Publishes the limit as the maximum number of pages on the CPU's stack.
     pub(super) fn publish_limit(&self) {
         self.home.limit.store(self.lists.tuning.high, Relaxed);
     }
 
-    /// Gives `pages` pages back, as many under each hold of the locks as the policy says. Whoever has the list's lock
-    /// between two steps keeps the rest on it.
+    /// Gives `pages` pages back, as many under each hold of the locks as the policy allows. If another holder has the
+    /// lists' lock between two steps, the rest stays on the lists.
     fn drain_in_steps(self, pages: u32, index: u8) {
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
         let mut left = self.drain_step(pages, index);
@@ -173,14 +174,14 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
     }
 
-    /// Gives back what may go under one hold of the locks; how many pages are left to give.
+    /// Gives back the pages of one hold of the locks. Returns the number of pages that are left to give.
     fn drain_step(mut self, left: u32, index: u8) -> u32 {
         let step = pcp::drain_step(self.allocator.rules().drain, left, &self.lists.limits);
         self.free_pcppages_bulk(step, index);
         if self.lists.count() == 0 { 0 } else { left - step }
     }
 
-    /// Gives `pages` pages, or a few more, from the lists to the zone, beginning with list `first`.
+    /// Gives `pages` pages, or a few more, from the lists to the zone, starting with list `first`.
     /// linux: mm/page_alloc.c:free_pcppages_bulk
     #[cold]
     #[inline(never)]
@@ -202,7 +203,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         allocator.report(Event::Drain { zone: zone.index() as u8, cpu: self.cpu, pages: drained });
     }
 
-    /// Gives back everything on the lists.
+    /// Drains all lists.
     pub(super) fn drain(&mut self) {
         while self.lists.count() > 0 {
             self.drain_some();

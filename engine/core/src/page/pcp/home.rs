@@ -1,22 +1,22 @@
-//! The way home: a free of a page whose pageblock some CPU owns.
+//! Freeing a page whose pageblock is owned by a CPU: such a page goes home, to the owner.
 //!
-//! On the owner itself it is a free like any other. On another CPU, `owned` tries the owner's lock and puts the page
-//! on the owner's list, or gives up and goes to the zone; `owned-remote` pushes it onto the owner's stack, which takes
-//! no lock at all, and so does the owner when an interrupt finds its own lists locked. The owner takes the whole stack
-//! when it next runs out, or drains.
+//! A free on the owner itself is an ordinary free. On another CPU, `owned` tries the owner's lock and puts the page on
+//! the owner's list; if the lock is taken, the page goes to the zone. `owned-remote` pushes the page onto the owner's
+//! stack, which takes no lock. The owner also pushes onto its own stack if an interrupt finds its lists locked. The
+//! owner takes the whole stack when its lists run out, and when it drains them.
 //!
-//! Where memory is short, or fewer pageblocks are whole than CPUs are near the zone, a free up to order 3 goes the
-//! ordinary way, to the list of the CPU that frees. Where memory is short, a page that waits for its owner is one that
-//! somebody reclaims for. Where whole pageblocks are few, its owner would give it out again before its buddies come,
-//! while on its way through the zone it is merged and taken last. If that list is locked, it goes home all the same. A
-//! larger block always goes home, where it is cut or merged; one that nobody owns stays on the lists of the CPU that
-//! frees it, unless memory is short.
+//! If memory is short, or fewer pageblocks are whole than CPUs are near the zone, a page up to order 3 is put on the
+//! list of the CPU that frees it. The reasons are different. If memory is short, pages that wait for their owners make
+//! other CPUs reclaim. If whole pageblocks are few, the owner would reuse the page before its buddies are freed,
+//! whereas a page that goes through the zone is merged and allocated last. If that list is locked, the page goes home
+//! nevertheless. A larger block always goes home, where it is split or merged. A larger block of a pageblock without an
+//! owner stays on the lists of the CPU that frees it, unless memory is short.
 //!
-//! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: the
-//! CPU that pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before
-//! a request fails, it looks into all stacks.
+//! No other CPU empties the stack of a CPU that does not allocate. A stack may therefore hold no more pages than the
+//! owner's lists: the CPU that exceeds that limit with a push gives the whole stack to the zone. The same happens if
+//! the owner is offline. Before a request fails, it gives all stacks to the zones.
 //!
-//! The stack is Rik van Riel's answer to the proposal, of May 2026.
+//! The stack was proposed by Rik van Riel in May 2026, in reply to the proposal of owned pageblocks.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -32,12 +32,13 @@ use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
 
-/// Blocks that go from a stack to the zone under one hold of its lock, as many as a drain of single pages at most.
+/// Number of blocks that go from a stack to the zone under one hold of its lock, as many as in the largest drain of
+/// single pages.
 const BLOCKS_A_HOLD: usize = 63 << 5;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Gives a claimed block of an owned pageblock of this type to its owner, another CPU; or to this one, if no
-    /// request asks for blocks of its order. `false` if it must go to the zone.
+    /// Gives a claimed block to the CPU that owns its pageblock, which has this type. The owner is another CPU, or this
+    /// CPU if requests do not use blocks of this order. Returns `false` if the block must go to the zone.
     #[inline(never)]
     pub(super) fn free_to_owner(
         &self,
@@ -55,7 +56,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
             match self.try_lock_pcp(zone, owner) {
-                // Seen under the lock: the call that closes the stack empties the lists afterwards.
+                // The stack's state is read under the lock, because the call that closes the stack drains the lists
+                // afterwards.
                 Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
                 Some(lists) => {
                     lists.free_unref_page_commit(freed, self.map.frame(freed.pfn), index);
@@ -67,8 +69,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.push_to_owner(zone, freed, owner)
     }
 
-    /// Puts a claimed block of an order that no request asks for, and of a pageblock that is nobody's, on this CPU's
-    /// list for parts; `false` if it must go to the zone, as it must where memory is short.
+    /// Puts a claimed block of an order that requests do not use, and of a pageblock without an owner, on this CPU's
+    /// list for parts. Returns `false` if the block must go to the zone, which is the case if memory is short.
     #[cold]
     #[inline(never)]
     pub(in crate::page) fn free_part_to_pcp(&self, zone: &Zone<P::Lock>, freed: ClaimedBlock) -> bool {
@@ -92,8 +94,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Frees a block whose list is locked: pushes it onto its owner's stack, if it has an owner; returns `false` if it
-    /// must go to the zone.
+    /// Frees a block whose list is locked. The block is pushed onto the stack of its pageblock's owner, if there is
+    /// one. Returns `false` if the block must go to the zone.
     #[cold]
     #[inline(never)]
     pub(super) fn free_past_locked_lists(
@@ -120,7 +122,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// Gives what is on a CPU's stack to the zone; says whether anything was.
+    /// Gives the blocks on a CPU's stack to the zone. Returns whether there were any.
     #[cold]
     fn flush_stack(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> bool {
         let stack = &self.pcp_at(cpu, zone).home.stack;
@@ -136,7 +138,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// Gives blocks that came off a stack to the zone, so many under each hold of its lock.
+    /// Gives blocks that came off a stack to the zone, [`BLOCKS_A_HOLD`] under each hold of its lock.
     fn free_pcp_chain(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
         while !blocks.is_empty() {
             let mut locked = self.lock_zone(zone);
@@ -147,7 +149,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives what is on any stack to its zone; says whether anything was. Two loads for each CPU and zone.
+    /// Gives the blocks on all stacks to their zones. Returns whether there were any. Cost: two loads per CPU and zone
+    /// if all stacks are empty.
     pub(in crate::page) fn flush_stacks(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
             return false;
@@ -158,9 +161,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             .fold(false, |any, (zone, cpu)| self.flush_stack(zone, cpu) || any)
     }
 
-    /// Gives back what the calling CPU brought home, maybe for a request that could not use it; says whether anything
-    /// was. Awaits no list's lock: the caller may have interrupted the code that holds it.
-    /// linux: mm/page_alloc.c:drain_local_pages
+    /// Drains the calling CPU's lists, which may hold pages that it brought home for a request that could not use them.
+    /// Returns whether the lists had pages. The call does not wait for the lock of a list, because the caller may have
+    /// interrupted the code that holds the lock. linux: mm/page_alloc.c:drain_local_pages
     #[cold]
     pub(in crate::page) fn drain_local_pages(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
@@ -177,11 +180,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         any
     }
 
-    /// Takes its pages from a CPU that does not run any more: it owns no pageblock, its lists and stacks are empty, and
-    /// what is still freed to it goes to the zone. Whatever ran on it must have ended: a free that is still under way
-    /// there may leave its page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
-    /// A slab's part is [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead), which comes first, since it
-    /// frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
+    /// Takes all pages from a CPU that does not run any more. Afterwards it owns no pageblock, its lists and stacks are
+    /// empty, and pages that are freed to it go to the zone. All code that ran on the CPU must have ended: a free that
+    /// is still in progress there may leave its page on a list, where the next drain of all CPUs finds it. Cost: one
+    /// step per pageblock. [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead) must be called before,
+    /// because it frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -196,8 +199,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Lets a CPU that runs again own pageblocks, and take frees by its stacks. linux:
-    /// mm/page_alloc.c:page_alloc_cpu_online
+    /// Lets a CPU that runs again own pageblocks, and opens its stacks. linux: mm/page_alloc.c:page_alloc_cpu_online
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -207,7 +209,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn disown_all(&self, zone: &Zone<P::Lock>, cpu: CpuId) {
-        // A zone may begin inside of a pageblock.
+        // A zone may start inside a pageblock.
         let (first, end) = zone.span();
         let start = first.align_down(self.map.pageblock_order());
         let mut locked = self.lock_zone(zone);
@@ -221,9 +223,9 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// Brings what is on the CPU's stack to its lists; says whether anything was. What is not of its own pageblocks any
-    /// more goes to the zone, and so does what comes when the lists are full: a CPU that asks for other blocks than
-    /// those that come home would never free any to be drained with them.
+    /// Moves the blocks on the CPU's stack to its lists. Returns whether there were any. A block whose pageblock the
+    /// CPU no longer owns goes to the zone. So does a block for which the lists are full: a CPU whose requests do not
+    /// use the blocks that come home would otherwise never free a block and thus never drain them.
     pub(super) fn absorb_stack(&mut self) -> bool {
         let (allocator, map, cpu) = (self.allocator, &self.allocator.map, self.cpu);
         let home = self.home;
@@ -233,7 +235,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         self.lists.expect_home_limited(home.limit.load(Relaxed), cpu);
         allocator.report(Event::StackTake { zone: self.zone.index() as u8, owner: cpu });
         let mut left_over = Chain::default();
-        // Whole pageblocks lie as halves on the lists: see `own_pageblocks`.
+        // Whole pageblocks are on the lists as halves; see `own_pageblocks`.
         run::gather(map, home.stack.take(map), map.half_pageblock_order(), |pfn, order| {
             let pageblock = map.pageblock(pfn);
             let migratetype = pageblock.migratetype();

@@ -1,4 +1,4 @@
-//! A CPU's lists of a zone under their lock: [`LockedPcp`] is one value for all that travels together while it is held.
+//! [`LockedPcp`]: a CPU's lists of a zone under their lock, together with the values that all their methods need.
 
 use crate::base::CpuId;
 use crate::base::lock::Guard;
@@ -7,7 +7,7 @@ use crate::page::percpu::{Home, PcpLists};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
-/// The lists of one CPU for one zone, whose lock is held until this is dropped.
+/// The lists of one CPU for one zone. Their lock is held until this value is dropped.
 pub(in crate::page) struct LockedPcp<'a, 'm, P: Platform> {
     pub(super) allocator: &'a PageAllocator<'m, P>,
     pub(super) zone: &'a Zone<P::Lock>,
@@ -17,14 +17,14 @@ pub(in crate::page) struct LockedPcp<'a, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// A CPU's lists for a zone, if their lock is free.
+    /// Returns a CPU's lists for a zone, locked, or `None` if the lock is taken.
     #[inline]
     pub(super) fn try_lock_pcp<'a>(&'a self, zone: &'a Zone<P::Lock>, cpu: CpuId) -> Option<LockedPcp<'a, 'm, P>> {
         let pcp = self.pcp_at(cpu, zone);
         Some(LockedPcp { allocator: self, zone, cpu, home: &pcp.home, lists: pcp.try_lock()? })
     }
 
-    /// The same, when it is.
+    /// Waits for the lock of a CPU's lists for a zone, and returns the lists.
     pub(super) fn lock_pcp<'a>(&'a self, zone: &'a Zone<P::Lock>, cpu: CpuId) -> LockedPcp<'a, 'm, P> {
         let pcp = self.pcp_at(cpu, zone);
         LockedPcp { allocator: self, zone, cpu, home: &pcp.home, lists: pcp.lock() }

@@ -1,12 +1,12 @@
-//! The drain of `pcp=merge`: buddies are merged under the list's own lock, before the zone lock is taken.
+//! The drain of `pcp=merge`: buddies are merged under the lists' own lock, before the zone lock is taken.
 //!
-//! The question that it answers: how much of the gain of owned pageblocks comes from merging alone? So nothing else
-//! changes: the same blocks leave the lists for the same reasons, but each first absorbs its buddy, wherever on this
-//! CPU's lists that is, again and again up to a whole pageblock. What is left goes to the zone as fewer, larger blocks,
-//! each of which costs one insertion there.
+//! The policy shows how much of the gain of owned pageblocks is due to merging alone, so nothing else is changed. The
+//! same blocks leave the lists for the same reasons. Each of them first absorbs its buddy from any list of this CPU,
+//! and this is repeated up to a whole pageblock. The results go to the zone as fewer, larger blocks, each of which
+//! costs one insertion there.
 //!
-//! A block's buddy within a pageblock belongs to the same zone, so a word that says "on a list of this CPU" is
-//! protected by the lock that the drain holds.
+//! A block's buddy within a pageblock is in the same zone. A word that names a list of this CPU is therefore protected
+//! by the lock that the drain holds.
 
 use core::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::page::percpu::{PcpLists, Victim};
 use crate::platform::{Event, Platform};
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// Merges blocks of `budget` pages, or a few more, and hands what came out to the zone.
+    /// Merges blocks of `budget` pages, or a few more, and gives the results to the zone.
     pub(super) fn drain_merged(&mut self, budget: u32, first: u8) {
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
         let map = &allocator.map;
@@ -42,18 +42,18 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 }
 
-/// A drain that merges, on its way.
+/// State of a merging drain.
 struct Merge<'a, 'm> {
     map: &'a MemMap<'m>,
     cpu: CpuId,
-    /// What goes to the zone, and what was absorbed after it was linked, which is interior now.
+    /// Blocks that go to the zone, and blocks that were absorbed after they were linked, which are Interior now.
     leaving: Chain,
-    /// Blocks that were on the lists.
+    /// Number of blocks that were on the lists.
     blocks: u32,
 }
 
 impl Merge<'_, '_> {
-    /// Lets the natural blocks of a run absorb their buddies on this CPU's lists, and links what came out.
+    /// Lets the aligned blocks of a run absorb their buddies on this CPU's lists, and links the results.
     fn absorb_buddies_of(&mut self, lists: &mut PcpLists, run: Range<Pfn>) {
         for (pfn, order) in run.start.blocks_up_to(run.end, self.map.pageblock_order()) {
             self.absorb_buddies(lists, pfn, order);
@@ -88,7 +88,8 @@ impl Merge<'_, '_> {
     }
 }
 
-/// What a panic of the probe's kept from the zone is lost: nor does a later drain of this CPU take it for its own.
+/// Claims the blocks that a panic of the probe kept from the zone. They are lost, and no later drain of this CPU takes
+/// them for its own.
 impl Drop for Merge<'_, '_> {
     fn drop(&mut self) {
         while let Some((_, frame)) = self.leaving.pop(self.map) {

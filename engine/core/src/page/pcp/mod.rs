@@ -1,18 +1,18 @@
-//! Per-CPU lists: where most requests begin and end, under a lock that nobody else wants.
+//! Per-CPU lists, which serve most requests and frees under a lock that no other CPU normally takes.
 //!
-//! A CPU has, for each zone, fourteen lists of free blocks: orders 0 to 3 for each of the three types that have
-//! lists, and two of pageblock order, for huge pages. A request takes the head of a list; a free puts its block at
-//! the head. An empty list is filled from the zone (`refill`), a full one gives back from its tails
-//! (`drain`), an idle one shrinks with time (`decay` in `drain`). Lists hold pages, not zones: a block on a list
-//! is not free in the eyes of the zone.
+//! A CPU has fourteen lists of free blocks for each zone: three types for each of the orders 0 to 3, and two lists of
+//! pageblock order for huge pages. A request takes the first block of a list, and a free puts its block at the head. An
+//! empty list is refilled from the zone (`refill`). A full list is drained from its tail (`drain`), and an idle list
+//! shrinks over time (`decay` in `drain`). A block on a list is not free from the zone's point of view.
 //!
-//! Under the policies that own pageblocks, a list takes large parts and its CPU owns the pageblocks (`owned`): a free
-//! of one of their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a
-//! whole pageblock goes back as one. Then there are lists for the orders between as well.
+//! Under the policies that own pageblocks, a list takes large parts of pageblocks, and its CPU owns these pageblocks
+//! (`owned`). A page of an owned pageblock goes home when it is freed, to the owner's lists or stack (`home`). A
+//! pageblock that becomes whole there is given back as one block. These policies have lists for the orders between as
+//! well.
 //!
-//! What protects what: everything in [`PcpLists`](super::PcpLists) stands under the list's own lock, of rank Pcp. A CPU
-//! only ever *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for
-//! it. The stack needs none.
+//! Locking: everything in [`PcpLists`](super::PcpLists) is protected by the lists' own lock, of rank Pcp. A CPU only
+//! *tries* its lock, and if that fails uses the zone or its own stack. A drain from another CPU waits for the lock. The
+//! stack needs no lock.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
 

@@ -1,27 +1,28 @@
-//! The refill of `pcp=owned`: a list takes large parts of pageblocks, and its CPU owns these.
+//! The refill of `pcp=owned`: a list takes large parts of pageblocks, and its CPU owns these pageblocks.
 //!
 //! ```text
-//! recall   pages of blocks that this CPU owns and that are free in the zone
-//! own      whole pageblocks of the request's type, as long as nothing smaller would do
-//! parts    the smallest free blocks of that type that will do, of each as much as is still missing
-//! classic  what Linux would take, with fallback to other types
+//! recall   free pages in the zone of pageblocks that this CPU owns
+//! own      whole pageblocks of the request's type, as long as no smaller block would do
+//! parts    the smallest free blocks of that type that will do, each up to the number of pages still missing
+//! classic  the blocks that Linux would take, with fallback to other types
 //! ```
 //!
-//! Each is tried when those before it did not bring enough; all under one hold of the zone lock. What comes is not cut
-//! up there: it lies on the list of its own order until somebody wants less, and is then cut under the list's own
-//! lock. Where a pageblock does not fit the list's limit, or none is whole, parts are taken. A pageblock that a part
-//! came from is this CPU's from then on, unless it is another's already, or of another type.
+//! Each step is tried if those before it did not yield enough, all under one hold of the zone lock. The blocks are not
+//! split there. They are put on the lists of their own orders, and are split later, under the lists' own lock, when a
+//! smaller request needs a part. If a pageblock does not fit the lists' limit, or none is whole, parts are taken. The
+//! pageblock of a part belongs to this CPU from then on, unless it has another owner or another type.
 //!
-//! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. In a zone that is
-//! short of memory ownership sleeps: a list gets what Linux would give it, nothing is called back, since parts that lie
-//! in the zone are on their way to become whole there, nothing new is owned, and frees stay where they happen; these
-//! also do where whole pageblocks are few (`home`). Neither there nor in such a zone does a request cut the last two
-//! blocks of an order from 1 to 3 that cannot move: on a list of Linux's they would not be cut at all.
+//! No pageblock is therefore opened before Linux would open one, and ownership costs no whole pageblocks. In a zone
+//! that is short of memory, ownership is suspended. A list gets the blocks that Linux would give it, no new pageblock
+//! is owned, and freed pages stay on the CPU that frees them; the last also holds if whole pageblocks are few (`home`).
+//! No pages are recalled, because parts in the zone are about to become whole there. Also, if memory is short or whole
+//! pageblocks are few, a request does not split the last two unmovable blocks of an order from 1 to 3, which a list of
+//! Linux would never split.
 //!
-//! Where the zone has nothing that the request could use, its lock is not taken to find that out.
+//! If the zone has no block that could serve the request, this is detected without its lock.
 //!
-//! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours, and so is
-//! that a CPU owns what it took a part of.
+//! The idea and its phases are from Johannes Weiner's proposal of April 2026. The rules for restraint, and the
+//! ownership of pageblocks that were taken in part, were added here.
 
 use super::locked::LockedPcp;
 use crate::base::fault::{Fault, is_planted};
@@ -32,18 +33,18 @@ use crate::page::percpu::{PcpLists, list_index, part_index};
 use crate::page::zone::{BlockRequest, Cursor, LockedZone};
 use crate::platform::{Event, Platform};
 
-/// Pageblocks that one refill calls back at most: each is a walk over its frames.
+/// Maximum number of pageblocks that one refill recalls. Each takes a walk over its frames.
 const RECALLS: u32 = 8;
-/// Blocks of each order from 1 to 3, of a type that cannot move, that smaller requests leave where whole pageblocks are
-/// few or memory is short: for the next request of that order and the one after it. There what replaces them may have
-/// to come out of other types' pageblocks. Larger parts are cut all the same. At most 28 pages of a type stay on a
-/// CPU's lists that way, where Linux cuts none; under `owned-remote` a request that is about to fail gives them back
-/// first.
+/// Number of unmovable blocks of each order from 1 to 3 that smaller requests leave on the lists if whole pageblocks
+/// are few or memory is short, for the next two requests of that order. Their replacements may have to be taken from
+/// other types' pageblocks. Larger parts are split nevertheless. At most 28 pages of a type stay on a CPU's lists for
+/// this reason, whereas Linux splits no listed block. Under `owned-remote` a request that is about to fail gives these
+/// blocks back first.
 const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// Takes a block from this CPU's lists: a whole one, a part of a larger one, one from the stack, or, if Linux has
-    /// lists for its order, one that a refill brings.
+    /// Takes a block from this CPU's lists: a block of the order, a part of a larger block, a block from the stack, or,
+    /// if Linux has lists for the order, a block from a refill.
     #[inline(never)]
     pub(super) fn rmqueue_pcplist_owned(&mut self, wanted: BlockRequest, word: Word) -> Option<Pfn> {
         if let Some(pfn) = self.pop_or_expand(wanted, word) {
@@ -59,8 +60,8 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         self.pop_or_expand(wanted, word)
     }
 
-    /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
-    /// there is none; but not from the last of an order from 1 to 3 where they would be hard to replace.
+    /// Takes a block of the wanted order and type. If there is none, it is split from the smallest larger part of a
+    /// pageblock, except from the last blocks of an order from 1 to 3 that would be hard to replace.
     fn pop_or_expand(&mut self, wanted: BlockRequest, word: Word) -> Option<Pfn> {
         let BlockRequest { order, migratetype, .. } = wanted;
         let (allocator, map) = (self.allocator, &self.allocator.map);
@@ -77,7 +78,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         Some(pfn)
     }
 
-    /// Brings blocks for `goal` pages, or more; says how many blocks came.
+    /// Adds blocks of `goal` pages, or more, to the lists. Returns the number of blocks added.
     pub(super) fn rmqueue_bulk_owned(&mut self, wanted: BlockRequest, goal: u32) -> u32 {
         let pages_in_the_end = self.lists.count() + goal;
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
@@ -102,18 +103,18 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 }
 
-/// A refill of a CPU that owns pageblocks, under way.
+/// State of a refill for a CPU that owns pageblocks.
 struct Refill<'l> {
     lists: &'l mut PcpLists,
     wanted: BlockRequest,
     cpu: CpuId,
-    /// The zone is well above its high watermark.
+    /// Set if the zone is well above its high watermark.
     is_calm: bool,
-    /// Pages that should be on the lists in the end.
+    /// Number of pages that should be on the lists after the refill.
     goal: u32,
-    /// A block came that is large enough for the request.
+    /// Set once a block was added that is large enough for the request.
     is_served: bool,
-    /// Blocks that the refill brought so far.
+    /// Number of blocks that the refill has added so far.
     blocks: u32,
 }
 
@@ -133,8 +134,8 @@ impl Refill<'_> {
     }
 
     fn recall_fragments<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        // What is called back may be too small for the request, or gone to others meanwhile: the limit ends it, and a
-        // number of looks.
+        // The recalled blocks may be too small for the request, or other CPUs may have taken them. The limit of the
+        // lists and the number of attempts bound the loop.
         for _ in 0..RECALLS {
             if !self.is_short() || self.lists.count() >= self.lists.high() {
                 return;
@@ -146,7 +147,7 @@ impl Refill<'_> {
         }
     }
 
-    /// Takes whole pageblocks, as long as nothing smaller would do and the lists have room for one more.
+    /// Takes whole pageblocks, as long as no smaller block would do and the lists have room for another pageblock.
     fn own_pageblocks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         let (map, BlockRequest { order, migratetype, .. }) = (locked.map, self.wanted);
         let block = map.pageblock_order();
@@ -157,14 +158,14 @@ impl Refill<'_> {
                 .is_some_and(|pfn| map.frame(pfn).word().order() >= block || is_planted(Fault::OpensEarly))
             && let Some(pfn) = locked.rmqueue_whole_pageblock(self.wanted, self.cpu)
         {
-            // As halves: lists of whole pageblocks are for requests of that order.
+            // A pageblock is added as two halves, because lists of whole pageblocks serve requests of that order.
             let half = map.half_pageblock_order();
             self.push(&map, pfn, half);
             self.push(&map, pfn.offset(half.pages()), half);
         }
     }
 
-    /// Takes what Linux would, the smallest block that will do, but as much of it as is still missing.
+    /// Takes the smallest block that will do, as Linux does, but only up to the number of pages that are missing.
     fn rmqueue_parts<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         let (map, BlockRequest { order, migratetype, .. }) = (locked.map, self.wanted);
         while self.is_short()

@@ -1,4 +1,4 @@
-//! Taking a block from a CPU's list, and filling the list when it is empty.
+//! Taking a block from a CPU's list, and refilling the list if it is empty.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, __rmqueue_pcplist, rmqueue_bulk
 
@@ -14,8 +14,8 @@ use crate::policy::highatomic;
 use crate::policy::pcp;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Takes a block from a CPU's list as `word`, without a refill; returns `None` and changes nothing if there is
-    /// none.
+    /// Takes a block from a CPU's list and sets its word to `word`, without a refill. If there is no block, returns
+    /// `None` and changes nothing.
     #[inline]
     pub(in crate::page) fn pop_pcplist(
         &self,
@@ -33,8 +33,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Some(pfn)
     }
 
-    /// Takes a block from the calling CPU's list; returns `None` if the order has no list, the list is locked, or the
-    /// zone has nothing to refill it with. linux: mm/page_alloc.c:rmqueue_pcplist
+    /// Takes a block from the calling CPU's list. Returns `None` if the order has no list, the list is locked, or the
+    /// zone has no blocks to refill it with. linux: mm/page_alloc.c:rmqueue_pcplist
     #[inline]
     pub(in crate::page) fn rmqueue_pcplist(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {
         let pageblock_order = self.map.pageblock_order();
@@ -54,8 +54,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         pcp.rmqueue_pcplist(index, wanted, Word::claimed_of(wanted.order))
     }
 
-    /// Takes up to `into.len()` single pages as `word` from the calling CPU's list under one hold of its lock; returns
-    /// how many.
+    /// Takes up to `into.len()` single pages from the calling CPU's list under one hold of its lock, and sets their
+    /// words to `word`. Returns the number of pages.
     pub(in crate::page) fn rmqueue_pcplist_batch(
         &self,
         zone: &Zone<P::Lock>,
@@ -78,7 +78,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// Takes a block from a list, refilled if it is empty. linux: mm/page_alloc.c:__rmqueue_pcplist
+    /// Takes a block from a list, which is refilled if it is empty. linux: mm/page_alloc.c:__rmqueue_pcplist
     #[inline]
     fn rmqueue_pcplist(&mut self, index: u8, wanted: BlockRequest, word: Word) -> Option<Pfn> {
         let map = self.allocator.map;
@@ -98,13 +98,13 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         let (limits, allocator, zone) = (self.lists.limits, self.allocator, self.zone);
         let goal = pcp::refill_blocks(&mut self.lists.tuning, &limits, wanted.order, zone.pressure());
         self.publish_limit();
-        // The list is tuned as for a refill all the same.
+        // The limit was adjusted as for a refill, even if the request is not allowed to refill the list.
         if !highatomic::refills(allocator.rules().highatomic, wanted.flags) {
             return;
         }
         self.lists.is_stirred = true;
         let blocks = if allocator.rules().pcp.owns() {
-            // What is called back may be smaller than the request.
+            // A recalled block may be smaller than the request.
             if !zone.may_serve(BlockRequest { order: Order::ZERO, ..wanted }, allocator.map.pageblock_order()) {
                 return;
             }
@@ -115,7 +115,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         allocator.report(Event::Refill { zone: zone.index() as u8, cpu: self.cpu, order: wanted.order, blocks });
     }
 
-    /// Fills a list with up to `goal` blocks under one hold of the zone lock; returns how many came.
+    /// Fills a list with up to `goal` blocks under one hold of the zone lock. Returns the number of blocks.
     /// linux: mm/page_alloc.c:rmqueue_bulk
     fn rmqueue_bulk(&mut self, index: u8, wanted: BlockRequest, goal: u32) -> u32 {
         let (allocator, cpu) = (self.allocator, self.cpu);

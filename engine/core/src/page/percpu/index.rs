@@ -1,15 +1,16 @@
-//! Which of a CPU's lists is for which blocks: a number for each order and type.
+//! Index of the per-CPU list for each order and type.
 
 use crate::base::{MigrateType, Order};
 
-/// Lists that Linux has too. linux: NR_PCP_LISTS
+/// Number of lists that Linux has as well. linux: NR_PCP_LISTS
 const LINUX_LISTS: usize = 14;
-/// Number of lists: those, and one for each type and order between them, for blocks that a CPU owns.
+/// Number of lists: those of Linux, and one for each type and each order between, for parts of owned pageblocks.
 pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
-/// First of the two lists for huge pages.
+/// Index of the first of the two lists for huge pages.
 const HUGE: usize = 12;
 
-/// The list for blocks of this order and type; `None` if there is none. linux: order_to_pindex, pcp_allowed_order
+/// Returns the list for blocks of this order and type, or `None` if there is none. linux: order_to_pindex,
+/// pcp_allowed_order
 #[inline]
 pub(in crate::page) fn list_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
     if order <= Order::COSTLY {
@@ -19,7 +20,8 @@ pub(in crate::page) fn list_index(order: Order, migratetype: MigrateType, pagebl
     (order == pageblock_order).then_some(huge)
 }
 
-/// The list for parts of pageblocks that a CPU owns: as [`list_index`], and one for each order up to a pageblock's.
+/// Returns the list for a part of an owned pageblock. In addition to the lists of [`list_index`], every order below the
+/// pageblock order has a list.
 #[inline]
 pub(in crate::page) fn part_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
     if order <= Order::COSTLY || order >= pageblock_order {
@@ -29,12 +31,13 @@ pub(in crate::page) fn part_index(order: Order, migratetype: MigrateType, pagebl
     Some(LINUX_LISTS as u8 + between * MigrateType::PCP_COUNT as u8 + migratetype as u8)
 }
 
-/// Whether per-CPU lists hold blocks of this order, on a machine with pageblocks of that one. linux: pcp_allowed_order
+/// Returns whether per-CPU lists hold blocks of this order on a machine with this pageblock order.
+/// linux: pcp_allowed_order
 pub fn has_pcp_list(order: Order, pageblock_order: Order) -> bool {
     list_index(order, MigrateType::Unmovable, pageblock_order).is_some()
 }
 
-/// The order of the blocks on a list. linux: pindex_to_order
+/// Returns the order of the blocks on a list. linux: pindex_to_order
 pub(in crate::page) fn list_order(index: u8, pageblock_order: Order) -> Order {
     let (index, types) = (usize::from(index), MigrateType::PCP_COUNT);
     let order = match index {

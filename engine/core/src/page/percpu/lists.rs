@@ -1,4 +1,4 @@
-//! A CPU's lists of a zone: blocks by order and type, how many pages they have, and what tunes that.
+//! A CPU's lists of a zone: blocks by order and type, the count of their pages, and the tuning of the limit.
 
 use core::mem;
 
@@ -19,33 +19,38 @@ pub(in crate::page) struct Victim<'f> {
     pub(in crate::page) frame: &'f Frame,
 }
 
-/// From a block of this order or more, smaller ones are cut as so many as fit one of this order, so that the next
-/// requests find theirs.
+/// Order of the part of a block that is split completely. If a block above [`Order::COSTLY`] is split for a smaller
+/// request, as many blocks of the requested order are made as fill one block of this order, so that the next requests
+/// find blocks.
 const CUT: Order = Order::new(4);
-/// The same for single pages, as far as the block goes: where it is that large, one request in a hundred has to cut.
+/// Order of that part for requests of single pages, if the block is that large. About one request in a hundred then has
+/// to split a block.
 const CUT_SINGLES: Order = Order::new(if cfg!(loom) { 4 } else { 7 });
-/// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
+/// Ticks without activity after which lists of another node's zone give pages back.
+/// linux: mm/vmstat.c:refresh_cpu_vm_stats
 const REMOTE_TICKS: u8 = 3;
-/// Pages that lists can count: far more than any limit.
+/// Largest number of pages that lists can count, far more than any limit.
 const COUNT_MAX: u32 = u32::MAX / 2;
 
-/// What the lock protects. What every pair of requests touches lies in one cache line with the lock.
+/// State that the lock protects. The fields that every pair of allocation and free accesses are in one cache line with
+/// the lock.
 #[derive(Debug)]
 #[repr(C)]
 pub struct PcpLists {
-    /// Count, limit and what tunes it.
+    /// Count of pages, limit, and the state that tunes the limit.
     pub(in crate::page) tuning: Tuning,
     pub(in crate::page) limits: Limits,
-    /// Pages freed lately that show a CPU which frees blocks of order 1 to 3 and allocates none.
+    /// Recently freed pages from which on a CPU counts as one that frees blocks of order 1 to 3 and allocates none.
     pub(in crate::page) high_order_frees: u32,
-    /// The block freed last was of order 1 to 3.
+    /// Set if the last block freed was of order 1 to 3.
     previous_was_high_order: bool,
-    /// Pages of cache a CPU has to itself.
+    /// Pages of data cache per CPU.
     cache_slice: u32,
     pub(in crate::page) lists: [List; PCP_LISTS],
-    /// Blocks came from the zone or went there since the last tick.
+    /// Set if blocks were exchanged with the zone since the last tick.
     pub(in crate::page) is_stirred: bool,
-    /// Ticks until a batch goes back, if nothing stirs; for lists of another node's zone. linux: per_cpu_pages.expire
+    /// Ticks without activity until a batch is given back, for lists of another node's zone.
+    /// linux: per_cpu_pages.expire
     ticks_left: u8,
 }
 
@@ -54,7 +59,7 @@ impl Ranked for PcpLists {
 }
 
 impl PcpLists {
-    /// No blocks, and no limits yet, for a CPU with so many pages of cache to itself.
+    /// Creates lists without blocks and without limits, for a CPU with this many pages of data cache.
     pub(in crate::page) fn new(cache_slice: u32) -> PcpLists {
         PcpLists {
             tuning: Tuning::default(),
@@ -68,29 +73,29 @@ impl PcpLists {
         }
     }
 
-    /// Pages on all of the CPU's lists for this zone.
+    /// Returns the number of pages on all of the CPU's lists for this zone.
     pub fn count(&self) -> u32 {
         self.tuning.count
     }
 
-    /// Pages above which a free drains the lists, as tuned now.
+    /// Returns the number of pages above which a free drains the lists, as tuned now.
     pub fn high(&self) -> u32 {
         self.tuning.high
     }
 
-    /// What the limit moves between, and the unit of movement.
+    /// Returns the bounds of the limit, and the batch.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Puts the limit where a recorded list had it, and forgets what happened lately; the next refill or free
-    /// moves it on.
+    /// Sets the limit to a recorded value and resets the history of recent requests. The next refill or free changes
+    /// the limit again.
     pub(in crate::page) fn resume_at(&mut self, high: u32) {
         self.tuning = Tuning { count: self.tuning.count, high: self.limits.clamp(high), ..Tuning::default() };
         self.previous_was_high_order = false;
     }
 
-    /// Counts pages that joined a list.
+    /// Adds pages that joined a list to the count.
     #[inline]
     pub(in crate::page) fn count_in(&mut self, pages: u32) {
         debug_assert!(
@@ -101,7 +106,7 @@ impl PcpLists {
         self.tuning.count += pages;
     }
 
-    /// Counts pages that left one of the lists.
+    /// Subtracts pages that left a list from the count.
     #[inline]
     pub(in crate::page) fn count_out(&mut self, pages: u32) {
         debug_assert!(
@@ -112,7 +117,7 @@ impl PcpLists {
         self.tuning.count -= pages;
     }
 
-    /// Whether a frame that came off a list was on it, by its word.
+    /// Checks, in debug builds, that the word of a frame that came off a list names this list.
     #[inline]
     pub(in crate::page) fn expect_from(&self, pfn: Pfn, frame: &Frame, index: usize, order: Order) {
         debug_assert!(
@@ -123,14 +128,14 @@ impl PcpLists {
         );
     }
 
-    /// Whether the limit is within those that it moves between.
+    /// Checks, in debug builds, that the limit is within its bounds.
     #[inline]
     pub(in crate::page) fn expect_limited(&self) {
         let (high, limits) = (self.tuning.high, self.limits);
         debug_assert!(limits.allows(high), "per-CPU lists: their limit is {high}, outside of {limits:?}");
     }
 
-    /// Whether so many pages may wait on the CPU's stack.
+    /// Checks, in debug builds, that the limit of the CPU's stack is within its bounds.
     #[inline]
     pub(in crate::page) fn expect_home_limited(&self, pages: u32, cpu: CpuId) {
         debug_assert!(
@@ -141,24 +146,25 @@ impl PcpLists {
         );
     }
 
-    /// What they count and where their limit is, to be written.
+    /// Returns the count and the limit, for damage.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant(&mut self) -> &mut Tuning {
         &mut self.tuning
     }
 
-    /// One of the lists, to be written.
+    /// Returns one of the lists, for damage.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant_list(&mut self, index: usize) -> &mut List {
         &mut self.lists[index]
     }
 
-    /// One of the [`PCP_LISTS`] lists.
+    /// Returns one of the [`PCP_LISTS`] lists.
     pub fn list(&self, index: usize) -> &List {
         &self.lists[index]
     }
 
-    /// Blocks of order 1 to 3 stay for reuse as long as they fit the CPU's share of the cache.
+    /// Returns whether blocks of order 1 to 3 stay on the lists for reuse, because they fit the CPU's share of the
+    /// cache.
     pub(in crate::page) fn keeps_high_orders(&self) -> bool {
         self.cache_slice > 3 * self.limits.batch
     }
@@ -169,7 +175,7 @@ impl PcpLists {
         self.count_in(order.pages());
     }
 
-    /// As [`push_head`](Self::push_head), for a block that is in that state already.
+    /// Adds a block like [`push_head`](Self::push_head), whose word is already set.
     #[inline]
     pub(in crate::page) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8) {
         self.lists[usize::from(index)].link_head(map, pfn);
@@ -182,8 +188,8 @@ impl PcpLists {
         self.count_in(order.pages());
     }
 
-    /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a
-    /// drain from another CPU that merges must not take it for a block of the list.
+    /// Takes the first block of a list. Its word becomes `word`, an allocated block, before the lock is released, so
+    /// that a merging drain on another CPU does not take it for a block of the list.
     #[inline]
     pub(in crate::page) fn pop_head(&mut self, map: &MemMap<'_>, order: Order, word: Word, index: u8) -> Option<Pfn> {
         debug_assert_eq!(word.order(), order);
@@ -194,7 +200,8 @@ impl PcpLists {
         Some(pfn)
     }
 
-    /// Whether this free of a block of order 1 to 3 shows a CPU that frees such blocks and allocates none.
+    /// Returns the cause of a drain at this free, which shows whether the CPU frees blocks of order 1 to 3 and
+    /// allocates none.
     #[inline]
     pub(in crate::page) fn cause_of_drain(&mut self, order: Order) -> Cause {
         if order == Order::ZERO || order > Order::COSTLY {
@@ -211,7 +218,7 @@ impl PcpLists {
         }
     }
 
-    /// One more tick; says whether it was the last of those in which nothing stirred.
+    /// Counts one more tick. Returns whether it was the last of the ticks without activity that are waited for.
     pub(in crate::page) fn is_left_alone(&mut self) -> bool {
         if mem::take(&mut self.is_stirred) {
             self.ticks_left = REMOTE_TICKS;
@@ -223,8 +230,8 @@ impl PcpLists {
         self.ticks_left == 0
     }
 
-    /// Takes blocks off the lists until `budget` pages are spent: list after list from `first` round, each from its
-    /// tail until it is empty.
+    /// Takes blocks off the lists until `budget` pages are removed: list after list, starting with `first`, and each
+    /// list from its tail until it is empty.
     pub(in crate::page) fn for_each_victim(
         &mut self,
         map: &MemMap<'_>,
@@ -241,7 +248,7 @@ impl PcpLists {
                 index = (index + 1) % PCP_LISTS;
                 continue;
             };
-            // The next victim comes while this one is dealt with: who it is, this one's links said.
+            // The next victim is prefetched while this one is handled. The links of this one gave its number.
             self.lists[index].last().into_iter().for_each(|next| map.prefetch(next));
             let order = list_order(index as u8, map.pageblock_order());
             self.expect_from(pfn, frame, index, order);
@@ -259,8 +266,8 @@ impl PcpLists {
         self.count_out(word.order().pages());
     }
 
-    /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list. Leaves
-    /// `kept` blocks of each order from 1 to 3, counted from the end of a list. Costs a step a block that is kept.
+    /// Takes the smallest part of a pageblock that is larger than `order`. Its word still names its list. Leaves `kept`
+    /// blocks of each order from 1 to 3, counted from the end of the list. Cost: one step per block that is kept.
     pub(in crate::page) fn pop_larger(
         &mut self,
         map: &MemMap<'_>,
@@ -282,8 +289,9 @@ impl PcpLists {
         })
     }
 
-    /// Puts all of a block but its lowest part of `order` on the lists: halves of it, and if it is larger than Linux
-    /// has lists for, so many of `order` that the next requests need no cut. Says how many blocks joined the lists.
+    /// Puts all of a block but its lowest part of `order` on the lists. The block is halved repeatedly. If it is larger
+    /// than [`Order::COSTLY`], its lowest part is split into blocks of `order`, so that the next requests need no
+    /// split. Returns the number of blocks that joined the lists.
     pub(in crate::page) fn expand(
         &mut self,
         map: &MemMap<'_>,
@@ -312,7 +320,7 @@ impl PcpLists {
     }
 }
 
-/// Whether a word says that a block of this order is on this list.
+/// Returns whether a word is that of a block of this order on this list.
 fn is_on_list(word: Word, index: usize, order: Order) -> bool {
     match word.is_sound().then(|| word.state()) {
         Some(State::PcpCached { list, order: own, .. }) => usize::from(list) == index && own == order,

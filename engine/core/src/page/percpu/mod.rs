@@ -1,11 +1,11 @@
-//! One CPU's lists for one zone, with their lock, and the stack onto which other CPUs free.
+//! Per-CPU lists of a zone with their lock, and the stack to which other CPUs free.
 //!
 //! ```text
-//! index   the number of the list for blocks of an order and type
-//! lists   the lists themselves, what they count, and what tunes them
+//! index   index of the list for blocks of an order and type
+//! lists   the lists, their count, and the tuning of their limit
 //! ```
 //!
-//! The paths of allocation and free that use them are in `pcp`.
+//! The paths of allocation and free that use the lists are in `pcp`.
 
 mod index;
 mod lists;
@@ -25,7 +25,7 @@ use crate::base::{CpuId, RawLock};
 use crate::policy::pcp::Limits;
 use crate::policy::{Numbers, PcpPolicy};
 
-/// One CPU's lists for one zone, with their lock and its stack.
+/// One CPU's lists for one zone, with their lock and the CPU's stack.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Pcp<L> {
@@ -33,13 +33,13 @@ pub struct Pcp<L> {
     pub(super) home: Home,
 }
 
-/// What other CPUs touch when they free.
+/// State that other CPUs access when they free.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Home {
-    /// Blocks of its own pageblocks, freed by other CPUs.
+    /// Blocks of this CPU's pageblocks that other CPUs freed.
     pub(super) stack: Stack,
-    /// Pages that may wait on the stack: the lists' limit, as it was lately.
+    /// Maximum number of pages on the stack, which is a recent value of the lists' limit.
     pub(super) limit: AtomicU32,
 }
 
@@ -60,11 +60,11 @@ impl<L: RawLock> Pcp<L> {
         self.lists.lock()
     }
 
-    /// Gives the lists their limits; their present limit starts at the bottom. linux:
-    /// __zone_set_pageset_high_and_batch
+    /// Sets the bounds of the lists' limit. The limit starts at the lower bound.
+    /// linux: __zone_set_pageset_high_and_batch
     pub(in crate::page) fn set_limits(&self, limits: Limits, numbers: &Numbers, policy: PcpPolicy) {
         let mut lists = self.lists.lock();
-        // What a CPU owns is cut for any request, so large blocks that it frees are of use to it.
+        // Owned pageblocks are split for any request, so large blocks that the CPU frees are useful to it and are kept.
         lists.high_order_frees = if policy.owns() { u32::MAX } else { limits.high_order_frees(numbers) };
         debug_assert!(limits.batch > 0, "per-CPU lists: their limits are to be {limits:?}");
         lists.limits = limits;
@@ -72,34 +72,34 @@ impl<L: RawLock> Pcp<L> {
         self.home.limit.store(limits.high_min, Relaxed);
     }
 
-    /// Blocks on their way home to this CPU.
+    /// Returns the stack of blocks that other CPUs freed for this CPU.
     pub(crate) fn stack(&self) -> &Stack {
         &self.home.stack
     }
 
-    /// Pages on their way home to this CPU, a moment ago.
+    /// Returns the number of pages on the stack, which may be outdated.
     pub fn waiting(&self) -> u32 {
         self.home.stack.pages()
     }
 
-    /// Writes the pages that may wait on the stack.
+    /// Stores the maximum number of pages on the stack.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant_limit(&self, pages: u32) {
         self.home.limit.store(pages, Relaxed);
     }
 
-    /// Pages that may wait on the stack.
+    /// Returns the maximum number of pages on the stack.
     pub(in crate::page) fn home_limit(&self) -> u32 {
         self.home.limit.load(Relaxed)
     }
 
-    /// Looks at the lists, under their lock.
+    /// Calls `look` with the lists, under their lock.
     pub fn inspect<R>(&self, look: impl FnOnce(&PcpLists) -> R) -> R {
         look(&self.lists.lock())
     }
 }
 
-/// Whether there is a CPU of this number, of so many.
+/// Checks, in debug builds, that the CPU exists.
 #[inline]
 pub(in crate::page) fn expect_there(cpu: CpuId, cpus: usize) {
     debug_assert!(cpu.index() < cpus, "per-CPU lists: there is no CPU {}, of {cpus}", cpu.0);
