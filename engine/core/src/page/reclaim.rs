@@ -144,8 +144,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         zones.map(|zone| self.platform.reclaimable(node, zone.kind())).fold(0, u64::saturating_add)
     }
 
-    /// Calls the platform once. The pages that were freed through the handle count, whatever number the platform
-    /// returns.
+    /// Calls the platform once. Only pages that were freed through the handle count, regardless of the number that the
+    /// platform returns.
     fn reclaim_once(&self, wanted: &Reclaim) -> Reclaimed {
         let returns = FreeCounter { wanted: Some(wanted), ..FreeCounter::new(self, Promise::Reclaim) };
         let said = self.platform.reclaim(&returns, wanted);
@@ -188,7 +188,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks the platform to end something, such as a process, to free memory for a request. Returns the number of pages
-    /// that were freed. Only pages that were freed through the handle count, whatever the platform returns.
+    /// that were freed. Only pages that were freed through the handle count, regardless of the platform's answer.
     /// linux: mm/oom_kill.c:out_of_memory
     pub(super) fn out_of_memory(&self, request: &Request) -> u64 {
         let returns = FreeCounter::new(self, Promise::OutOfMemory);

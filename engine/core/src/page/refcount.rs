@@ -35,8 +35,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         frame.step(add_reference).map(drop).map_err(|word| unreferenced(pfn, word))
     }
 
-    /// Drops a reference. The last reference frees the block, whatever its order. For a page of a range, the call first
-    /// waits for the zone lock.
+    /// Drops a reference. The last reference frees the block, of any order. For a page of a range, the call first waits
+    /// for the zone lock.
     ///
     /// # Errors
     /// See [`get_page`](Self::get_page).

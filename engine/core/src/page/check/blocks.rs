@@ -1,4 +1,4 @@
-//! Check of all pageblocks: each one by itself, and the counts of reserved and CMA pageblocks per zone.
+//! Check of all pageblocks: each one separately, and the counts of reserved and CMA pageblocks per zone.
 
 use super::{Violation, ZONES_MAX};
 use crate::base::pageblock::{NO_ZONE, Pageblock};
@@ -7,7 +7,7 @@ use crate::page::allocator::PageAllocator;
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Checks every pageblock by itself.
+    /// Checks every pageblock separately.
     pub(super) fn check_pageblocks(&self) -> Result<(), Violation> {
         self.map.pageblocks().try_for_each(|block| self.check_pageblock(block, self.map.pageblock(block)))
     }

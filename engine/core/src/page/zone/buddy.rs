@@ -1,8 +1,8 @@
-//! Buddies: how a block is split when a smaller one is wanted, and merged when its other half is free too.
+//! Buddy operations: a block is split if a smaller one is needed, and merged if its buddy is free too.
 //!
-//! Everything here happens under the zone lock. A buddy is judged by its state word alone: it is on a free list of this
-//! zone if and only if its word says `ZoneFree`. Zones are made of whole pageblocks, so below pageblock order a
-//! buddy is in the same zone and has the same type; above, both are looked up.
+//! All functions run under the zone lock. A buddy is judged by its state word alone: it is on a free list of this zone
+//! if and only if its word is `ZoneFree`. Zones consist of whole pageblocks, so below pageblock order a buddy is in the
+//! same zone and has the same type. From pageblock order up, both are looked up.
 //!
 //! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy, take_page_off_buddy
 
@@ -15,18 +15,18 @@ use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 
-/// Which end of its list a freed block joins.
+/// End of the free list that a freed block joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::page) enum Placement {
-    /// The head, for soon reuse; the tail if its buddy's buddy is free already, and the block will merge once its own
-    /// buddy comes.
+    /// The head, for early reuse. The tail is used instead if the buddy of the next order is free, because the block
+    /// then merges twice once its own buddy is freed.
     ByMergeLikelihood,
-    /// The tail: memory that just came in, and should be used last. linux: FPI_TO_TAIL
+    /// The tail, for memory that was just added and should be used last. linux: FPI_TO_TAIL
     Tail,
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Puts a block on its free list, merged with every free buddy. Constant time per merge, at most ten of them.
+    /// Puts a block on its free list, merged with every free buddy. Cost: constant time per merge, at most ten merges.
     /// linux: mm/page_alloc.c:__free_one_page
     pub(in crate::page) fn free_one_page(
         &mut self,
@@ -42,7 +42,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             return self.capture(head, merged, migratetype);
         }
         let block = pfn.align_down(self.pageblock_order());
-        // Whole, a pageblock is anybody's; in part, its owner will want it back.
+        // A whole free pageblock has no owner. If only a part is free, the owner may recall it later.
         if merged < self.pageblock_order() {
             self.list_fragment(block);
         } else {
@@ -52,8 +52,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.add_to_free_list(head, merged, migratetype, if tail { End::Tail } else { End::Head });
     }
 
-    /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has
-    /// one type. linux: mm/page_alloc.c:split_large_buddy
+    /// Puts a block of any order on its free list. A block larger than a pageblock is put there as a whole only if all
+    /// of its pageblocks have one type. linux: mm/page_alloc.c:split_large_buddy
     pub(in crate::page) fn split_large_buddy(&mut self, pfn: Pfn, order: Order) {
         self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
@@ -67,26 +67,26 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Takes a block from a per-CPU list back. linux: mm/page_alloc.c:free_pcppages_bulk
+    /// Frees a block that comes from a per-CPU list. linux: mm/page_alloc.c:free_pcppages_bulk
     pub(in crate::page) fn free_pcp_block(&mut self, pfn: Pfn, order: Order) {
         let pageblock = self.map.pageblock(pfn);
         let trusted = is_planted(Fault::DrainTrustsList).then_some(MigrateType::Movable);
         let migratetype = trusted.unwrap_or_else(|| pageblock.migratetype());
-        // The owner will want its pages back: they are used last.
+        // The owner may recall the pages of its pageblocks, so they are used last.
         let owned = pageblock.owner().is_some();
         self.free_one_page(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
         self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
     }
 
-    /// Takes free buddies off their lists for as long as there are any; returns the block they make together.
+    /// Takes free buddies off their lists as long as there are any. Returns the merged block.
     fn merge(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) -> (Pfn, Order) {
         self.merge_with(pfn, order, |zone, buddy, order| {
             !zone.is_awaited(order, migratetype) && zone.may_merge(buddy, order, migratetype)
         })
     }
 
-    /// Whether compaction waits for just such a block: of exactly this order, and of a type that the waiting request
-    /// does no harm to. linux: mm/page_alloc.c:compaction_capture
+    /// Returns whether compaction waits for such a block: of exactly this order, and of a type that the waiting request
+    /// may use without mixing types. linux: mm/page_alloc.c:compaction_capture
     #[inline]
     fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {
         let Some(request) = self.areas.capture_request().filter(|request| request.order == order) else { return false };
@@ -96,7 +96,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         !mixes && !matches!(migratetype, MigrateType::Cma | MigrateType::Isolate)
     }
 
-    /// Hands a block that was just freed to the run of compaction that waits for it, claimed.
+    /// Gives a block that was just freed to the compaction run that waits for it, claimed.
     /// linux: mm/page_alloc.c:compaction_capture
     #[cold]
     fn capture(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
@@ -108,7 +108,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.areas.capture(pfn);
     }
 
-    /// Merges a free block with buddies of the type that it was given since it was freed.
+    /// Merges a free block, whose type has changed since it was freed, with free buddies of its new type.
     pub(in crate::page) fn merge_alike(&mut self, pfn: Pfn) {
         let (order, migratetype) = self.del_page_from_free_list(pfn);
         let (head, merged) =
@@ -116,7 +116,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.add_to_free_list(head, merged, migratetype, End::Tail);
     }
 
-    /// Merges a block that is on no list with its buddy, for as long as that is free and `joins`.
+    /// Merges a block that is on no list with its buddy, as long as the buddy is free and `joins` allows it.
     #[inline]
     fn merge_with(
         &mut self,
@@ -134,8 +134,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         (pfn, order)
     }
 
-    /// Whether a block that is to be freed is one: aligned, on no list, and nothing inside it but itself, as far as a
-    /// look into its middle shows.
+    /// Checks, in debug builds, that a block to be freed is aligned, on no list, and contains no other block. Only the
+    /// frame in its middle is read for the last.
     #[inline]
     fn expect_unmerged(&self, pfn: Pfn, order: Order) {
         debug_assert!(pfn.is_aligned(order), "buddy: frame {pfn} begins no block of order {}", order.get());
@@ -143,7 +143,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.expect_interior(pfn, order);
     }
 
-    /// Whether the upper half of a block begins with a frame of its inside.
+    /// Checks, in debug builds, that the upper half of a block starts with an Interior frame.
     #[inline]
     fn expect_interior(&self, pfn: Pfn, order: Order) {
         if cfg!(debug_assertions) && order > Order::ZERO {
@@ -151,7 +151,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Whether a frame is inside a block, where one is.
+    /// Checks, in debug builds, that a frame within a block is Interior.
     #[inline]
     fn expect_inside(&self, pfn: Pfn) {
         debug_assert!(
@@ -161,7 +161,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         );
     }
 
-    /// Takes the free buddy of a block that is on no list off its list; returns where the two of them start.
+    /// Takes the free buddy of a block that is on no list off its list. Returns the first frame of the two.
     fn join(&mut self, pfn: Pfn, buddy: Pfn) -> Pfn {
         let (order, _) = self.del_page_from_free_list(buddy);
         self.expect_interior(buddy, order);
@@ -170,8 +170,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         pfn.min(buddy)
     }
 
-    /// Whether the free buddy of a block of this type may join it. Blocks of different types meet from pageblock order
-    /// up only; there the buddy's pageblocks take this block's type, unless one of the two must stay what it is.
+    /// Returns whether the free buddy of a block of this type may be merged with it. Blocks of different types can only
+    /// meet from pageblock order up. The buddy's pageblocks then take this block's type, unless one of the two types
+    /// must not change.
     fn may_merge(&mut self, buddy: Pfn, order: Order, migratetype: MigrateType) -> bool {
         if order < self.pageblock_order() {
             return true;
@@ -183,27 +184,28 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         if !(theirs.is_mergeable() && migratetype.is_mergeable()) {
             return false;
         }
-        // The caller takes the buddy off the list that its word names, so the word keeps the old type.
+        // The caller takes the buddy off the list that the buddy's word names, so the word keeps the old type.
         self.account_moved(order.pages(), theirs, migratetype);
         self.change_pageblock_range(buddy, order, migratetype);
         true
     }
 
-    /// Whether a block of exactly this order is free at `pfn`, in this zone. linux: mm/page_alloc.c:page_is_buddy
+    /// Returns whether a block of exactly this order is free at `pfn`, in this zone.
+    /// linux: mm/page_alloc.c:page_is_buddy
     fn page_is_buddy(&self, pfn: Pfn, order: Order) -> bool {
-        // Buddies share a section, so the frame has metadata; the zone differs only from pageblock order up.
+        // Buddies are in the same section, so the frame has metadata. The zone can differ only from pageblock order up.
         self.map.frame(pfn).word().is_zone_free_of(order)
             && (order < self.pageblock_order() || usize::from(self.map.pageblock(pfn).zone()) == self.zone.index())
     }
 
-    /// Whether the block's buddy is likely to be freed soon: the two of them would merge with a free neighbour.
+    /// Returns whether it is worthwhile to wait for the block's buddy: the two would merge with a free neighbour.
     /// linux: mm/page_alloc.c:buddy_merge_likely
     fn buddy_merge_likely(&self, pfn: Pfn, order: Order) -> bool {
         let Some(up) = order.up().filter(|&up| up < Order::MAX) else { return false };
         self.page_is_buddy(pfn.align_down(up).buddy(up), up)
     }
 
-    /// Claims the first block of this type, of the smallest order that will do, and splits it to `order`.
+    /// Claims the first block of this type, of the smallest sufficient order, and splits it to `order`.
     /// linux: mm/page_alloc.c:__rmqueue_smallest
     pub(in crate::page) fn rmqueue_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let pfn = self.smallest(order, migratetype)?;
@@ -215,8 +217,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(pfn)
     }
 
-    /// Cuts a block that was taken off its list down to `order`: the upper halves go back to the heads of their
-    /// lists, the largest first, as this type; the lowest part is the caller's. linux: mm/page_alloc.c:expand
+    /// Splits a block that was taken off its list down to `order`. The upper halves go to the heads of the free lists
+    /// of this type, the largest first. The lowest part belongs to the caller. linux: mm/page_alloc.c:expand
     pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
         for half in order.to(found).rev().skip(1) {
@@ -226,7 +228,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Gives every pageblock that a block of this order touches a new type.
+    /// Changes the type of every pageblock that a block of this order overlaps.
     /// linux: mm/page_alloc.c:change_pageblock_range
     pub(in crate::page) fn change_pageblock_range(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         let step = self.pageblock_order().pages();
@@ -241,8 +243,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.add_to_free_list(pfn, order, migratetype, End::Tail);
     }
 
-    /// Cuts a block out of the free block that it is in, and puts it into another state; `false` if it is in none.
-    /// linux: mm/page_alloc.c:take_page_off_buddy
+    /// Cuts a block out of the free block that contains it, and sets its word. Returns `false` if no free block
+    /// contains it. linux: mm/page_alloc.c:take_page_off_buddy
     pub(in crate::page) fn take_page_off_buddy(&mut self, pfn: Pfn, order: Order, word: Word) -> bool {
         let end = pfn.offset(order.pages());
         let around = self.buddy_block_around(pfn).filter(|(head, found)| head.offset(found.pages()) >= end);
@@ -253,12 +255,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         around.is_some()
     }
 
-    /// Returns the free block that a frame is in: its head and order. At most eleven steps.
+    /// Returns the head and the order of the free block that contains a frame. Cost: at most eleven steps.
     pub(in crate::page) fn buddy_block_around(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
         self.map.block_around(pfn).filter(|(_, word)| word.is_zone_free()).map(|(head, word)| (head, word.order()))
     }
 
-    /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that
+    /// Takes a part of a free block off its list, as Interior frames. The rest remains free, as the largest blocks that
     /// fit. linux: mm/page_alloc.c:break_down_buddy_pages
     pub(in crate::page) fn break_down_buddy_pages(&mut self, head: Pfn, part: Range<Pfn>) {
         let (found, migratetype) = self.del_page_from_free_list(head);
@@ -277,7 +279,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Splits the free block around a pageblock, if it is larger, so that each pageblock of it can have its own type.
+    /// Splits the free block around a pageblock, if it is larger than a pageblock, so that each of its pageblocks can
+    /// have its own type.
     pub(in crate::page) fn split_at_pageblocks(&mut self, block: Pfn) {
         let around = self.pageblock_order().to(Order::MAX).skip(1).map(|order| (block.align_down(order), order));
         let larger = around.into_iter().find(|&(head, order)| self.map.frame(head).word().is_zone_free_of(order));

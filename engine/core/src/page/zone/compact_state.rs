@@ -1,11 +1,11 @@
-//! What a zone remembers of compaction: where the scanners stopped, and whether it is worth another attempt.
+//! Compaction state of a zone: the positions of the scanners, and the deferral after failures.
 //!
-//! The scanner of pages to move works its way up, that of free pages down; where an attempt ends, the next one goes on,
-//! until the two meet and both begin anew. Attempts that may not wait for pages keep a place of their own, since they
-//! pass over more. A zone in which compaction failed is left alone for a number of attempts that doubles with each
-//! failure.
+//! The scanner of sources moves up from the start of the zone, and the scanner of targets moves down from its end. A
+//! run continues where the last one stopped, until the scanners meet and both start over. Runs that may not wait for
+//! pages have a source position of their own, because they skip more. After a failure, compaction of the zone is
+//! deferred for a number of attempts, which doubles with each failure.
 //!
-//! All of it is hints: read and written without a lock, and a lost update costs a scan.
+//! All of these values are hints. They are read and written without a lock, and a lost update costs one scan.
 //!
 //! linux: mm/compaction.c:reset_cached_positions, defer_compaction, compaction_deferred, __reset_isolation_suitable
 
@@ -15,29 +15,29 @@ use crate::base::{Order, Pfn};
 use crate::platform::CompactEffort;
 use crate::policy::compaction::DEFER_SHIFT_MAX;
 
-/// What is in place of a position when there is none: both scanners begin at their ends of the zone.
+/// Value of a position that is not set. The scanner then starts at its end of the zone.
 const ANEW: u32 = u32::MAX;
-/// What is in place of an order when compaction failed at none.
+/// Value of the failed order if compaction has not failed at any order.
 const NEVER: u8 = u8::MAX;
 
-/// A zone's memory of compaction.
+/// A zone's record of compaction.
 #[derive(Debug)]
 pub(in crate::page) struct CompactState {
-    /// Where the scanner of pages to move goes on: for attempts that wait for nothing, and for others.
+    /// Positions of the scanner of sources: for runs that do not wait, and for other runs.
     sources: [AtomicU32; 2],
-    /// Where the scanner of free pages goes on.
+    /// Position of the scanner of targets.
     targets: AtomicU32,
-    /// The lowest pageblock that had something to move, and the highest that had free pages, when hints were last
-    /// looked over; 0 before that, as in the kernel.
+    /// The lowest pageblock with a movable page, and the highest with free pages, at the last reset of the hints; 0
+    /// before the first reset, as in Linux.
     lowest_source: AtomicU32,
     highest_target: AtomicU32,
-    /// Attempts since the last failure.
+    /// Number of attempts since the last failure.
     considered: AtomicU32,
-    /// Two to this power attempts are passed over.
+    /// Binary logarithm of the deferral: only the last of 2^`defer_shift` attempts is made.
     defer_shift: AtomicU8,
-    /// The smallest order at which compaction failed.
+    /// Smallest order at which compaction failed.
     failed: AtomicU8,
-    /// A request found everything scanned: hints are out of date.
+    /// Set if a request found the whole zone scanned, so the hints are outdated.
     is_stale: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl CompactState {
         }
     }
 
-    /// Where an attempt in the span of a zone begins to look for pages to move, and for free ones.
+    /// Returns the positions at which a run in the span of a zone starts to look for sources and for targets.
     pub(in crate::page) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
         let (start, end) = span;
         let last = last_pageblock(span, block);
@@ -65,7 +65,7 @@ impl CompactState {
         (if zone.contains(&source) { source } else { start }, if zone.contains(&target) { target } else { last })
     }
 
-    /// No pages to move lie before `pfn`, as far as an attempt of this effort is concerned.
+    /// Notes that there are no sources before `pfn`, for a run of this effort.
     pub(in crate::page) fn note_source(&self, pfn: Pfn, effort: CompactEffort) {
         raise(&self.sources[0], pfn);
         if effort != CompactEffort::Async {
@@ -73,58 +73,59 @@ impl CompactState {
         }
     }
 
-    /// What one kind of attempt knows holds for the other too, as long as nothing was found to move.
+    /// Copies the source position of runs that do not wait to other runs, which is valid while no source was found.
     pub(in crate::page) fn share_source(&self) {
         self.sources[1].store(self.sources[0].load(Relaxed), Relaxed);
     }
 
-    /// Whether both kinds of attempts stand at the same place.
+    /// Returns whether both kinds of runs have the same source position.
     pub(in crate::page) fn shares_source(&self) -> bool {
         self.sources[0].load(Relaxed) == self.sources[1].load(Relaxed)
     }
 
-    /// At `pfn` and above there are no free pages to move to.
+    /// Notes that there are no targets at `pfn` and above.
     pub(in crate::page) fn note_target(&self, pfn: Pfn) {
         self.targets.fetch_min(pfn.raw(), Relaxed);
     }
 
-    /// Free pages were given back at `pfn`: the next attempt looks there again.
+    /// Notes that free pages were given back at `pfn`, so the next run looks for targets there again.
     pub(in crate::page) fn return_target(&self, pfn: Pfn) {
         if self.targets.load(Relaxed) != ANEW {
             self.targets.fetch_max(pfn.raw(), Relaxed);
         }
     }
 
-    /// Hints were looked over, and `pfn` is the first place of which that found something to move: scanners of sources
-    /// begin there.
+    /// Sets the source positions to `pfn`, the first pageblock in which a reset of the hints found a movable page.
     pub(in crate::page) fn begin_sources_at(&self, pfn: Pfn) {
         self.lowest_source.store(pfn.raw(), Relaxed);
         self.sources.iter().for_each(|place| place.store(pfn.raw(), Relaxed));
     }
 
-    /// Likewise, the first place with free pages: the scanner of targets begins there.
+    /// Sets the target position to `pfn`, the first pageblock in which a reset of the hints found free pages.
     pub(in crate::page) fn begin_targets_at(&self, pfn: Pfn) {
         self.highest_target.store(pfn.raw(), Relaxed);
         self.targets.store(pfn.raw(), Relaxed);
     }
 
-    /// Hints were looked over, and there is nothing between these places: the scanners have met.
+    /// Sets the positions to places where the scanners have met, after a reset of the hints has found nothing between
+    /// them.
     pub(in crate::page) fn meet(&self, source: Pfn, target: Pfn) {
         self.sources.iter().for_each(|place| place.store(source.raw(), Relaxed));
         self.targets.store(target.raw(), Relaxed);
     }
 
-    /// Whether an attempt that begins here looks at all that is worth it.
+    /// Returns whether a run that starts at `source` covers every pageblock that is worth a scan.
     pub(in crate::page) fn covers_all(&self, source: Pfn) -> bool {
         source.raw() <= self.lowest_source.load(Relaxed)
     }
 
-    /// Whether the scanner of targets has not begun yet.
+    /// Returns whether the scanner of targets is still at its first position.
     pub(in crate::page) fn is_at_first_target(&self, target: Pfn) -> bool {
         target.raw() >= self.highest_target.load(Relaxed)
     }
 
-    /// A quick search looked at free blocks up to this pageblock, and at none beyond: the next attempt begins below it.
+    /// Notes that a quick search saw free blocks in pageblocks up to `highest`, and none above. The next run starts
+    /// below it.
     pub(in crate::page) fn note_searched(&self, highest: Pfn, below: Pfn, first: Pfn) {
         let target = self.targets.load(Relaxed);
         if highest.raw() >= if target == ANEW { first.raw() } else { target } {
@@ -132,22 +133,22 @@ impl CompactState {
         }
     }
 
-    /// The scanners met: both begin anew.
+    /// Resets the positions after the scanners have met, so that both start over.
     pub(in crate::page) fn reset_cached_positions(&self) {
         self.sources.iter().chain([&self.targets]).for_each(|place| place.store(ANEW, Relaxed));
     }
 
-    /// Hints are out of date: everything was scanned.
+    /// Notes that the hints are outdated, because everything was scanned.
     pub(in crate::page) fn note_stale(&self) {
         self.is_stale.store(true, Relaxed);
     }
 
-    /// Says whether hints were out of date; they are not any more.
+    /// Returns whether the hints were outdated, and clears that note.
     pub(in crate::page) fn clear_stale(&self) -> bool {
         self.is_stale.swap(false, Relaxed)
     }
 
-    /// Whether an attempt at this order is passed over, and counts it.
+    /// Returns whether an attempt at this order is deferred, and counts the attempt.
     pub(in crate::page) fn is_deferred(&self, order: Order) -> bool {
         if order.get() < self.failed.load(Relaxed) {
             return false;
@@ -158,7 +159,7 @@ impl CompactState {
         considered < limit
     }
 
-    /// An attempt that did all it could failed.
+    /// Defers compaction, after an attempt that did everything it could has failed.
     pub(in crate::page) fn defer(&self, order: Order) {
         self.considered.store(0, Relaxed);
         let shift = self.defer_shift.load(Relaxed);
@@ -166,21 +167,21 @@ impl CompactState {
         self.failed.fetch_min(order.get(), Relaxed);
     }
 
-    /// Notes that an attempt made a block of this order: only larger orders count as failed.
+    /// Notes that an attempt has made a block of this order, so only larger orders count as failed.
     pub(in crate::page) fn note_success(&self, order: Order) {
         if order.get() >= self.failed.load(Relaxed) {
             self.failed.store(order.get() + 1, Relaxed);
         }
     }
 
-    /// A request got the block that was made for it.
+    /// Notes that a request got the block that was made for it, which ends the deferral.
     pub(in crate::page) fn note_served(&self, order: Order) {
         self.considered.store(0, Relaxed);
         self.defer_shift.store(0, Relaxed);
         self.note_success(order);
     }
 
-    /// Whether the zone was passed over for as long as can be, and is tried again now.
+    /// Returns whether the longest deferral of the zone has just ended.
     pub(in crate::page) fn is_restarting(&self, order: Order) -> bool {
         let longest = self.defer_shift.load(Relaxed) == DEFER_SHIFT_MAX;
         order.get() >= self.failed.load(Relaxed) && longest && self.considered.load(Relaxed) >= 1 << DEFER_SHIFT_MAX
@@ -191,7 +192,7 @@ impl CompactState {
     }
 }
 
-/// First frame of the last pageblock, of this order, of the span of a zone.
+/// Returns the first frame of the last pageblock of this order in the span of a zone.
 pub(in crate::page) fn last_pageblock((_, end): (Pfn, Pfn), block: Order) -> Pfn {
     Pfn::new(end.raw().saturating_sub(1)).align_down(block)
 }
@@ -261,12 +262,12 @@ mod tests {
         assert!(!state.shares_source());
         state.share_source();
         assert!(state.shares_source() && positions(&state, SyncLight) == (2560, 2560));
-        // The zone may have become smaller meanwhile.
+        // The zone may have shrunk meanwhile.
         let smaller = (Pfn::new(3072), Pfn::new(4096));
         assert_eq!(state.positions(Async, smaller, Order::new(9)), (Pfn::new(3072), Pfn::new(3584)));
     }
 
-    /// Where an attempt begins in a zone of frames 512 to 5119.
+    /// Returns the start positions of a run in a zone of frames 512 to 5119.
     fn positions(state: &CompactState, effort: CompactEffort) -> (u32, u32) {
         let (source, target) = state.positions(effort, (Pfn::new(512), Pfn::new(5120)), Order::new(9));
         (source.raw(), target.raw())

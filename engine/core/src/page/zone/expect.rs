@@ -1,11 +1,12 @@
-//! What a zone expects of its own state, in debug builds: a few loads wherever that changes, under the zone lock.
+//! Checks of a zone's state in debug builds. Each takes a few loads under the zone lock, when the state changes.
 
 use super::{FreeAreas, LockedZone, Zone, bit};
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::Platform;
 
 impl<L> Zone<L> {
-    /// Whether what is said without the lock of a list of this order and type is so. Under the zone lock.
+    /// Checks that the hint about the list of this order and type, which is read without the lock, is right. The caller
+    /// holds the zone lock.
     #[inline]
     pub(super) fn expect_hint(&self, areas: &FreeAreas, order: Order, migratetype: MigrateType) {
         debug_assert!(
@@ -19,7 +20,7 @@ impl<L> Zone<L> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Whether a frame is in this zone, by its pageblock.
+    /// Checks that a frame is in this zone, by its pageblock.
     #[inline]
     pub(super) fn expect_own(&self, pfn: Pfn) {
         debug_assert!(

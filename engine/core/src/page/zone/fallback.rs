@@ -1,7 +1,8 @@
-//! Under the zone lock: the order in which a request looks for a block, down to other types' pageblocks.
+//! Search for a block under the zone lock, with fallback to pageblocks of other types.
 //!
-//! Own type first; then CMA, if the request may; then *claim* a pageblock of another type, whole; then, unless
-//! the request would rather go to another zone, *steal* pages and leave the block as it is.
+//! The request's own type is searched first, then CMA areas if the request may use them. Next, a whole pageblock of
+//! another type is *claimed*. Finally, unless the request prefers another zone, pages are *stolen* and the pageblock
+//! keeps its type.
 //!
 //! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
 
@@ -14,20 +15,20 @@ use crate::policy::fallback::{self, Contents};
 use crate::policy::flags::AllocFlags;
 use crate::policy::watermark;
 
-/// Where the search of a bulk refill goes on: what came up empty is not searched again under the same lock.
+/// Position of the search of a bulk refill. A step that found no block is not repeated under the same hold of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::page) enum Cursor {
-    /// From blocks of the request's own type.
+    /// Start with blocks of the request's own type.
     Normal,
-    /// From CMA areas, for movable requests.
+    /// Start with CMA areas, for movable requests.
     Cma,
-    /// By a claim of another type's pageblock.
+    /// Start with a claim of another type's pageblock.
     Claim,
-    /// By a steal of another type's pages.
+    /// Start with a steal of another type's pages.
     Steal,
 }
 
-/// A request, as seen under the zone lock.
+/// A request as it is passed to the methods under the zone lock.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::page) struct BlockRequest {
     pub(in crate::page) order: Order,
@@ -36,8 +37,8 @@ pub(in crate::page) struct BlockRequest {
 }
 
 impl<L> Zone<L> {
-    /// Whether there is a free block that [`LockedZone::rmqueue_buddy`] may give to a request. A hint, read without
-    /// the lock: a CPU that frees at the same moment may not be seen.
+    /// Returns whether there is a free block that [`LockedZone::rmqueue_buddy`] may give to a request. The answer is a
+    /// hint that is read without the lock, so a free on another CPU at the same time may be missed.
     pub(in crate::page) fn may_serve(&self, wanted: BlockRequest, pageblock_order: Order) -> bool {
         let BlockRequest { order, migratetype, flags } = wanted;
         let keeps_types = flags.contains(AllocFlags::NOFRAGMENT);
@@ -49,7 +50,7 @@ impl<L> Zone<L> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes and claims a block from wherever the rules allow. linux: mm/page_alloc.c:__rmqueue
+    /// Takes and claims a block, from the sources that the rules allow. linux: mm/page_alloc.c:__rmqueue
     pub(in crate::page) fn rmqueue(&mut self, wanted: BlockRequest, cursor: &mut Cursor) -> Option<Pfn> {
         let BlockRequest { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
@@ -73,7 +74,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         if *cursor <= Cursor::Claim
             && let Some(pfn) = self.rmqueue_claim(wanted)
         {
-            // Claiming filled the list of the request's own type.
+            // The claim has filled the list of the request's own type.
             *cursor = Cursor::Normal;
             return Some(pfn);
         }
@@ -85,12 +86,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(pfn)
     }
 
-    /// CMA areas are used first once they hold more than half of what is free.
+    /// Returns whether CMA areas are used first, which is the case if they have more than half of the free pages.
     fn prefers_cma(&self) -> bool {
         self.zone.free_cma() > self.zone.free_pages() / 2
     }
 
-    /// Takes over the pageblock of the largest free block of another type, if it is worth it.
+    /// Claims the pageblock of the largest free block of another type, if the policy considers it worthwhile.
     /// linux: mm/page_alloc.c:__rmqueue_claim
     fn rmqueue_claim(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let block = self.pageblock_order();
@@ -109,7 +110,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         None
     }
 
-    /// Claims the pageblock of the first block of this order and type, if enough of it suits the request.
+    /// Claims the pageblock of the first block of this order and type, if enough of its pages suit the request.
     /// linux: mm/page_alloc.c:try_to_claim_block
     fn try_to_claim_block(&mut self, found: Order, from: MigrateType, wanted: BlockRequest) -> Option<Pfn> {
         let candidate = self.areas.area(found).list(from).first()?;
@@ -132,7 +133,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.rmqueue_smallest(wanted.order, wanted.migratetype)
     }
 
-    /// Takes pages of another type's block; the block, and what is left of the free block, keep their type.
+    /// Takes pages of another type's pageblock. The pageblock and the rest of the free block keep their type.
     /// linux: mm/page_alloc.c:__rmqueue_steal
     fn rmqueue_steal(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let (found, from) = wanted
@@ -148,14 +149,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(pfn)
     }
 
-    /// Returns the first type, in the order of attempts, that has a block of exactly this order. linux:
-    /// mm/page_alloc.c:find_suitable_fallback
+    /// Returns the first type, in the order of attempts, that has a block of exactly this order.
+    /// linux: mm/page_alloc.c:find_suitable_fallback
     fn find_suitable_fallback(&self, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
         let area = self.areas.area(order);
         fallback::order_of_attempts(migratetype).iter().copied().find(|&other| area.has(other))
     }
 
-    /// Raises the watermarks a little, so that reclaim makes whole blocks free before more types mix.
+    /// Boosts the watermarks, so that reclaim frees whole blocks before more types are mixed.
     /// linux: mm/page_alloc.c:boost_watermark
     fn boost_watermark(&mut self, flags: AllocFlags) {
         let (zone, high) = (self.zone, self.zone.watermarks().high);
@@ -169,8 +170,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Counts the free and movable pages of the pageblock at `block`; returns `None` if it is not wholly in this zone.
-    /// Walks the block: at most one step a frame. linux: mm/page_alloc.c:prep_move_freepages_block
+    /// Counts the free and movable pages of the pageblock at `block`. Returns `None` if it is not wholly in this zone.
+    /// Cost: a walk over the pageblock, at most one step per frame. linux: mm/page_alloc.c:prep_move_freepages_block
     fn pageblock_contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {
@@ -188,13 +189,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(contents)
     }
 
-    /// Whether all frames of the pageblock at `block` are in this zone.
+    /// Returns whether all frames of the pageblock at `block` are in this zone.
     pub(in crate::page) fn spans_block(&self, block: Pfn) -> bool {
         let (start, end) = self.zone.span();
         start <= block && block.offset(self.pageblock_order().pages()) <= end
     }
 
-    /// Visits the words of all frames of a pageblock that are not inside a block that was visited.
+    /// Visits the words of all frames of a pageblock, except frames inside a block whose head was visited.
     fn for_each_head(&self, block: Pfn, mut visit: impl FnMut(Word)) {
         let end = block.offset(self.pageblock_order().pages());
         let mut at = block;
@@ -205,8 +206,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Moves every free page of a pageblock to another type, and the block with them. Returns the pages moved.
-    /// linux: mm/page_alloc.c:move_freepages_block
+    /// Moves every free page of a pageblock to another type, and changes the pageblock's type. Returns the number of
+    /// pages moved. linux: mm/page_alloc.c:move_freepages_block
     pub(in crate::page) fn move_freepages_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
         let end = block.offset(self.pageblock_order().pages());
         let (mut at, mut moved) = (block, 0);

@@ -1,14 +1,14 @@
-//! Lists of the pageblocks that a CPU owns in part, which the zone's lock protects.
+//! Lists of the pageblocks that a CPU owns in part, protected by the zone lock.
 
 use crate::base::MigrateType;
 use crate::base::blocklist::BlockList;
 
-/// Pageblocks that one CPU owns in part, by type; under the zone lock.
+/// Pageblocks that one CPU owns in part, by type. Protected by the zone lock.
 #[derive(Debug)]
 pub struct Fragments([BlockList; MigrateType::PCP_COUNT]);
 
 impl Fragments {
-    /// No pageblocks.
+    /// Creates empty lists.
     pub(in crate::page) const fn new() -> Fragments {
         Fragments([const { BlockList::new() }; MigrateType::PCP_COUNT])
     }

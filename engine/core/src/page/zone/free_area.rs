@@ -1,4 +1,4 @@
-//! Free lists by order and migratetype, and how many blocks are on each: what a zone's lock protects.
+//! Free lists by order and migratetype with their block counts, protected by the zone lock.
 
 use crate::base::list::List;
 use crate::base::lock::{Rank, Ranked};
@@ -6,16 +6,16 @@ use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 
-/// An end of a free list, where a block joins.
+/// End of a free list that a block joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::page) enum End {
-    /// The end that is taken from next.
+    /// The end from which the next block is taken.
     Head,
-    /// The end that is taken from last.
+    /// The end from which the last block is taken.
     Tail,
 }
 
-/// The free lists of one order, a list for each type.
+/// The free lists of one order, one for each type.
 #[derive(Debug)]
 pub struct FreeArea {
     lists: [List; MigrateType::COUNT],
@@ -26,27 +26,27 @@ impl FreeArea {
     const EMPTY: FreeArea =
         FreeArea { lists: [const { List::EMPTY }; MigrateType::COUNT], blocks: [0; MigrateType::COUNT] };
 
-    /// The list of free blocks of one type.
+    /// Returns the list of free blocks of one type.
     pub fn list(&self, migratetype: MigrateType) -> &List {
         &self.lists[migratetype.index()]
     }
 
-    /// Number of free blocks of one type.
+    /// Returns the number of free blocks of one type.
     pub fn len(&self, migratetype: MigrateType) -> u32 {
         self.blocks[migratetype.index()]
     }
 
-    /// Number of free blocks of all types. linux: free_area.nr_free
+    /// Returns the number of free blocks of all types. linux: free_area.nr_free
     pub fn nr_free(&self) -> u32 {
         self.blocks.iter().sum()
     }
 
-    /// Number of free blocks of the types that any request may have.
+    /// Returns the number of free blocks of the types that any request may use.
     fn ordinary_blocks(&self) -> u32 {
         self.blocks[..MigrateType::PCP_COUNT].iter().sum()
     }
 
-    /// Whether a type's count and its list agree on whether there is a block.
+    /// Checks, in debug builds, that a type's count is zero exactly if its list is empty.
     #[inline]
     fn expect_counted(&self, order: Order, migratetype: MigrateType) {
         let blocks = self.len(migratetype);
@@ -58,20 +58,20 @@ impl FreeArea {
         );
     }
 
-    /// Whether there is a block of this type.
+    /// Returns whether there is a block of this type.
     pub fn has(&self, migratetype: MigrateType) -> bool {
         !self.list(migratetype).is_empty()
     }
 }
 
-/// A block that somebody waits for, to be handed over on its way to the lists.
+/// A block that a compaction run waits for, which is given to the run when it is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::page) struct CaptureRequest {
     pub(in crate::page) order: Order,
     pub(in crate::page) migratetype: MigrateType,
 }
 
-/// Whether somebody waits for a block; one at a time. linux: mm/page_alloc.c:task_capc
+/// State of the capture. Only one run per zone can wait at a time. linux: mm/page_alloc.c:task_capc
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CaptureState {
     Idle,
@@ -94,25 +94,25 @@ impl FreeAreas {
     pub(in crate::page) const EMPTY: FreeAreas =
         FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], capture: CaptureState::Idle };
 
-    /// The free lists of one order, one for each type.
+    /// Returns the free lists of one order, one for each type.
     pub fn area(&self, order: Order) -> &FreeArea {
         &self.areas[order.index()]
     }
 
-    /// Whole pageblocks that are free and that any request may have.
+    /// Returns the number of whole free pageblocks that any request may use.
     pub(in crate::page) fn whole(&self, pageblock_order: Order) -> u32 {
         let orders = pageblock_order.to(Order::MAX);
         orders.map(|order| self.area(order).ordinary_blocks() << (order.get() - pageblock_order.get())).sum()
     }
 
-    /// Lets a list begin with a block that is on it; what came before it is taken last.
+    /// Rotates a list so that it starts with one of its blocks. The blocks before it are taken last.
     pub(in crate::page) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();
         debug_assert!(word.is_zone_free(), "free areas: frame {pfn} is {word:?}, and its list is to begin with it");
         self.areas[word.order().index()].lists[word.migratetype().index()].rotate_to(map, pfn);
     }
 
-    /// Lets a list begin behind a block that is on it; what came up to it is taken last.
+    /// Rotates a list so that it starts after one of its blocks. That block and the blocks before it are taken last.
     pub(in crate::page) fn rotate_past(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();
         let list = &mut self.areas[word.order().index()].lists[word.migratetype().index()];
@@ -121,7 +121,7 @@ impl FreeAreas {
         }
     }
 
-    /// Waits for a block; `false` if somebody else does already.
+    /// Starts waiting for a block. Returns `false` if another run waits already.
     pub(in crate::page) fn begin_capture(&mut self, request: CaptureRequest) -> bool {
         let is_first = self.capture == CaptureState::Idle;
         if is_first {
@@ -130,7 +130,7 @@ impl FreeAreas {
         is_first
     }
 
-    /// Returns the block that a run of compaction waits for, if any.
+    /// Returns the block that a compaction run waits for, if any.
     #[inline]
     pub(in crate::page) fn capture_request(&self) -> Option<CaptureRequest> {
         match self.capture {
@@ -139,13 +139,13 @@ impl FreeAreas {
         }
     }
 
-    /// Hands a block to the run of compaction that waits.
+    /// Gives a block to the compaction run that waits.
     pub(in crate::page) fn capture(&mut self, pfn: Pfn) {
         debug_assert!(self.capture_request().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.capture);
         self.capture = CaptureState::Captured(pfn);
     }
 
-    /// Waits no longer; the block that came meanwhile, if one did.
+    /// Stops waiting. Returns the block that was captured meanwhile, if any.
     pub(in crate::page) fn end_capture(&mut self) -> Option<Pfn> {
         debug_assert!(
             self.capture != CaptureState::Idle,
@@ -157,7 +157,7 @@ impl FreeAreas {
         }
     }
 
-    /// Puts a block on its list, and writes its state.
+    /// Puts a block on its list and sets its word.
     #[inline]
     pub(in crate::page) fn insert(
         &mut self,
@@ -177,7 +177,7 @@ impl FreeAreas {
         area.blocks[migratetype.index()] += 1;
     }
 
-    /// Takes a block off its list; its state still names the list. Says whether the list is empty now.
+    /// Takes a block off its list. Its word still names the list. Returns whether the list is empty now.
     #[inline]
     pub(in crate::page) fn remove(
         &mut self,
@@ -199,13 +199,13 @@ impl FreeAreas {
         area.lists[migratetype.index()].is_empty()
     }
 
-    /// Writes whether somebody waits, and has a block.
+    /// Stores the state of the capture.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant_capture(&mut self, served: Option<Pfn>) {
         self.capture = served.map_or(CaptureState::Idle, CaptureState::Captured);
     }
 
-    /// A list, and what is counted of it, to be written.
+    /// Returns a list and its block count, for damage.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant(&mut self, order: Order, migratetype: MigrateType) -> (&mut List, &mut u32) {
         let area = &mut self.areas[order.index()];

@@ -1,9 +1,9 @@
-//! A zone under its lock: [`LockedZone`] is proof that it is held, and has every method that needs it.
+//! [`LockedZone`]: a zone whose lock is held. All methods that need the lock are methods of this type.
 //!
-//! Here is what all of them stand on: a block joins a free list or leaves one, and is counted. What is done with that
-//! is in the files beside: `buddy` splits and merges, `fallback` looks for a block, `reserve` keeps some for atomic
-//! requests, `ownership` knows what CPUs own; `isolation`, outside of this folder, takes blocks and pageblocks by name.
-//! When the lock opens, the probe hears how many pages were moved.
+//! This file has the basic operations: a block joins a free list or leaves one, and is counted. The other files of this
+//! folder build on them: `buddy` splits and merges, `fallback` searches for a block, `reserve` manages the high-atomic
+//! reserve, and `ownership` records the owners of pageblocks. `isolation`, outside of this folder, takes blocks and
+//! pageblocks by their numbers. When the lock is released, the number of moved pages is reported to the probe.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -17,7 +17,7 @@ use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::Grouping;
 
-/// A zone whose lock is held, until this is dropped.
+/// A zone whose lock is held until this value is dropped.
 pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
     pub(in crate::page) zone: &'a Zone<P::Lock>,
     pub(in crate::page) map: MemMap<'m>,
@@ -25,19 +25,20 @@ pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
     pub(in crate::page) probe: &'a P::Probe,
     pub(in crate::page) boost_factor: u32,
     pub(in crate::page) grouping: Grouping,
-    /// Pageblocks that CPUs own in part: CPU by CPU, zone by zone.
+    /// Pageblocks that CPUs own in part, ordered by CPU, then by zone.
     fragments: &'m [Fragments],
     zones: usize,
-    /// Pages moved to or from the free lists so far.
+    /// Pages moved to or from the free lists during this hold.
     moved: u32,
-    /// Insertions and removals so far.
+    /// Insertions into and removals from free lists during this hold.
     links: u32,
-    /// A whole pageblock joined the free lists or left them.
+    /// Set if a whole pageblock joined the free lists or left them.
     whole_changed: bool,
 }
 
 impl<'a, 'm, P: Platform> LockedZone<'a, 'm, P> {
-    /// Waits for a zone's lock. `fragments` holds the pageblocks that CPUs own in part, CPU by CPU, of so many zones.
+    /// Waits for a zone's lock. `fragments` holds the pageblocks that CPUs own in part, ordered by CPU, then by zone;
+    /// `zones` is the number of zones.
     #[inline]
     pub(in crate::page) fn lock(
         zone: &'a Zone<P::Lock>,
@@ -64,7 +65,7 @@ impl<'a, 'm, P: Platform> LockedZone<'a, 'm, P> {
 }
 
 impl<'m, P: Platform> LockedZone<'_, 'm, P> {
-    /// The pageblocks of this zone that a CPU owns in part.
+    /// Returns the pageblocks of this zone that a CPU owns in part.
     pub(super) fn fragments_of(&self, owner: CpuId) -> &'m Fragments {
         debug_assert!(
             owner.index() < self.fragments.len() / self.zones,
@@ -79,7 +80,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         self.map.pageblock_order()
     }
 
-    /// Puts a block on its free list and writes its state. linux: mm/page_alloc.c:__add_to_free_list
+    /// Puts a block on its free list and sets its word. linux: mm/page_alloc.c:__add_to_free_list
     #[inline]
     pub(in crate::page) fn add_to_free_list(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         self.links += 1;
@@ -91,7 +92,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         self.whole_changed |= order >= self.pageblock_order();
     }
 
-    /// Takes a free block off the list that its word names; its state is the caller's to write.
+    /// Takes a free block off the list that its word names. The caller must set its word.
     /// linux: mm/page_alloc.c:__del_page_from_free_list
     #[inline]
     pub(in crate::page) fn del_page_from_free_list(&mut self, pfn: Pfn) -> (Order, MigrateType) {
@@ -109,7 +110,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         (order, migratetype)
     }
 
-    /// The first block of this type, of the smallest order from `order` up.
+    /// Returns the first block of this type, of the smallest order from `order` up.
     pub(in crate::page) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let found = order
             .to(Order::MAX)
@@ -124,20 +125,19 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         first
     }
 
-    /// Counts pages as moved between the free lists and the world outside, in the section's report and in the
-    /// zone's counters.
+    /// Counts pages that join the free lists, in the report of this hold and in the zone's counters.
     pub(in crate::page) fn account_in(&mut self, pages: u32, migratetype: MigrateType) {
         self.moved += pages;
         self.zone.account_freepages(i64::from(pages), migratetype);
     }
 
-    /// The opposite of [`LockedZone::account_in`].
+    /// Counts pages that leave the free lists, as the opposite of [`LockedZone::account_in`].
     pub(in crate::page) fn account_out(&mut self, pages: u32, migratetype: MigrateType) {
         self.moved += pages;
         self.zone.account_freepages(-i64::from(pages), migratetype);
     }
 
-    /// Counts pages as moved from one type to another, still free.
+    /// Counts pages that change from one type to another and remain free.
     pub(in crate::page) fn account_moved(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
         self.zone.account_freepages(-i64::from(pages), old);
         self.zone.account_freepages(i64::from(pages), new);

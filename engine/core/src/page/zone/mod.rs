@@ -1,12 +1,12 @@
 //! A zone: a span of frames with its free lists, its counters and its watermarks.
 //!
-//! Counters are written under the zone lock and read anywhere: a read without the lock (the
-//! watermark check, `/proc` texts) gets a value that was true a moment ago. Watermarks are written when
-//! the zone's size changes. Flags are hints that anyone may set or clear.
+//! Counters are written under the zone lock and read anywhere. A read without the lock (the watermark check, `/proc`
+//! texts) may be slightly outdated. Watermarks are written when the zone's size changes. Flags are hints that any code
+//! may set or clear.
 //!
-//! Everything that is done under a zone's lock is a method of [`LockedZone`], in this folder but for `page/isolation`;
-//! what is done without a lock is a method of [`Zone`]. The folder knows nothing of per-CPU lists, of compaction or of
-//! the calls above.
+//! Operations under a zone's lock are methods of [`LockedZone`], all in this folder except those of `page/isolation`.
+//! Operations without the lock are methods of [`Zone`]. The folder does not depend on per-CPU lists, compaction, or the
+//! modules above.
 
 mod buddy;
 mod compact_state;
@@ -43,30 +43,32 @@ pub(super) use fallback::{BlockRequest, Cursor};
 pub(super) use free_area::CaptureRequest;
 pub(super) use locked::LockedZone;
 
-/// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
+/// Flags of a zone that can be read without a lock. linux: include/linux/mmzone.h:zone_flags
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ZoneFlag {
-    /// A watermark was boosted; the next request that may wakes kswapd.
+    /// A watermark was boosted. The next request that is allowed to wakes kswapd.
     BoostedWatermark = 1,
-    /// kswapd balances the zone at the moment.
+    /// kswapd is balancing the zone.
     ReclaimActive = 2,
     /// Free pages fell below the high watermark.
     BelowHigh = 4,
-    /// Free pages are near the high watermark, or below: a request must be held against its own. Ours: as long as it
-    /// is not set, the fast path reads nothing of a zone that other CPUs write all the time.
+    /// Free pages are near the high watermark or below it, so a request must check its own watermark. Not in Linux:
+    /// while the flag is clear, the fast path reads no field of the zone that other CPUs write frequently.
     NearHigh = 8,
-    /// kswapd of the node is awake, where requests look for another then. Ours: the fast path does not ask the node.
+    /// kswapd of the node is awake, and requests look for another node then. Not in Linux: the flag saves the fast path
+    /// a read of the node.
     NodeBusy = 16,
-    /// Fewer whole pageblocks are free than CPUs are near the zone. Ours: frees go home only while it is not set, so
-    /// never in a zone of fewer pageblocks. Written under the zone lock.
+    /// Fewer whole pageblocks are free than CPUs are near the zone. Not in Linux: freed pages go home only while the
+    /// flag is clear, so never in a zone with fewer pageblocks than CPUs. Written under the zone lock.
     FewWhole = 32,
 }
 
-/// Flags that say nothing about pressure on the zone.
+/// Flags that do not indicate pressure on the zone.
 const ASIDE: u8 = ZoneFlag::NearHigh as u8 | ZoneFlag::NodeBusy as u8 | ZoneFlag::FewWhole as u8;
 
-/// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
+/// Upper bound of the number of pages in a zone. Larger watermarks are clamped to it, so that sums of watermarks do not
+/// overflow.
 pub(super) const PAGES_MAX: u64 = 1 << 40;
 
 /// A span of frames with its own free lists, lock and watermarks.
@@ -77,9 +79,9 @@ pub struct Zone<L> {
     node: NodeId,
     kind: ZoneKind,
     flags: AtomicU8,
-    /// Free pages of the high-atomic reserve count as free for everybody.
+    /// Set if the watermark check counts the high-atomic reserve as free for every request.
     counts_reserve: bool,
-    /// From this order on, movable requests may use the reserve; above every order if none may.
+    /// Order from which on movable requests may use the reserve; above every order if they may not.
     reserve_opens: u8,
     cpus: u32,
     start: AtomicU64,
@@ -95,14 +97,15 @@ pub struct Zone<L> {
     pub(super) areas: Locked<L, FreeAreas>,
 }
 
-/// What changes under every hold of the lock, apart from what every request reads.
+/// Counters that change under every hold of the lock. They are in cache lines of their own, apart from the fields that
+/// every request reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Stock {
     pub(super) free: AtomicI64,
     pub(super) free_cma: AtomicI64,
     pub(super) free_highatomic: AtomicI64,
-    /// The fewest of them since somebody asked last.
+    /// Smallest value of `free_highatomic` since the last reset.
     idle_highatomic: AtomicI64,
     reserved_highatomic: AtomicU64,
     /// For each order, one bit for each type whose list is not empty.
@@ -110,7 +113,8 @@ pub(super) struct Stock {
 }
 
 impl<L: RawLock> Zone<L> {
-    /// A zone without memory, near so many CPUs, under a policy for pageblocks of this order.
+    /// Creates a zone without memory, near this number of CPUs, with a policy for the reserve and the order of its
+    /// pageblocks.
     pub(super) fn new(
         index: u8,
         node: NodeId,
@@ -142,12 +146,12 @@ impl<L: RawLock> Zone<L> {
         }
     }
 
-    /// Looks at the free lists, under the zone lock.
+    /// Calls `look` with the free lists, under the zone lock.
     pub fn inspect<R>(&self, look: impl FnOnce(&FreeAreas) -> R) -> R {
         look(&self.areas.lock())
     }
 
-    /// Takes the zone's boost back, when kswapd has worked it off. linux: mm/vmscan.c:balance_pgdat
+    /// Lowers the zone's boost, after kswapd has reclaimed for it. linux: mm/vmscan.c:balance_pgdat
     pub(crate) fn lower_boost(&self, pages: u64) {
         let boost = self.boost.load(Relaxed);
         self.set_boost(boost.saturating_sub(pages));
@@ -155,32 +159,32 @@ impl<L: RawLock> Zone<L> {
 }
 
 impl<L> Zone<L> {
-    /// Place in the allocator's table of zones.
+    /// Returns the zone's index in the allocator's table of zones.
     pub fn index(&self) -> usize {
         usize::from(self.index)
     }
 
-    /// The node that the zone belongs to.
+    /// Returns the node that the zone belongs to.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// The zone's kind, DMA to Movable.
+    /// Returns the zone's kind, DMA to Movable.
     pub fn kind(&self) -> ZoneKind {
         self.kind
     }
 
-    /// CPUs of its node, online or not, or all CPUs if the node has none.
+    /// Returns the number of CPUs of its node, online or not, or of all CPUs if the node has none.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Whether any page of the zone is online. linux: populated_zone
+    /// Returns whether any page of the zone is online. linux: populated_zone
     pub fn is_populated(&self) -> bool {
         self.present() > 0
     }
 
-    /// First frame and the frame after the last.
+    /// Returns the first frame, and the frame after the last.
     pub fn span(&self) -> (Pfn, Pfn) {
         let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
         if start >= end { (Pfn::new(0), Pfn::new(0)) } else { (Pfn::new(start as u32), Pfn::new(end as u32)) }
@@ -192,14 +196,14 @@ impl<L> Zone<L> {
         self.end.fetch_max(u64::from(end.raw()), Relaxed);
     }
 
-    /// Makes the zone as large as what is left of it.
+    /// Sets the span to the frames that remain in the zone.
     pub(super) fn set_span(&self, frames: Option<Range<Pfn>>) {
         let (start, end) = frames.map_or((u64::MAX, 0), |left| (left.start.raw().into(), left.end.raw().into()));
         self.start.store(start, Relaxed);
         self.end.store(end, Relaxed);
     }
 
-    /// Pages of the zone that are online. linux: zone.present_pages
+    /// Returns the number of pages of the zone that are online. linux: zone.present_pages
     pub fn present(&self) -> u64 {
         self.present.load(Relaxed)
     }
@@ -213,7 +217,7 @@ impl<L> Zone<L> {
         debug_assert!(pages <= present, "zone: {present} pages are present, {pages} less asked for");
     }
 
-    /// Pages released or adopted into use. linux: zone.managed_pages
+    /// Returns the number of pages that were released or adopted. linux: zone.managed_pages
     pub fn managed(&self) -> u64 {
         self.managed.load(Relaxed)
     }
@@ -228,7 +232,7 @@ impl<L> Zone<L> {
         debug_assert!(pages <= managed, "zone: {managed} pages are managed, {pages} less asked for");
     }
 
-    /// Counts pages of a pageblock that is for this type, or, if negative, is not any more.
+    /// Adds the pages of a pageblock of this type to the zone's counters, or subtracts them if negative.
     pub(super) fn count_pageblock(&self, migratetype: MigrateType, pages: i64) {
         let counter = match migratetype {
             MigrateType::HighAtomic => &self.stock.reserved_highatomic,
@@ -242,18 +246,18 @@ impl<L> Zone<L> {
         );
     }
 
-    /// Pages of CMA areas, free or not.
+    /// Returns the number of pages in CMA areas, free or not.
     pub fn cma(&self) -> u64 {
         self.cma.load(Relaxed)
     }
 
-    /// The watermarks in pages, without the boost.
+    /// Returns the watermarks in pages, without the boost.
     pub fn watermarks(&self) -> Watermarks {
         let [min, low, high, promo] = self.watermarks.each_ref().map(|mark| mark.load(Relaxed));
         Watermarks { min, low, high, promo }
     }
 
-    /// The one mark that the flags name, without boost.
+    /// Returns the watermark that the flags select, without the boost.
     #[inline]
     pub(super) fn watermark_of(&self, flags: AllocFlags) -> u64 {
         self.watermarks[flags.watermark()].load(Relaxed)
@@ -266,18 +270,18 @@ impl<L> Zone<L> {
         self.set_boost(0);
     }
 
-    /// Pages by which all watermarks are raised at the moment.
+    /// Returns the number of pages by which all watermarks are raised at the moment.
     pub fn boost(&self) -> u64 {
         self.boost.load(Relaxed)
     }
 
-    /// Puts the boost where a recorded zone had it.
+    /// Sets the boost, in pages.
     pub(crate) fn set_boost(&self, pages: u64) {
         self.boost.store(pages.min(PAGES_MAX), Relaxed);
         self.note_level();
     }
 
-    /// Pages kept from requests whose highest zone is `highest`.
+    /// Returns the number of pages that are kept from requests whose highest zone is `highest`.
     pub fn lowmem_reserve(&self, highest: ZoneKind) -> u64 {
         self.lowmem_reserve[highest.index()].load(Relaxed)
     }
@@ -287,22 +291,22 @@ impl<L> Zone<L> {
         self.note_level();
     }
 
-    /// Free pages, isolated ones not counted. linux: NR_FREE_PAGES
+    /// Returns the number of free pages, without isolated ones. linux: NR_FREE_PAGES
     pub fn free_pages(&self) -> u64 {
         self.stock.free.load(Relaxed).max(0) as u64
     }
 
-    /// Free pages on CMA lists, in pages.
+    /// Returns the number of free pages on CMA lists.
     pub fn free_cma(&self) -> u64 {
         self.stock.free_cma.load(Relaxed).max(0) as u64
     }
 
-    /// Free pages of the high-atomic reserve.
+    /// Returns the number of free pages of the high-atomic reserve.
     pub fn free_highatomic(&self) -> u64 {
         self.stock.free_highatomic.load(Relaxed).max(0) as u64
     }
 
-    /// Pages of the high-atomic reserve, free or not.
+    /// Returns the number of pages of the high-atomic reserve, free or not.
     pub fn reserved_highatomic(&self) -> u64 {
         self.stock.reserved_highatomic.load(Relaxed)
     }
@@ -312,63 +316,65 @@ impl<L> Zone<L> {
         self.stock.reserved_highatomic.store(pages, Relaxed);
     }
 
-    /// Whether free pages of the reserve count as free for everybody.
+    /// Returns whether free pages of the reserve count as free for every request.
     #[inline]
     pub(super) fn counts_reserve(&self) -> bool {
         self.counts_reserve
     }
 
-    /// Whether a request of this order, and with these flags, may use the reserve although that is not kept for it.
-    /// Only movable requests carry [`AllocFlags::CMA`].
+    /// Returns whether a request of this order and with these flags may use the reserve although the reserve is not
+    /// kept for it. Only movable requests have [`AllocFlags::CMA`].
     #[inline]
     pub(super) fn opens_reserve(&self, order: Order, flags: AllocFlags) -> bool {
         order.get() >= self.reserve_opens && flags.contains(AllocFlags::CMA)
     }
 
-    /// Whether there is a free block of this order or a larger one, of a type whose bit is in `types`. A hint,
-    /// read without the lock.
+    /// Returns whether there is a free block of this order or a larger one, of a type whose bit is in `types`. The
+    /// answer is a hint, read without the lock.
     #[inline]
     pub(super) fn has_block_of(&self, order: Order, types: u8) -> bool {
         self.stock.occupied[order.index()..].iter().any(|occupied| occupied.load(Relaxed) & types != 0)
     }
 
-    /// The same of exactly this order.
+    /// Returns whether there is a free block of exactly this order, of a type whose bit is in `types`. The answer is a
+    /// hint, read without the lock.
     pub(super) fn has_block_at(&self, order: Order, types: u8) -> bool {
         self.stock.occupied[order.index()].load(Relaxed) & types != 0
     }
 
-    /// Whether a flag is set, a moment ago.
+    /// Returns whether a flag is set. The answer may be outdated.
     #[inline]
     pub fn has(&self, flag: ZoneFlag) -> bool {
         self.flags.load(Relaxed) & flag as u8 != 0
     }
 
-    /// Whether the zone is boosted, under reclaim, or below its high watermark: what per-CPU lists must heed.
+    /// Returns whether the zone is boosted, under reclaim, or below its high watermark, which affects per-CPU lists.
     #[inline]
     pub(super) fn is_under_pressure(&self) -> bool {
         self.flags.load(Relaxed) & !ASIDE != 0
     }
 
-    /// The zone's situation as the tuning of per-CPU lists sees it.
+    /// Returns the zone's situation as an input for the tuning of per-CPU lists.
     pub(super) fn pressure(&self) -> Pressure {
         Pressure { below_high: self.has(ZoneFlag::BelowHigh), reclaim_active: self.has(ZoneFlag::ReclaimActive) }
     }
 
-    /// Whether the zone is under no pressure, a request of any order leaves it above its high watermark, and its node
-    /// is not to be spared.
+    /// Returns whether the zone is under no pressure, stays above its high watermark after a request of any order, and
+    /// is not on a node that requests should skip.
     #[inline]
     pub(super) fn is_well_above_high(&self) -> bool {
         self.flags.load(Relaxed) & !(ZoneFlag::FewWhole as u8) == 0
     }
 
-    /// Whether, besides, there is a whole pageblock for each CPU near.
+    /// Returns whether the zone is well above its high watermark, and a whole pageblock is free for each CPU near it.
     #[inline]
     pub(super) fn has_plenty(&self) -> bool {
         self.flags.load(Relaxed) == 0
     }
 
-    /// Sets or clears [`ZoneFlag::NearHigh`], when what it depends on may have changed. Two CPUs that do so at once may
-    /// leave the older answer, until the zone lock opens next: as stale as any look at a watermark.
+    /// Sets or clears [`ZoneFlag::NearHigh`], after a change of the values that it depends on. If two CPUs do so at the
+    /// same time, the older result may remain until the zone lock is released next. This is no worse than any watermark
+    /// check, which may be outdated too.
     pub(super) fn note_level(&self) {
         let reserve = self.lowmem_reserve.iter().map(|reserve| reserve.load(Relaxed)).max().unwrap_or(0);
         let needed = self.watermark_of(AllocFlags::WMARK_HIGH) + self.boost() + reserve;
@@ -383,7 +389,7 @@ impl<L> Zone<L> {
         }
     }
 
-    /// Sets or clears [`ZoneFlag::FewWhole`], by the whole pageblocks that are free.
+    /// Sets or clears [`ZoneFlag::FewWhole`], according to the number of whole free pageblocks.
     pub(super) fn note_whole(&self, pageblocks: u32) {
         if pageblocks >= self.cpus {
             self.clear(ZoneFlag::FewWhole);
@@ -392,20 +398,20 @@ impl<L> Zone<L> {
         }
     }
 
-    /// Sets a flag; does not write if it is set.
+    /// Sets a flag. Does not write if the flag is set already.
     pub(crate) fn set(&self, flag: ZoneFlag) {
         if !self.has(flag) {
             self.flags.fetch_or(flag as u8, Relaxed);
         }
     }
 
-    /// Clears a flag; says whether it was set.
+    /// Clears a flag. Returns whether it was set.
     pub(crate) fn clear(&self, flag: ZoneFlag) -> bool {
         self.has(flag) && self.flags.fetch_and(!(flag as u8), Relaxed) & flag as u8 != 0
     }
 }
 
-/// The bit of a type in a set of types.
+/// Returns the bit of a type in a set of types.
 pub(super) const fn bit(migratetype: MigrateType) -> u8 {
     1 << migratetype as u8
 }

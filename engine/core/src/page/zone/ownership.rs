@@ -1,9 +1,10 @@
-//! Which pageblocks a CPU owns in part: some of their pages went to the zone, and it may want them back.
+//! Ownership of pageblocks by CPUs, and the lists of owned pageblocks that have free pages in the zone.
 //!
-//! A CPU owns what it took whole, and what was nobody's when it took a part. A block joins its owner's list when one of
-//! its pages becomes free in the zone, or when a part of it made it the CPU's, since others of its pages may be. It
-//! leaves the list when the owner calls it back, or when ownership ends: the block is whole, its type changes, or its
-//! CPU goes offline. All of this happens under the zone lock.
+//! A CPU owns a pageblock that it took whole, and a pageblock without an owner from which it took a part. A pageblock
+//! joins its owner's list when one of its pages becomes free in the zone. It also joins the list when the CPU becomes
+//! its owner by taking a part, because other pages of it may be free. It leaves the list when the owner recalls its
+//! pages, or when the ownership ends. Ownership ends if the pageblock is whole in the zone, its type changes, or its
+//! CPU goes offline. All changes are made under the zone lock.
 
 use super::fallback::BlockRequest;
 use super::locked::LockedZone;
@@ -22,7 +23,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.fragments_of(owner).list(pageblock.migratetype()).push_tail(&self.map, block);
     }
 
-    /// Notes that its owner has called it back.
+    /// Removes a pageblock from its owner's list, after the owner has recalled its pages.
     pub(in crate::page) fn unlist_fragment(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         if let (Some(owner), true) = (pageblock.owner(), pageblock.is_listed()) {
@@ -30,7 +31,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Ends the ownership of a pageblock. Its pages on the owner's lists go to the zone with the drains to come.
+    /// Ends the ownership of a pageblock. Its pages on the owner's lists are given to the zone by later drains.
     pub(in crate::page) fn disown(&mut self, block: Pfn) {
         if self.map.pageblock(block).owner().is_some() && !is_planted(Fault::OwnerStays) {
             if !is_planted(Fault::FragmentStays) {
@@ -45,20 +46,20 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         );
     }
 
-    /// Ends the ownership of each pageblock of a block, or of the one that it is part of.
+    /// Ends the ownership of each pageblock in a block, or of the pageblock that contains the block.
     pub(super) fn disown_each(&mut self, pfn: Pfn, order: Order) {
         let end = pfn.offset(order.max(self.pageblock_order()).pages());
         pfn.blocks_up_to(end, self.pageblock_order()).for_each(|(block, _)| self.disown(block));
     }
 
-    /// Changes what a pageblock is for; nobody owns it then. linux: mm/page_alloc.c:set_pageblock_migratetype
+    /// Changes the type of a pageblock, which ends its ownership. linux: mm/page_alloc.c:set_pageblock_migratetype
     pub(in crate::page) fn set_pageblock_migratetype(&mut self, pfn: Pfn, migratetype: MigrateType) {
         let block = pfn.align_down(self.pageblock_order());
         self.disown(block);
         self.map.pageblock(block).set_migratetype(migratetype);
     }
 
-    /// The block that was remembered first, of those that a CPU owns.
+    /// Returns the first pageblock on a CPU's list of owned pageblocks of this type.
     pub(in crate::page) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
         let first = self.fragments_of(owner).list(migratetype).first();
         debug_assert!(
@@ -69,8 +70,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         first
     }
 
-    /// Takes a whole pageblock for a CPU, which owns it from now on. It is marked if that is early: while something
-    /// smaller of the type would do, Linux takes none.
+    /// Takes a whole pageblock for a CPU, which owns it from now on. The pageblock is marked if a smaller block of the
+    /// type would suffice, because Linux would not take a whole pageblock then.
     pub(in crate::page) fn rmqueue_whole_pageblock(&mut self, wanted: BlockRequest, cpu: CpuId) -> Option<Pfn> {
         let BlockRequest { order, migratetype, .. } = wanted;
         let is_early = order.to(self.map.half_pageblock_order()).any(|order| self.areas.area(order).has(migratetype));
@@ -83,8 +84,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(block)
     }
 
-    /// Makes the pageblock around a block that just left the zone a CPU's, if it is nobody's and of the type that the
-    /// CPU asked for. What else of it is free there, the CPU may call back.
+    /// Gives the pageblock around a block that just left the zone to a CPU, if the pageblock has no owner and is of the
+    /// type that the CPU requested. The CPU may later recall other free pages of the pageblock.
     pub(in crate::page) fn own_if_unowned(&mut self, pfn: Pfn, migratetype: MigrateType, cpu: CpuId) {
         let block = pfn.align_down(self.pageblock_order());
         let pageblock = self.map.pageblock(block);
@@ -94,7 +95,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Takes every free block of a pageblock off its list. At most one step a frame.
+    /// Takes every free block of a pageblock off its list. Cost: at most one step per frame.
     pub(in crate::page) fn rmqueue_pageblock(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
         let end = block.offset(self.pageblock_order().pages());
         let mut at = block;

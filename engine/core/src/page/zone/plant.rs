@@ -1,16 +1,16 @@
-//! A zone's state written on purpose (feature `damage`).
+//! Deliberate damage to a zone's state (feature `damage`).
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Zone;
 use crate::base::Order;
 
-/// What a zone counts, and may be made to count wrong.
+/// Counters of a zone that can be damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneCounter {
     /// Pages of the zone that are online.
     Present,
-    /// Pages released or adopted into use.
+    /// Pages that were released or adopted.
     Managed,
     /// Pages of the zone that are in CMA areas.
     Cma,
@@ -25,7 +25,7 @@ pub enum ZoneCounter {
 }
 
 impl<L> Zone<L> {
-    /// Writes a counter of the zone, in pages.
+    /// Stores a counter of the zone, in pages.
     pub(in crate::page) fn plant_counter(&self, counter: ZoneCounter, pages: i64) {
         match counter {
             ZoneCounter::Present => self.present.store(pages as u64, Relaxed),
@@ -38,7 +38,7 @@ impl<L> Zone<L> {
         }
     }
 
-    /// Writes of which types blocks of an order are said to be there: a bit for each.
+    /// Stores the hint that tells which types have free blocks of an order, one bit per type.
     pub(in crate::page) fn plant_occupied(&self, order: Order, types: u8) {
         self.stock.occupied[order.index()].store(types, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The high-atomic reserve under the zone lock: which pageblocks it has, and who is served from it.
+//! The high-atomic reserve under the zone lock: allocation from the reserve, and the pageblocks that join and leave it.
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock, rmqueue_buddy
 
@@ -11,8 +11,9 @@ use crate::policy::flags::AllocFlags;
 use crate::policy::highatomic;
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes a block, from the high-atomic reserve too if the request may use that: first a request that the reserve is
-    /// kept for, last one that would fail without it. linux: mm/page_alloc.c:rmqueue_buddy
+    /// Takes a block, including from the high-atomic reserve if the request may use it. A request for which the reserve
+    /// is kept uses it first; other requests use it only if they would fail otherwise.
+    /// linux: mm/page_alloc.c:rmqueue_buddy
     pub(in crate::page) fn rmqueue_buddy(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let BlockRequest { order, flags, .. } = wanted;
         let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
@@ -26,7 +27,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             }
             return Some(pfn);
         }
-        // Requests that cannot wait, and tasks that are being ended, may use the reserve too, before they fail.
+        // Requests that cannot wait, and tasks that are being ended, may also use the reserve before they fail.
         let is_last_resort =
             flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK) || self.zone.opens_reserve(order, flags);
         if is_last_resort { self.rmqueue_smallest(order, MigrateType::HighAtomic) } else { None }
@@ -56,13 +57,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.probe.report(Event::Reserve { zone: self.zone.index() as u8, order });
     }
 
-    /// Gives the pageblock of the smallest free reserved block another type; says how many free pages went with it.
+    /// Gives the pageblock of the smallest free reserved block another type. Returns the number of free pages moved.
     pub(in crate::page) fn unreserve_smallest_pageblock(&mut self, migratetype: MigrateType) -> u32 {
         self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve_pageblock(pfn, migratetype))
     }
 
-    /// Gives the pageblock around a free reserved block, or the pageblocks that are in it, another type; says how many
-    /// free pages went with it. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
+    /// Gives the pageblock around a free reserved block, or the pageblocks in it, another type. Returns the number of
+    /// free pages moved. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
     fn unreserve_pageblock(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
         let order = self.map.frame(pfn).word().order();
         let block_order = self.pageblock_order();
@@ -81,7 +82,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         moved
     }
 
-    /// Makes free reserved pageblocks movable, as many as the policy finds idle.
+    /// Makes free reserved pageblocks movable, as many as the policy considers idle.
     pub(in crate::page) fn unreserve_idle(&mut self) {
         let idle = self.zone.reset_idle_highatomic();
         let pageblock_pages = u64::from(self.pageblock_order().pages());

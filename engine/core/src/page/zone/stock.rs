@@ -1,4 +1,4 @@
-//! How many pages of a zone are free, counted under its lock.
+//! Counters of a zone's free pages, which are written under its lock.
 
 use core::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -6,13 +6,13 @@ use super::Zone;
 use crate::base::MigrateType;
 
 impl<L> Zone<L> {
-    /// Returns how many pages of the reserve were free all the time since the last call, and begins to count anew.
-    /// Under the zone lock.
+    /// Returns the number of pages of the reserve that were free all the time since the last call, and restarts the
+    /// measurement. The caller holds the zone lock.
     pub(in crate::page) fn reset_idle_highatomic(&self) -> u64 {
         self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
     }
 
-    /// Counts pages of a type that joined the free lists (or left them, if negative). Under the zone lock.
+    /// Counts pages of a type that joined the free lists, or left them if negative. The caller holds the zone lock.
     /// linux: mm/page_alloc.c:account_freepages
     pub(super) fn account_freepages(&self, pages: i64, migratetype: MigrateType) {
         match migratetype {
@@ -29,8 +29,9 @@ impl<L> Zone<L> {
         self.expect_in_stock(pages, migratetype);
     }
 
-    /// Whether as many pages are free as can be. Under the zone lock, where a block that changes its type may have left
-    /// one counter and not joined the other.
+    /// Checks, in debug builds, that the counters are within their bounds. The caller holds the zone lock. The counters
+    /// need not add up, because a block that changes its type may have left one counter without having joined the
+    /// other.
     #[inline]
     fn expect_in_stock(&self, pages: i64, migratetype: MigrateType) {
         if cfg!(debug_assertions) {

@@ -1,4 +1,4 @@
-//! The watermark check: whether a zone can spare a block, by its counters and lists, without its lock.
+//! The watermark check: decides from a zone's counters and lists, without its lock, whether the zone can spare a block.
 //!
 //! linux: mm/page_alloc.c:zone_watermark_fast, __zone_watermark_ok
 
@@ -21,16 +21,16 @@ impl<L: RawLock> Zone<L> {
         }
     }
 
-    /// Whether a request may take a block of `order` and leave `mark` pages: enough pages, and above order 0 also a
-    /// block of a type it may use.
+    /// Returns whether a request may take a block of `order` and leave `mark` pages. There must be enough pages, and
+    /// above order 0 also a block of a type that the request may use.
     #[inline]
     pub fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
         self.level(highest).is_above(mark.min(PAGES_MAX), flags, order.pages())
             && (order == Order::ZERO || self.has_block(order, flags))
     }
 
-    /// Checks a watermark with a short cut for single pages, and a second chance at the unboosted mark for requests
-    /// that may dip into the reserve. linux: mm/page_alloc.c:zone_watermark_fast
+    /// Checks a watermark, with a short cut for single pages. Requests that may use the min reserve are checked again
+    /// at the unboosted watermark. linux: mm/page_alloc.c:zone_watermark_fast
     #[inline]
     pub(in crate::page) fn watermark_fast(
         &self,
@@ -56,14 +56,14 @@ impl<L: RawLock> Zone<L> {
             && self.watermark_ok(order, self.watermarks().min, highest, flags)
     }
 
-    /// Whether single pages would be above a mark if so many more pages were free.
+    /// Returns whether requests of order 0 would be above a mark if `more` pages were free.
     pub(in crate::page) fn would_pass(&self, mark: u64, highest: ZoneKind, flags: AllocFlags, more: u64) -> bool {
         let mut level = self.level(highest);
         level.free += more.min(PAGES_MAX) as i64;
         level.is_above(mark, flags, Order::ZERO.pages())
     }
 
-    /// Whether a request would pass the min mark if so many more pages were free.
+    /// Returns whether a request would be above the min watermark if `more` pages were free.
     pub(in crate::page) fn would_pass_min(&self, more: u64, request: &Request, flags: AllocFlags) -> bool {
         let mut level = self.level(request.highest);
         level.free += more.min(PAGES_MAX) as i64;
@@ -72,7 +72,7 @@ impl<L: RawLock> Zone<L> {
         enough && (request.order == Order::ZERO || self.has_block(request.order, flags))
     }
 
-    /// Whether some list holds a block that the request may use. Looks without the lock, as a hint.
+    /// Returns whether some list has a block that the request may use. The answer is a hint, read without the lock.
     #[inline]
     pub(in crate::page) fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
         let mut types = bit(MigrateType::Unmovable) | bit(MigrateType::Movable) | bit(MigrateType::Reclaimable);
@@ -85,13 +85,14 @@ impl<L: RawLock> Zone<L> {
         self.has_block_of(order, types)
     }
 
-    /// The mark that the flags name, with the boost of the moment.
+    /// Returns the watermark that the flags select, with the current boost.
     #[inline]
     pub(in crate::page) fn mark(&self, flags: AllocFlags) -> u64 {
         self.watermark_of(flags) + self.boost()
     }
 
-    /// Once enough is free again, per-CPU lists may grow; whether that is so just now.
+    /// Clears [`ZoneFlag::BelowHigh`] if enough pages are free again, so that per-CPU lists may grow. Returns whether
+    /// the flag was cleared by this call.
     pub(in crate::page) fn clear_below_high_if_met(&self) -> bool {
         if !self.has(ZoneFlag::BelowHigh) {
             return false;
