@@ -3,7 +3,7 @@
 //! A request first tries the per-CPU list of the nearest zone. If that fails, it walks the zonelist at the low
 //! watermark, and prefers another zone to mixing types in a pageblock. If no zone can serve the request, `slowpath`
 //! continues. Cost: one uncontended lock and two list links if the per-CPU list is filled, otherwise one zone lock per
-//! refill.
+//! refill. The blocks are taken from `pcp` and `zone`.
 //!
 //! linux: mm/page_alloc.c:__alloc_frozen_pages_noprof, get_page_from_freelist, rmqueue
 
@@ -27,7 +27,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// initialised.
     ///
     /// # Errors
-    /// [`AllocError::OutOfMemory`] after every attempt that the flags allow; [`AllocError::Flags`] for flags that
+    /// [`AllocError::OutOfMemory`] if every attempt that the flags allow has failed; [`AllocError::Flags`] if the flags
     /// contradict each other.
     #[inline]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {

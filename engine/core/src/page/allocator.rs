@@ -28,7 +28,7 @@ impl Ranked for Hotplug {
 /// A page allocator over memory metadata that lives for `'m`.
 ///
 /// All methods take `&self` and may be called from any CPU at the same time, provided that the platform's lock is
-/// `Sync`. Each method states its cost if it frees or queries. No method allocates memory for itself.
+/// `Sync`. The cost of a free or of a query is documented at each method. No method allocates memory for itself.
 #[derive(Debug)]
 pub struct PageAllocator<'m, P: Platform> {
     pub(super) platform: P,
@@ -37,8 +37,8 @@ pub struct PageAllocator<'m, P: Platform> {
     pub(super) zones: &'m [Zone<P::Lock>],
     /// Per-CPU lists, ordered by CPU, then by zone.
     pub(super) pcps: &'m [Pcp<P::Lock>],
-    /// Counts and lists of the pageblocks that a CPU owns in part, ordered like `pcps`. Each entry is protected by the
-    /// lock of its zone.
+    /// Lists of the pageblocks that CPUs own in part, ordered like `pcps`. Each entry is protected by the lock of its
+    /// zone.
     pub(super) fragments: &'m [Fragments],
     /// For each node, the zones to try: near nodes first, and within a node the highest zone first.
     pub(super) zonelists: &'m [u8],
@@ -50,8 +50,7 @@ pub struct PageAllocator<'m, P: Platform> {
     pub(super) nodes: &'m [Node],
     /// Lock held by calls that add or remove memory.
     pub(super) hotplug: Locked<P::Lock, Hotplug>,
-    /// Set while a request runs the out-of-memory procedure, which ends something to free memory.
-    /// linux: mm/oom_kill.c:oom_lock
+    /// Set while a request asks the platform to end something in order to free memory. linux: mm/oom_kill.c:oom_lock
     pub(super) oom_lock: AtomicBool,
     pub(super) policy: Policy,
     pub(super) page_size: u32,

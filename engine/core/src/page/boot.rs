@@ -181,8 +181,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Makes frames of one pageblock Absent. If that was the last of the pageblock and it is not isolated, it leaves
-    /// its zone.
+    /// Makes frames of one pageblock Absent. If no frame of the pageblock is online afterwards and the pageblock is not
+    /// isolated, it leaves its zone.
     fn make_absent(&self, part: &ops::Range<Pfn>) {
         self.zone_of(part.start).drop_present(pages_in(part));
         self.fill(part, Word::ABSENT);
@@ -195,8 +195,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Puts Reserved frames on the tails of the free lists, as the largest blocks that fit. Each pageblock goes to its
-    /// own zone and type; adjacent blocks merge as far as zones and types allow. Cost: one step per frame.
+    /// Puts Reserved frames on the tails of the free lists, as the largest blocks that fit. Each pageblock is released
+    /// to its own zone and type; adjacent blocks merge as far as zones and types allow. Cost: one step per frame.
     ///
     /// # Errors
     /// If the range ends before it starts, or a frame is not Reserved. Nothing is released then.

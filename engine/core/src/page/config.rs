@@ -42,8 +42,8 @@ pub struct Config<'c> {
     pub page_size: u32,
     /// Order of a pageblock, which is the order of a huge page: from [`Order::COSTLY`] to [`Order::MAX`].
     pub pageblock_order: Order,
-    /// Pages of data cache per CPU. They decide how long blocks of order 1 to 3 stay on a per-CPU list.
-    /// linux: PCPF_FREE_HIGH_BATCH
+    /// Pages of the data cache that each CPU has to itself. They decide how long blocks of order 1 to 3 stay on a
+    /// per-CPU list. linux: PCPF_FREE_HIGH_BATCH
     pub cache_slice: u32,
     /// Rules and numbers of the allocator, fixed for its life. If the platform fixes its rules ([`Platform::POLICY`]),
     /// the policy must have the same rules, but may have other numbers.

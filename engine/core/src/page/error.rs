@@ -1,4 +1,4 @@
-//! Errors of the page allocator. Each error carries the frame and the state that was found.
+//! Errors of the page allocator. An error about a frame carries the frame's number and the state that was found.
 
 use core::fmt;
 

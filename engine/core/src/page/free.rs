@@ -1,4 +1,4 @@
-//! Freeing blocks: the block is checked, then put on this CPU's list or given to its zone.
+//! Freeing blocks: the block is checked, then put on this CPU's list (`pcp`) or given to its zone (`zone`).
 //!
 //! The check is a claim. One compare-and-exchange takes the block's word from the state that was read, the head of an
 //! allocated block of the given order, to *claimed*. No other call can change a claimed block until it is on a list or
@@ -211,8 +211,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Frees a claimed block of an order that Linux does not keep on per-CPU lists. The block goes to the zone, unless
-    /// this CPU has a list for parts of pageblocks.
+    /// Frees a claimed block that was not put on one of Linux's per-CPU lists. The block is freed to the zone, unless
+    /// it is above [`Order::COSTLY`] and this CPU's list for parts of pageblocks takes it.
     #[cold]
     #[inline(never)]
     pub(super) fn free_to_zone(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use super::background::{Errand, Errands, Phase};
 use crate::base::{Order, ZoneKind};
 
-/// Runs in vain after which kswapd gives up and leaves the node to direct reclaim. linux: MAX_RECLAIM_RETRIES
+/// Failed runs after which kswapd gives up and leaves the node to direct reclaim. linux: MAX_RECLAIM_RETRIES
 const FAILURES_MAX: u32 = 16;
 /// The background tasks of a node.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Node {
 pub(super) struct Kswapd {
     pub(super) phase: Phase,
     pub(super) errands: Errands,
-    /// Runs in vain since reclaim last freed a page of the node.
+    /// Failed runs since reclaim last freed a page of the node.
     pub(super) failures: AtomicU32,
     pub(super) run: SavedRun,
 }
@@ -48,7 +48,7 @@ impl Kswapd {
         self.errands.plant(word);
     }
 
-    /// Returns whether kswapd has given up after too many runs in vain. linux: MAX_RECLAIM_RETRIES
+    /// Returns whether kswapd has given up after too many failed runs. linux: MAX_RECLAIM_RETRIES
     pub(super) fn is_hopeless(&self) -> bool {
         self.failures.load(Relaxed) >= FAILURES_MAX
     }

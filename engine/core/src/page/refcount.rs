@@ -1,7 +1,7 @@
 //! References to blocks, pins, and splitting an allocated block into smaller ones.
 //!
-//! Each operation is one or more atomic steps on the word of the block's head. No lock is taken, except for pages of a
-//! range.
+//! A reference is counted by one atomic step on the word of the block's head. Only the drop of a reference to a page of
+//! a range takes the zone lock first.
 //!
 //! linux: include/linux/mm.h:get_page, put_page; mm/page_alloc.c:split_page
 

@@ -11,7 +11,7 @@
 //!
 //! `reclaim` and `compaction` do the work. This module decides the order of the steps, their number, and which reserves
 //! a request may use. Every request ends, because two things are counted: rounds without progress, and pages that were
-//! freed for the request. A request for which as many pages were freed as its zones have gives up. Only a request that
+//! freed for the request. A request gives up once more pages were freed for it than its zones have. Only a request that
 //! must not fail continues, for as long as the platform has patience.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath, __alloc_pages_direct_reclaim, should_reclaim_retry,
@@ -173,7 +173,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = self.get_page_from_freelist(request, attempt.flags) {
             return Round::Found(pfn);
         }
-        // Pages on the CPUs' stacks go to the zones before anything is reclaimed or ended, or the request fails.
+        // Pages on the CPUs' stacks are freed to the zones before anything is reclaimed or ended, or the request fails.
         if self.flush_stacks()
             && let Some(pfn) = self.get_page_from_freelist(request, attempt.flags)
         {
@@ -335,8 +335,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Requests background reclaim on every node that the request may use. If kswapd has no work on a node and the
-    /// request cannot reclaim by itself, kcompactd is woken instead. In defrag mode a whole pageblock is requested,
-    /// because any request can be served from one without mixing types. linux: mm/page_alloc.c:wake_all_kswapds
+    /// request cannot reclaim by itself, kcompactd is woken instead, to compact the free memory. In defrag mode a whole
+    /// pageblock is requested, because any request can be served from one without mixing types.
+    /// linux: mm/page_alloc.c:wake_all_kswapds
     fn wake_all_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;

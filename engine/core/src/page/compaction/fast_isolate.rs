@@ -2,7 +2,7 @@
 //!
 //! For a source, a pageblock near the lower scanner that is already partly free can be emptied with fewer moves. For a
 //! target, a free block near the upper scanner saves the scan of the frames before it. A search reads at most a few
-//! dozen blocks, and fewer after each search in vain. It rotates the lists, so that the next search finds other blocks.
+//! dozen blocks, and fewer after each failed search. It rotates the lists, so that the next search finds other blocks.
 //!
 //! linux: mm/compaction.c:fast_find_migrateblock, fast_isolate_freepages, fast_isolate_around
 
@@ -117,7 +117,7 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Moves the scanner of targets after a deep search in vain: to the highest free block that was seen or, for a
+    /// Moves the scanner of targets after a deep search has failed: to the highest free block that was seen or, for a
     /// request, half-way to the scanner of sources. Returns the pageblock whose free blocks are to be taken at once, if
     /// it is suitable.
     fn enter_at(&mut self, search: &Search) -> Option<Pfn> {
@@ -137,7 +137,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// Takes a free block of this order from the upper part of the range between the scanners: the first block found in
     /// the uppermost quarter, or else the highest block in the upper half. The limit of blocks to read is halved when
-    /// blocks were read in vain.
+    /// no block in the uppermost quarter was found.
     fn search_targets(&mut self, order: Order, search: &mut Search) -> Option<Hit> {
         if !self.zone.has_block_at(order, EVERY_TYPE) {
             return None;

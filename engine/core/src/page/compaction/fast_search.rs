@@ -6,9 +6,9 @@ use crate::policy::compaction::CLUSTER;
 /// State of a run's quick searches.
 #[derive(Debug, Default)]
 pub(super) struct FastSearch {
-    /// Searches in vain since the last successful one.
+    /// Failed searches since the last successful one.
     pub(super) failures: u32,
-    /// Position to which the scanner of sources returns after a search in vain.
+    /// Position to which the scanner of sources returns after a failed search.
     pub(super) return_point: ReturnPoint,
     /// Order at which the next search for targets begins.
     pub(super) order: Option<Order>,

@@ -14,9 +14,9 @@
 //! The zone remembers where the last run stopped, and whether another run is due (`zone/compact_state`).
 //!
 //! A request compacts for itself, zone by zone, with growing effort (`slowpath`). kcompactd compacts for kswapd, and
-//! proactively (`kcompactd`). The platform moves the pages. This module decides which pages are moved, where to, and
-//! when a run ends. Cost: one step per scanned frame, one hold of the zone lock for each pageblock that provides
-//! targets, and one for each 32 pages that are moved.
+//! proactively (`kcompactd`). The platform moves the pages (`migrate`), and `zone` provides the targets. This module
+//! decides which pages are moved, where to, and when a run ends. Cost: one step per scanned frame, one hold of the zone
+//! lock for each pageblock that provides targets, and one for each 32 pages that are moved.
 //!
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 

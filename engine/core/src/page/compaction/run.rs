@@ -257,7 +257,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
 
     /// Drains this CPU's lists once the scanner has passed the place that pages were moved out of, because the lists
     /// may hold pages that the wanted block still lacks. The lists and the stack of the pageblock's owner are drained
-    /// too, because freed pages may have gone home to the owner.
+    /// too, because freed pages may have been returned to the owner.
     fn drain_once_past(&mut self) {
         let Some(order) = self.aim.order else { return };
         let Some(block) = self.moved_in.filter(|&block| block < self.source.align_down(order)) else { return };

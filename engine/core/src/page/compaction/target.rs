@@ -2,9 +2,9 @@
 //!
 //! Free blocks are taken off the lists under the zone lock, one pageblock after the other, until there are as many
 //! pages as wait to be moved. Movable and CMA pageblocks are used; a run with full effort uses other types as well,
-//! except Isolate. A pageblock that starts with a free block of the wanted order is never used. In its first pageblock,
-//! a run that does not wait reads every 32nd frame, and any other run reads every frame. The stride doubles, up to 32,
-//! after each pageblock without free blocks, and is 1 after a pageblock with free blocks.
+//! except Isolate. A pageblock that starts with a free block of the wanted order is never used. In the first pageblock
+//! of a scan, a run that does not wait reads every 32nd frame, and any other run reads every frame. The stride doubles,
+//! up to 32, after each pageblock without free blocks, and is 1 after a pageblock with free blocks.
 //!
 //! Before the scan, a quick search looks through the free lists, from their tails, for a block in the upper part of the
 //! range between the scanners (`fast_isolate`).

@@ -1,7 +1,7 @@
 //! Ranges of contiguous frames: allocated by their numbers, wherever they are, and freed together.
 //!
 //! The buddy lists return any free block, but a range must consist of certain frames. It is therefore allocated in
-//! steps, each of which can be undone:
+//! steps, each of which can be undone, with the help of `isolation`, `migrate` and `zone`:
 //!
 //! ```text
 //! range      checks that the range is in one zone and has no unmovable block          nothing has changed yet

@@ -24,7 +24,7 @@ use crate::policy::{PcpPolicy, kswapd};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Puts a claimed block on the calling CPU's list, or on that of the CPU that owns its pageblock, according to
-    /// `home`. Returns `false` if the block must go to the zone. Always inlined, because it is most of a free.
+    /// `home`. Returns `false` if the block must be freed to the zone. Always inlined, because it is most of a free.
     #[inline(always)]
     pub(in crate::page) fn try_free_to_pcp(
         &self,
@@ -35,9 +35,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
-        // Up to order 3, a page goes home only if memory and whole pageblocks are plentiful; otherwise it is more
-        // useful on the CPU that frees it. A block of a larger order, which requests do not use, merges with its
-        // buddies at home.
+        // Up to order 3, a block is returned to its owner only if memory and whole pageblocks are plentiful; otherwise
+        // it is more useful on the CPU that frees it. A larger block, whose order requests do not use, merges with its
+        // buddies on the owner's lists.
         if let Some(owner) = owner
             && (order > Order::COSTLY || (owner != cpu && zone.has_plenty()))
         {

@@ -1,20 +1,21 @@
-//! Freeing a page whose pageblock is owned by a CPU: such a page goes home, to the owner.
+//! Freeing a block whose pageblock is owned by a CPU: the block goes home, which means that it is returned to the
+//! owner.
 //!
-//! A free on the owner itself is an ordinary free. On another CPU, `owned` tries the owner's lock and puts the page on
-//! the owner's list; if the lock is taken, the page goes to the zone. `owned-remote` pushes the page onto the owner's
-//! stack, which takes no lock. The owner also pushes onto its own stack if an interrupt finds its lists locked. The
-//! owner takes the whole stack when its lists run out, and when it drains them.
+//! A free on the owner itself is an ordinary free. On another CPU, `owned` tries the owner's lock and puts the block on
+//! the owner's list; if the lock is taken, the block is freed to the zone. `owned-remote` pushes the block onto the
+//! owner's stack, which takes no lock. The owner also pushes onto its own stack if an interrupt finds its lists locked.
+//! The owner takes the whole stack when its lists run out, and when it drains them.
 //!
-//! If memory is short, or fewer pageblocks are whole than CPUs are near the zone, a page up to order 3 is put on the
+//! If memory is short, or fewer pageblocks are whole than CPUs are near the zone, a block up to order 3 is put on the
 //! list of the CPU that frees it. The reasons are different. If memory is short, pages that wait for their owners make
-//! other CPUs reclaim. If whole pageblocks are few, the owner would reuse the page before its buddies are freed,
-//! whereas a page that goes through the zone is merged and allocated last. If that list is locked, the page goes home
-//! nevertheless. A larger block always goes home, where it is split or merged. A larger block of a pageblock without an
-//! owner stays on the lists of the CPU that frees it, unless memory is short.
+//! other CPUs reclaim. If whole pageblocks are few, the owner would reuse the block before its buddies are freed,
+//! whereas a block that is freed to the zone is merged and allocated last. If that list is locked, the block is
+//! returned to the owner nevertheless. A larger block is always returned to the owner, where it is split or merged. A
+//! larger block of a pageblock without an owner stays on the lists of the CPU that frees it, unless memory is short.
 //!
 //! No other CPU empties the stack of a CPU that does not allocate. A stack may therefore hold no more pages than the
-//! owner's lists: the CPU that exceeds that limit with a push gives the whole stack to the zone. The same happens if
-//! the owner is offline. Before a request fails, it gives all stacks to the zones.
+//! owner's lists: the CPU that exceeds that limit with a push frees the whole stack to the zone. The same happens if
+//! the owner is offline. Before a request fails, it frees all stacks to the zones.
 //!
 //! The stack was proposed by Rik van Riel in May 2026, in reply to the proposal of owned pageblocks.
 
@@ -32,13 +33,13 @@ use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
 
-/// Number of blocks that go from a stack to the zone under one hold of its lock, as many as in the largest drain of
-/// single pages.
+/// Number of blocks of a stack that are freed to the zone under one hold of its lock, as many as in the largest drain
+/// of single pages.
 const BLOCKS_A_HOLD: usize = 63 << 5;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Gives a claimed block to the CPU that owns its pageblock, which has this type. The owner is another CPU, or this
-    /// CPU if requests do not use blocks of this order. Returns `false` if the block must go to the zone.
+    /// CPU if requests do not use blocks of this order. Returns `false` if the block must be freed to the zone.
     #[inline(never)]
     pub(super) fn free_to_owner(
         &self,
@@ -70,7 +71,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Puts a claimed block of an order that requests do not use, and of a pageblock without an owner, on this CPU's
-    /// list for parts. Returns `false` if the block must go to the zone, which is the case if memory is short.
+    /// list for parts. Returns `false` if the block must be freed to the zone, which is the case if memory is short.
     #[cold]
     #[inline(never)]
     pub(in crate::page) fn free_part_to_pcp(&self, zone: &Zone<P::Lock>, freed: ClaimedBlock) -> bool {
@@ -95,7 +96,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Frees a block whose list is locked. The block is pushed onto the stack of its pageblock's owner, if there is
-    /// one. Returns `false` if the block must go to the zone.
+    /// one. Returns `false` if the block must be freed to the zone.
     #[cold]
     #[inline(never)]
     pub(super) fn free_past_locked_lists(
@@ -122,7 +123,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// Gives the blocks on a CPU's stack to the zone. Returns whether there were any.
+    /// Frees the blocks on a CPU's stack to the zone. Returns whether there were any.
     #[cold]
     fn flush_stack(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> bool {
         let stack = &self.pcp_at(cpu, zone).home.stack;
@@ -138,7 +139,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// Gives blocks that came off a stack to the zone, [`BLOCKS_A_HOLD`] under each hold of its lock.
+    /// Frees blocks that were taken off a stack to the zone, [`BLOCKS_A_HOLD`] under each hold of its lock.
     fn free_pcp_chain(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
         while !blocks.is_empty() {
             let mut locked = self.lock_zone(zone);
@@ -149,7 +150,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives the blocks on all stacks to their zones. Returns whether there were any. Cost: two loads per CPU and zone
+    /// Frees the blocks on all stacks to their zones. Returns whether there were any. Cost: two loads per CPU and zone
     /// if all stacks are empty.
     pub(in crate::page) fn flush_stacks(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
@@ -161,9 +162,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             .fold(false, |any, (zone, cpu)| self.flush_stack(zone, cpu) || any)
     }
 
-    /// Drains the calling CPU's lists, which may hold pages that it brought home for a request that could not use them.
-    /// Returns whether the lists had pages. The call does not wait for the lock of a list, because the caller may have
-    /// interrupted the code that holds the lock. linux: mm/page_alloc.c:drain_local_pages
+    /// Drains the calling CPU's lists, which may hold pages that it took from its stack for a request that could not
+    /// use them. Returns whether the lists had pages. The call does not wait for the lock of a list, because the caller
+    /// may have interrupted the code that holds the lock. linux: mm/page_alloc.c:drain_local_pages
     #[cold]
     pub(in crate::page) fn drain_local_pages(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
@@ -181,10 +182,10 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Takes all pages from a CPU that does not run any more. Afterwards it owns no pageblock, its lists and stacks are
-    /// empty, and pages that are freed to it go to the zone. All code that ran on the CPU must have ended: a free that
-    /// is still in progress there may leave its page on a list, where the next drain of all CPUs finds it. Cost: one
-    /// step per pageblock. [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead) must be called before,
-    /// because it frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
+    /// empty, and pages that would be returned to it are freed to the zone. All code that ran on the CPU must have
+    /// ended: a free that is still in progress there may leave its page on a list, where the next drain of all CPUs
+    /// finds it. Cost: one step per pageblock. [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead) must
+    /// be called before, because it frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -224,8 +225,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Moves the blocks on the CPU's stack to its lists. Returns whether there were any. A block whose pageblock the
-    /// CPU no longer owns goes to the zone. So does a block for which the lists are full: a CPU whose requests do not
-    /// use the blocks that come home would otherwise never free a block and thus never drain them.
+    /// CPU no longer owns is freed to the zone. So is a block for which the lists are full: a CPU whose requests do not
+    /// use the returned blocks would otherwise never free a block itself, and thus never drain them.
     pub(super) fn absorb_stack(&mut self) -> bool {
         let (allocator, map, cpu) = (self.allocator, &self.allocator.map, self.cpu);
         let home = self.home;

@@ -2,8 +2,8 @@
 //!
 //! The policy shows how much of the gain of owned pageblocks is due to merging alone, so nothing else is changed. The
 //! same blocks leave the lists for the same reasons. Each of them first absorbs its buddy from any list of this CPU,
-//! and this is repeated up to a whole pageblock. The results go to the zone as fewer, larger blocks, each of which
-//! costs one insertion there.
+//! and this is repeated up to a whole pageblock. The results are freed to the zone as fewer, larger blocks, each of
+//! which costs one insertion there.
 //!
 //! A block's buddy within a pageblock is in the same zone. A word that names a list of this CPU is therefore protected
 //! by the lock that the drain holds.
@@ -46,7 +46,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 struct Merge<'a, 'm> {
     map: &'a MemMap<'m>,
     cpu: CpuId,
-    /// Blocks that go to the zone, and blocks that were absorbed after they were linked, which are Interior now.
+    /// Blocks to be freed to the zone, and blocks that were absorbed after they were linked, which are Interior now.
     leaving: Chain,
     /// Number of blocks that were on the lists.
     blocks: u32,

@@ -16,8 +16,8 @@
 //! that is short of memory, ownership is suspended. A list gets the blocks that Linux would give it, no new pageblock
 //! is owned, and freed pages stay on the CPU that frees them; the last also holds if whole pageblocks are few (`home`).
 //! No pages are recalled, because parts in the zone are about to become whole there. Also, if memory is short or whole
-//! pageblocks are few, a request does not split the last two unmovable blocks of an order from 1 to 3, which a list of
-//! Linux would never split.
+//! pageblocks are few, a request of a type other than Movable does not split the last two blocks of an order from 1 to
+//! 3. A list of Linux would never split them.
 //!
 //! If the zone has no block that could serve the request, this is detected without its lock.
 //!
@@ -35,11 +35,11 @@ use crate::platform::{Event, Platform};
 
 /// Maximum number of pageblocks that one refill recalls. Each takes a walk over its frames.
 const RECALLS: u32 = 8;
-/// Number of unmovable blocks of each order from 1 to 3 that smaller requests leave on the lists if whole pageblocks
-/// are few or memory is short, for the next two requests of that order. Their replacements may have to be taken from
-/// other types' pageblocks. Larger parts are split nevertheless. At most 28 pages of a type stay on a CPU's lists for
-/// this reason, whereas Linux splits no listed block. Under `owned-remote` a request that is about to fail gives these
-/// blocks back first.
+/// Number of blocks of each order from 1 to 3, of a type other than Movable, that smaller requests leave on the lists
+/// if whole pageblocks are few or memory is short. They are kept for the next two requests of that order. Their
+/// replacements may have to be taken from other types' pageblocks. Larger parts are split nevertheless. At most 28
+/// pages of a type stay on a CPU's lists for this reason, whereas Linux splits no listed block. Under `owned-remote` a
+/// request that is about to fail gives these blocks back first.
 const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {

@@ -44,7 +44,7 @@ pub struct PcpLists {
     pub(in crate::page) high_order_frees: u32,
     /// Set if the last block freed was of order 1 to 3.
     previous_was_high_order: bool,
-    /// Pages of data cache per CPU.
+    /// Pages of the data cache that the CPU has to itself.
     cache_slice: u32,
     pub(in crate::page) lists: [List; PCP_LISTS],
     /// Set if blocks were exchanged with the zone since the last tick.
@@ -59,7 +59,7 @@ impl Ranked for PcpLists {
 }
 
 impl PcpLists {
-    /// Creates lists without blocks and without limits, for a CPU with this many pages of data cache.
+    /// Creates lists without blocks and without limits, for a CPU that has this many pages of data cache to itself.
     pub(in crate::page) fn new(cache_slice: u32) -> PcpLists {
         PcpLists {
             tuning: Tuning::default(),

@@ -5,7 +5,7 @@
 //! lists   the lists, their count, and the tuning of their limit
 //! ```
 //!
-//! The paths of allocation and free that use the lists are in `pcp`.
+//! This module depends on `base` and `policy` only. The paths of allocation and free that use the lists are in `pcp`.
 
 mod index;
 mod lists;

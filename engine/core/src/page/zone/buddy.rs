@@ -198,7 +198,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             && (order < self.pageblock_order() || usize::from(self.map.pageblock(pfn).zone()) == self.zone.index())
     }
 
-    /// Returns whether it is worthwhile to wait for the block's buddy: the two would merge with a free neighbour.
+    /// Returns whether the block is likely to merge soon: together with its buddy it would merge with a free neighbour.
     /// linux: mm/page_alloc.c:buddy_merge_likely
     fn buddy_merge_likely(&self, pfn: Pfn, order: Order) -> bool {
         let Some(up) = order.up().filter(|&up| up < Order::MAX) else { return false };
@@ -217,8 +217,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(pfn)
     }
 
-    /// Splits a block that was taken off its list down to `order`. The upper halves go to the heads of the free lists
-    /// of this type, the largest first. The lowest part belongs to the caller. linux: mm/page_alloc.c:expand
+    /// Splits a block that was taken off its list down to `order`. The upper halves are put at the heads of the free
+    /// lists of this type, the largest first. The lowest part belongs to the caller. linux: mm/page_alloc.c:expand
     pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
         for half in order.to(found).rev().skip(1) {

@@ -15,16 +15,17 @@ use crate::policy::fallback::{self, Contents};
 use crate::policy::flags::AllocFlags;
 use crate::policy::watermark;
 
-/// Position of the search of a bulk refill. A step that found no block is not repeated under the same hold of the lock.
+/// Step at which the search of a bulk refill continues. A step that found no block is not repeated under the same hold
+/// of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::page) enum Cursor {
-    /// Start with blocks of the request's own type.
+    /// Blocks of the request's own type.
     Normal,
-    /// Start with CMA areas, for movable requests.
+    /// CMA areas, for movable requests.
     Cma,
-    /// Start with a claim of another type's pageblock.
+    /// Claim of another type's pageblock.
     Claim,
-    /// Start with a steal of another type's pages.
+    /// Steal of another type's pages.
     Steal,
 }
 

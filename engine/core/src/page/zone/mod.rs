@@ -5,8 +5,8 @@
 //! may set or clear.
 //!
 //! Operations under a zone's lock are methods of [`LockedZone`], all in this folder except those of `page/isolation`.
-//! Operations without the lock are methods of [`Zone`]. The folder does not depend on per-CPU lists, compaction, or the
-//! modules above.
+//! Operations without the lock are methods of [`Zone`]. The folder depends on `base`, `policy` and `platform`, but not
+//! on per-CPU lists, compaction, or the modules above.
 
 mod buddy;
 mod compact_state;
@@ -59,8 +59,9 @@ pub enum ZoneFlag {
     /// kswapd of the node is awake, and requests look for another node then. Not in Linux: the flag saves the fast path
     /// a read of the node.
     NodeBusy = 16,
-    /// Fewer whole pageblocks are free than CPUs are near the zone. Not in Linux: freed pages go home only while the
-    /// flag is clear, so never in a zone with fewer pageblocks than CPUs. Written under the zone lock.
+    /// Fewer whole pageblocks are free than CPUs are near the zone. Not in Linux: freed pages are returned to their
+    /// owners only while the flag is clear, so never in a zone with fewer pageblocks than CPUs. Written under the zone
+    /// lock.
     FewWhole = 32,
 }
 
@@ -232,7 +233,8 @@ impl<L> Zone<L> {
         debug_assert!(pages <= managed, "zone: {managed} pages are managed, {pages} less asked for");
     }
 
-    /// Adds the pages of a pageblock of this type to the zone's counters, or subtracts them if negative.
+    /// Adds the pages of a pageblock to the zone's counter for its type, or subtracts them if negative. Only HighAtomic
+    /// and Cma have such a counter.
     pub(super) fn count_pageblock(&self, migratetype: MigrateType, pages: i64) {
         let counter = match migratetype {
             MigrateType::HighAtomic => &self.stock.reserved_highatomic,
