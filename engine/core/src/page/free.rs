@@ -221,8 +221,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Frees a block under the zone lock. Not inlined, so that its callers need no stack frame. linux:
-    /// mm/page_alloc.c:free_one_page
+    /// Frees a block under the zone lock. Not inlined, so that its callers need no stack frame.
+    /// linux: mm/page_alloc.c:free_one_page
     #[inline(never)]
     fn free_one_page(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
         self.lock_zone(zone).split_large_buddy(pfn, order);

@@ -53,7 +53,7 @@ impl Aim {
         self.effort == CompactEffort::SyncFull || self.order.is_none()
     }
 
-    /// Returns the block to be captured on its way to the free lists, if any.
+    /// Returns the block to be captured when it is freed, if any.
     fn capture_request(&self) -> Option<CaptureRequest> {
         let order = self.order.filter(|_| self.by == Compactor::Direct)?;
         Some(CaptureRequest { order, migratetype: self.migratetype })
