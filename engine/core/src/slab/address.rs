@@ -1,64 +1,66 @@
-//! Addresses in the slab, by what begins there: numbers to the machine, and never to be mixed up.
+//! Addresses of objects and slabs as distinct types. To the machine all of them are numbers; the types keep them from
+//! being mixed up.
 
-/// Where an object begins. One that somebody gives back need not be: [`Hot::is_object`](super::hot::Hot::is_object)
-/// says whether it is.
+/// Address of an object's first byte. An address that a caller frees need not be one:
+/// [`Hot::is_object`](super::hot::Hot::is_object) checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct ObjectAddress(u64);
 
 impl ObjectAddress {
-    /// The object at an address.
+    /// Creates the address of an object.
     #[inline(always)]
     pub const fn new(address: u64) -> ObjectAddress {
         ObjectAddress(address)
     }
 
-    /// The object that a pointer leads to, as its user has it.
+    /// Returns the address of the object that a user's pointer refers to.
     #[inline(always)]
     pub fn from_ptr(object: *mut u8) -> ObjectAddress {
         ObjectAddress(object.expose_provenance() as u64)
     }
 
-    /// The address as a number, for packed words, links and reports.
+    /// Returns the address as a number, for packed words, links and reports.
     #[inline(always)]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Where its slab begins, in a cache of slabs with this mask.
+    /// Returns the start of the object's slab, in a cache whose slabs have this mask.
     #[inline(always)]
     pub const fn slab(self, mask: SlabMask) -> SlabAddress {
         mask.slab_around(self.0)
     }
 
-    /// The object's first byte, for those who may touch it.
+    /// Returns a pointer to the object's first byte, for callers that may access it.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(self.0 as usize)
     }
 }
 
-/// Where a slab begins, and so its first frame.
+/// Address of a slab's first byte, and so of its first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct SlabAddress(u64);
 
 impl SlabAddress {
-    /// The slab at an address.
+    /// Creates the address of a slab.
     #[inline(always)]
     pub const fn new(address: u64) -> SlabAddress {
         SlabAddress(address)
     }
 
-    /// The address as a number, for packed words and links.
+    /// Returns the address as a number, for packed words and links.
     #[inline(always)]
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// The bits in which all addresses of a slab agree, and those of no two slabs of a cache: all but the lowest. Kept as
-/// the lowest, by which every free finds its place in the slab.
+/// Mask of the address bits that identify a slab: all bits but the lowest. All addresses in one slab agree in them, and
+/// those of different slabs of a cache do not. The lowest bits are stored, since every free uses them to find its place
+/// in the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct SlabMask {
@@ -66,38 +68,38 @@ pub struct SlabMask {
 }
 
 impl SlabMask {
-    /// The mask of slabs of so many bytes, a power of two.
+    /// Creates the mask of slabs of `bytes` bytes, a power of two.
     #[inline(always)]
     pub const fn for_size(bytes: u64) -> SlabMask {
         debug_assert!(bytes.is_power_of_two());
         SlabMask { within: bytes - 1 }
     }
 
-    /// The mask as a number, for sections in machine code.
+    /// Returns the mask as a number, for sections in machine code.
     #[inline(always)]
     pub const fn get(self) -> u64 {
         !self.within
     }
 
-    /// Bytes of a slab.
+    /// Returns the bytes of a slab.
     #[inline(always)]
     pub const fn slab_bytes(self) -> u64 {
         self.within + 1
     }
 
-    /// Where the slab begins that an address, or a list, is of.
+    /// Returns the start of the slab that contains an address or to which a list belongs.
     #[inline(always)]
     pub const fn slab_around(self, address: u64) -> SlabAddress {
         SlabAddress(address & !self.within)
     }
 
-    /// Bytes from the slab's beginning to an address in it.
+    /// Returns the offset of an address from the start of its slab.
     #[inline(always)]
     pub const fn offset_of(self, address: u64) -> u64 {
         address & self.within
     }
 
-    /// Whether two addresses, or lists, are of one slab.
+    /// Returns whether two addresses or lists belong to one slab.
     #[inline(always)]
     pub const fn is_shared(self, one: u64, other: u64) -> bool {
         (one ^ other) & !self.within == 0

@@ -1,13 +1,14 @@
-//! Slabs whose free objects are bits of a word, for larger objects: a free object is never touched.
+//! Slabs whose free objects are bits of a word. Used for larger objects, whose memory is then not touched while they
+//! are free.
 //!
-//! A list costs the first line of each object it holds: one load when the object is taken, one store when it comes
-//! back. Where objects are large these lines are all that a loop over them touches, and each is far away. A slab of at
-//! most 63 objects can say in one word which of them are free, and that word is the slab's `local`: a CPU's slot just
-//! names the slab. So the slab that a CPU allocates from and the others that it owns are freed into in the same way,
-//! nothing moves between slot and slab, and a double free finds its bit set.
+//! A linked list touches the first cache line of each object on it: one load when the object is allocated, and one
+//! store when it is freed. If objects are large, these lines are all that a loop over them touches, and the lines are
+//! far apart. A slab of at most 63 objects can record in one word which of them are free. That word is the slab's
+//! `local`, and a CPU's slot only names the slab. So the CPU frees in the same way into the slab that it allocates from
+//! and into the other slabs that it owns. No objects move between slot and slab, and a double free finds its bit set.
 //!
-//! What others free are bits of `remote`, whose highest bit says that the slab is queued. The protocol around the words
-//! is that of lists (`refill`, `takeover`); here is what differs.
+//! Remote frees are bits of `remote`, whose highest bit records that the slab is queued. The protocol around these
+//! words is that of lists (`refill`, `takeover`); this module has the parts that differ.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -30,38 +31,38 @@ pub use super::layout::BITMAP_OBJECTS_MAX;
 const QUEUED: u64 = 1 << 63;
 
 impl Slab {
-    /// Free objects. Means something to the holder of the slab, and to its owner.
+    /// Returns the free objects. The value is meaningful to the holder of the slab and to its owner.
     pub fn bits(&self) -> Bits {
         Bits::from_raw(self.local.load(Acquire))
     }
 
-    /// What was freed from elsewhere.
+    /// Returns the objects that were freed remotely.
     pub fn remote_bits(&self) -> Bits {
         Bits::from_raw(self.remote.load(Acquire) & !QUEUED)
     }
 
-    /// All free objects, as far as a look tells.
+    /// Returns all free objects at the time of the two loads, which other CPUs may change at once.
     pub(super) fn free_bits(&self) -> Bits {
         self.bits().with(self.remote_bits())
     }
 
-    /// Makes a slab of it, with these objects free, queued by name.
+    /// Turns a page into a slab with these free objects. The slab is marked as queued, but is on no list.
     pub(super) fn init_bits(&self, bits: Bits) {
         self.local.store(bits.raw(), Relaxed);
         self.begin_remote(QUEUED);
         self.owner.store(Owner::Node.raw(), Relaxed);
     }
 
-    /// Frees objects from wherever one is: one atomic step. Says what was freed so by now, and whether the caller must
-    /// queue the slab now.
+    /// Frees objects from any CPU, by one atomic step. Returns all objects that have been freed remotely by now, and
+    /// whether the caller must queue the slab now.
     pub(super) fn push_remote_bits(&self, bits: Bits) -> (Bits, Queue) {
         let before = self.remote.fetch_or(bits.raw() | QUEUED, ordered(Fault::PushUnreleased, AcqRel));
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
         (Bits::from_raw(before & !QUEUED).with(bits), queue)
     }
 
-    /// Writes what is free in it, and lets go of it if that is nothing and nothing was freed from elsewhere. The caller
-    /// holds it, and nobody owns it.
+    /// Writes the slab's free objects. Releases the slab and returns `true` if it has none and none was freed remotely.
+    /// The caller holds the slab, and the slab has no owner.
     fn unqueue_with(&self, bits: Bits) -> bool {
         self.local.store(bits.raw(), Relaxed);
         bits.is_empty() && self.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok()
@@ -77,7 +78,8 @@ impl Slab {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// What was freed into the slab that has just been used up, without letting go of it.
+    /// Adds the remote frees of the slab that this CPU has just used up to the slab's free objects. The slab stays the
+    /// one that this CPU allocates from.
     pub(super) fn use_current_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
         let remote = slab.take_remote_bits();
@@ -91,10 +93,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// A slab of this CPU that was taken off its list.
+    /// Allocates from a slab of this CPU that was taken off its list.
     pub(super) fn use_own_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
-        // First it is not queued any more, then it is looked at: a free that comes between queues it again.
+        // The queued bit is cleared before the own bits are read: a free in between queues the slab again.
         let remote = slab.take_remote_bits_unqueued();
         match self.add_bits(at.cpu, slab, remote) {
             Ok(Bits::NONE) => SlabOutcome::Exhausted,
@@ -109,14 +111,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Gives objects in hand back to a slab of this CPU, and queues it again, whatever CPU we are on.
+    /// Returns objects that the caller has taken to a slab of this CPU, and queues the slab again. May run on any CPU.
     fn return_bits(&self, at: RefillTarget<'_>, pfn: Pfn, bits: Bits, list: &mut List<CpuPartial>) {
         if self.map.slab(pfn).push_remote_bits(bits).1 == Queue::Push {
             self.put_cpu_partial(at.cache.id, pfn, list);
         }
     }
 
-    /// Makes a slab the one that this CPU allocates from, if the one there was is still used up.
+    /// Makes a slab the one that this CPU allocates from, if the former one is still used up.
     fn allocate_from(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) {
         let RefillTarget { cpu, cache, seen, .. } = at;
         let slab = self.map.slab(pfn);
@@ -128,7 +130,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Adds free objects to those of a slab of this CPU; says which there are then.
+    /// Adds free objects to those of a slab of this CPU, and returns the free objects afterwards.
     ///
     /// # Errors
     /// If the caller does not run on that CPU any more.
@@ -144,28 +146,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The bit that stands for an object in its slab's word.
+    /// Returns the bit of an object in its slab's word.
     pub(super) fn bit_of(&self, id: CacheId, object: ObjectAddress) -> Bits {
         Bits::single(self.hot(id).index_of(object))
     }
 
-    /// The word of a slab's free objects before and after a free, and whether it is the first one, or the last.
+    /// Returns the word of a slab's free objects before and after a free, whether this is the slab's first free object,
+    /// and whether all objects are free afterwards.
     pub(super) fn with_bit(&self, cache: &Cache, freed: FreedObject<'_>) -> (u64, u64, bool, bool) {
         let before = freed.slab().bits();
         let after = before.with(self.bit_of(cache.id, freed.object()));
         (before.raw(), after.raw(), before.is_empty(), after == cache.layout.all_bits())
     }
 
-    /// A free from wherever one is: one atomic step.
+    /// Frees objects from any CPU, by one atomic step, and queues or retires the slab if necessary.
     pub(super) fn free_remote_bits(&self, cache: &Cache, slab: &Slab, bits: Bits) {
         let (after, queue) = slab.push_remote_bits(bits);
         let is_free = after.with(slab.bits()) == cache.layout.all_bits();
         self.after_remote_free(cache, slab, RemoteFree { queue, is_first: after == bits, is_free });
     }
 
-    /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is
-    /// room for, the first ones to the end of the room. Says how many, and whether it let go of the slab, which has no
-    /// others.
+    /// Takes free objects from a slab that the caller holds and that has no owner, until `room` is full or the slab has
+    /// none left. Objects are written from the end of `room` to its front, lowest address first. Returns their number,
+    /// and whether the slab was released because nothing is left in it.
     pub(super) fn alloc_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();
@@ -189,8 +192,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         (room.len() - left, slab.unqueue_with(bits))
     }
 
-    /// Several objects of a slab, unless one of them is free already. Costs a multiplication a run, and a comparison an
-    /// object.
+    /// Returns the set of several objects of a slab, or `None` if one of them is already free. Costs a multiplication
+    /// per run of adjacent objects, and a comparison per object.
     pub(super) fn bits_in_use(&self, id: CacheId, slab: &Slab, objects: &[ObjectAddress]) -> Option<Bits> {
         let (hot, before) = (self.hot(id), slab.free_bits());
         let (mut free, mut rest) = (before, objects);
@@ -206,9 +209,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Some(free.without(before))
     }
 
-    /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
+    /// Frees several objects of a slab from any CPU. An object that is already free is reported and left as it is.
     pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
-        // To report one is no part of the loop over the others, which has to be short.
+        // Reporting is kept out of the loop over the other objects, which has to be short.
         let in_use = self.bits_in_use(cache.id, slab, objects);
         let bits = in_use.unwrap_or_else(|| self.report_free_already(cache.id, slab.free_bits(), objects));
         if !bits.is_empty() {
@@ -216,8 +219,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Reports those of a slab's objects that are among its free ones, or among those before them; says which are
-    /// neither.
+    /// Reports those objects that are in the slab's set of free objects `before`, or that occur more than once. Returns
+    /// the others.
     #[cold]
     #[inline(never)]
     fn report_free_already(&self, id: CacheId, before: Bits, objects: &[ObjectAddress]) -> Bits {
@@ -231,7 +234,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         free.without(before)
     }
 
-    /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
+    /// Puts a queued slab that the caller holds and that has no owner on its node's list, or releases it if all its
+    /// objects are in use.
     pub(super) fn deactivate_bitmap_slab(&self, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
         if !slab.unqueue_with(slab.bits().with(slab.take_remote_bits())) {
@@ -239,13 +243,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Objects of a slab that are free, while neither sections nor anybody else change that.
+    /// Returns the number of free objects of a slab. Exact only while neither sections nor other CPUs change them.
     pub(super) fn free_objects(&self, cache: &Cache, pfn: Pfn) -> u16 {
         let slab = self.map.slab(pfn);
         if cache.has_bits {
             return slab.free_bits().len() as u16;
         }
-        // A walk that only looks may meet words of another cache's slab.
+        // A walk that takes no lock may read words of a slab that belongs to another cache by now.
         (cache.layout.objects + slab.remote().len()).saturating_sub(slab.local().used())
     }
 }

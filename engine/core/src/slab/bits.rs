@@ -1,93 +1,95 @@
-//! Sets of objects of one slab, where free objects are bits: one for each, by its place, the first one's the lowest.
+//! Sets of objects of one slab as words of bits, for slabs whose free objects are bits. Bit *n* stands for the *n*-th
+//! object, starting with the lowest bit.
 //!
-//! A slab has 63 objects at most then, so that a word of bits has room for one more, which is no object's
+//! Such a slab has at most 63 objects, so that a word has one bit left that stands for no object
 //! ([`bitmap`](super::bitmap)).
 
 use core::ops::Range;
 
-/// Some objects of a slab.
+/// Set of objects of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Bits(u64);
 
 impl Bits {
-    /// No object.
+    /// The empty set.
     pub const NONE: Bits = Bits(0);
 
-    /// All objects of a slab of so many, 1 to 64.
+    /// Returns the set of all objects of a slab that has `objects` of them, 1 to 64.
     #[inline(always)]
     pub const fn full(objects: u32) -> Bits {
         Bits(u64::MAX >> (64 - objects))
     }
 
-    /// The object at a place.
+    /// Returns the set of the one object at a place.
     #[inline(always)]
     pub const fn single(place: u32) -> Bits {
         Bits(1 << place)
     }
 
-    /// The objects that a word says.
+    /// Returns the set that a word encodes.
     #[inline(always)]
     pub const fn from_raw(word: u64) -> Bits {
         Bits(word)
     }
 
-    /// The word that says them.
+    /// Returns the word that encodes the set.
     #[inline(always)]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// These objects and others.
+    /// Returns the union of both sets.
     #[inline(always)]
     pub const fn with(self, others: Bits) -> Bits {
         Bits(self.0 | others.0)
     }
 
-    /// These objects but for others.
+    /// Returns the objects that are not in `others`.
     #[inline(always)]
     pub const fn without(self, others: Bits) -> Bits {
         Bits(self.0 & !others.0)
     }
 
-    /// Whether there is one of others among them.
+    /// Returns whether the sets have an object in common.
     #[inline(always)]
     pub const fn has_any(self, others: Bits) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// The place of the first one; 64 if there is none.
+    /// Returns the place of the first object, or 64 if the set is empty.
     #[inline(always)]
     pub const fn first(self) -> u32 {
         self.0.trailing_zeros()
     }
 
-    /// All but the first one, of which there is one at least.
+    /// Returns all objects but the first. The set must not be empty.
     #[inline(always)]
     pub const fn without_first(self) -> Bits {
         Bits(self.0 & (self.0 - 1))
     }
 
-    /// The objects at places one after the other.
+    /// Returns the objects at consecutive places.
     #[inline(always)]
     pub(super) const fn run(places: &Range<u32>) -> Bits {
         Bits(Bits::full(places.end - places.start).0 << places.start)
     }
 
-    /// The places of the first ones that lie one after the other, `most` at most; nothing if there is none. Objects
-    /// that were allocated together are freed together: runs are long, and a run's addresses cost next to nothing.
+    /// Returns the places of the first consecutive objects, at most `most` of them, or `None` if the set is empty.
+    /// Objects that were allocated together are usually freed together, so runs are long, and the addresses of a run
+    /// are cheap to compute.
     pub(super) fn first_run(self, most: usize) -> Option<Range<u32>> {
         let first = self.first();
         let len = self.0.checked_shr(first)?.trailing_ones();

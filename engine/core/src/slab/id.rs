@@ -1,25 +1,25 @@
-//! The number of a cache: how pages, slabs and errors name it.
+//! Numbers of caches, by which pages, slabs and errors name them.
 
 use core::fmt;
 
-/// The number of a cache among those of its allocator.
+/// Number of a cache in its allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct CacheId(u8);
 
 impl CacheId {
-    /// The number, whether a cache has it or not.
+    /// Creates a cache number. A cache with that number need not exist.
     pub const fn new(number: u8) -> CacheId {
         CacheId(number)
     }
 
-    /// The number as it stands in a slab map's byte.
+    /// Returns the number as it is stored in a byte of the slab map.
     #[inline(always)]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// Where the cache has its place in a table of all.
+    /// Returns the index of the cache in a table of all caches.
     #[inline(always)]
     pub(super) const fn index(self) -> usize {
         self.0 as usize

@@ -1,8 +1,8 @@
-//! What a cache's slabs look like: how large an object really is, how many there are, where the link lies, and whether
-//! free objects are bits instead.
+//! Layout of a cache's slabs: the size of an object with its overhead, the number of objects, the place of the link,
+//! and whether free objects are bits instead of links.
 //!
-//! Objects begin at the slab's first byte, one after the other; nothing else is in a slab. Objects of checked caches
-//! have a red zone before them, and debugging data after them.
+//! Objects start at the slab's first byte and follow each other; a slab contains nothing else. Objects of checked
+//! caches have a red zone before them, and debugging data after them.
 
 use super::address::{ObjectAddress, SlabAddress, SlabMask};
 use super::bits::Bits;
@@ -11,23 +11,25 @@ use super::word::OBJECTS_MAX;
 use crate::base::Order;
 use crate::policy::slab::SlabSizing;
 
-/// What every object takes at least, and is aligned to: room for a link.
+/// Minimum size and alignment of objects, in bytes: room for a link.
 pub(super) const WORD: u32 = 8;
-/// Words that a track of who had an object takes: five of 8 bytes.
+/// Words of 8 bytes in a track, the record of a call that allocated or freed an object.
 pub(super) const TRACK_WORDS: usize = 5;
-/// Most objects of a slab whose free objects are bits: a bit is left to say that it is queued.
+/// Maximum number of objects of a slab whose free objects are bits. The remaining bit records that the slab is queued.
 pub const BITMAP_OBJECTS_MAX: u16 = 63;
-/// The smallest objects that are bits, however small a page is: of smaller ones, a list touches a line for several.
+/// Bytes of the smallest objects that are bits, regardless of the page size. Several smaller objects share a cache
+/// line, so a list of them touches few lines.
 const BITMAP_SIZE_MIN: u32 = 64;
 
-/// Whether free objects of so many bytes are bits: 63 of them fill a page. Of smaller ones a slab would waste the rest,
-/// more the larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
+/// Returns whether free objects of `size` bytes are bits: 63 of them must fill a page. With smaller objects, a slab
+/// would waste the rest of the page, and larger pages would waste more: with pages of 64 KiB, objects of less than 1
+/// KiB keep lists.
 pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
     let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
     size >= BITMAP_SIZE_MIN && size >= smallest
 }
 
-/// What an object takes, beyond what its user has.
+/// Space that an object takes, including what its user does not see.
 pub(super) struct ObjectLayout {
     /// Bytes of red zone before each object.
     pub first: u32,
@@ -38,8 +40,8 @@ pub(super) struct ObjectLayout {
 }
 
 impl ObjectLayout {
-    /// For objects of a cache, aligned to so many bytes; nothing if that overflows. The link lies in the object, unless
-    /// the object must stay as it is while it is free.
+    /// Computes the layout of a cache's objects with an alignment of `align` bytes. Returns `None` if that overflows.
+    /// The link is inside the object, unless the object has a constructor and so must not change while it is free.
     pub(super) fn new(config: &CacheConfig<'_>, align: u32) -> Option<ObjectLayout> {
         if config.flags.intersects(CacheFlags::DEBUG) {
             return ObjectLayout::with_debug(config, align);
@@ -52,7 +54,7 @@ impl ObjectLayout {
         Some(ObjectLayout { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
     }
 
-    /// For objects of a checked cache. A right zone has a word at least.
+    /// Computes the layout of a checked cache's objects. A right red zone has at least one word.
     fn with_debug(config: &CacheConfig<'_>, align: u32) -> Option<ObjectLayout> {
         let (first, zone) = if config.flags.contains(CacheFlags::RED_ZONE) { (align, WORD) } else { (0, 0) };
         let tracks = if config.flags.contains(CacheFlags::STORE_USER) { 2 * TRACK_WORDS as u32 * WORD } else { 0 };
@@ -62,28 +64,28 @@ impl ObjectLayout {
     }
 }
 
-/// Sizes, offsets and mask that a cache's slabs share.
+/// Sizes, offsets and mask that all slabs of a cache share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The bits in which all addresses of a slab agree.
+    /// Mask of the address bits that identify a slab.
     pub mask: SlabMask,
     /// Bytes of a slab before its first object.
     pub first: u32,
     /// Bytes from one object to the next.
     pub size: u32,
-    /// Bytes of an object that its user has.
+    /// Bytes of an object that its user may use.
     pub object_size: u32,
     /// Bytes from an object to its link.
     pub link: u32,
-    /// Number of objects that a slab has room for.
+    /// Number of objects in a slab.
     pub objects: u16,
     /// Order of the block of pages that is a slab.
     pub order: Order,
 }
 
 impl Layout {
-    /// The layout of objects that take `size` bytes, a multiple of a word's, of which the user has `object_size`.
-    /// `None` if no slab can hold one.
+    /// Computes the layout of objects that take `size` bytes, a multiple of a word, of which the user has
+    /// `object_size`. Returns `None` if no slab can hold such an object.
     pub fn new(
         size: u32,
         object_size: u32,
@@ -110,12 +112,12 @@ impl Layout {
         })
     }
 
-    /// Whether an address is that of an object of its slab. Fast paths have [`Hot`](super::hot::Hot) for it.
+    /// Returns whether an object of the slab starts at an address. Fast paths use [`Hot`](super::hot::Hot) instead.
     pub fn is_object(&self, address: ObjectAddress) -> bool {
         self.object_around(address.get()) == Some(address)
     }
 
-    /// The object whose bytes these are, or the bytes around it.
+    /// Returns the object that contains an address, or whose surrounding bytes contain it.
     pub fn object_around(&self, address: u64) -> Option<ObjectAddress> {
         let size = u64::from(self.size);
         let index = self.mask.offset_of(address) / size;
@@ -124,26 +126,26 @@ impl Layout {
         (index < u64::from(self.objects)).then_some(ObjectAddress::new(slab.get() + offset))
     }
 
-    /// The same layout with `first` bytes of red zone before each object, which are part of the object's `size`.
+    /// Returns this layout with `first` bytes of red zone before each object, which are part of the object's `size`.
     /// linux: mm/slub.c:red_left_pad
     pub fn with_left_red_zone(self, first: u32) -> Layout {
         debug_assert!(first + self.link + WORD <= self.size);
         Layout { first, ..self }
     }
 
-    /// Addresses of all objects of the slab at an address.
+    /// Returns the addresses of all objects of the slab at an address.
     pub fn objects_of(&self, slab: SlabAddress) -> impl ExactSizeIterator<Item = ObjectAddress> + Clone + use<> {
         let size = u64::from(self.size);
         let first = slab.get() + u64::from(self.first);
         (0..self.objects).map(move |index| ObjectAddress::new(first + u64::from(index) * size))
     }
 
-    /// All objects of a slab, in which they are bits.
+    /// Returns the set of all objects of a slab, for slabs whose free objects are bits.
     pub(super) const fn all_bits(&self) -> Bits {
         Bits::full(self.objects as u32)
     }
 
-    /// Bytes of a slab, a power of two.
+    /// Returns the bytes of a slab, a power of two.
     pub fn slab_bytes(&self) -> u64 {
         self.mask.slab_bytes()
     }

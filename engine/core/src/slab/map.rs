@@ -1,8 +1,8 @@
-//! From an address to the slab around it: one byte and 32 bytes of metadata for each 4 KiB of one address range.
+//! Map from addresses to slabs. For each 4 KiB of one address range, the map has one byte and 32 bytes of metadata.
 //!
-//! The byte says whose page it is: a cache's number, [`LARGE`] for the start of a block that `kmalloc` took whole, 0
-//! for everything else. A free looks at it first, so a pointer that is not ours is noticed whatever it is. Larger pages
-//! have several bytes, so that no fast path has to know how large a page is.
+//! The byte records what the page is used for: a cache's number, [`LARGE`] for the start of a block that `kmalloc`
+//! allocated, or 0 otherwise. A free reads this byte first, so any foreign pointer is detected. Pages larger than 4 KiB
+//! have several bytes, so that fast paths need not know the page size.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -13,43 +13,43 @@ use super::id::CacheId;
 use super::slab::Slab;
 use crate::base::{Order, Pfn};
 
-/// The byte of a page that is in no slab and no block.
+/// Byte of a page that is in no slab and no block.
 pub(super) const NONE: CacheId = CacheId::new(0);
-/// The page begins a block that was asked for from the page allocator.
+/// Byte of the first page of a block that was taken from the page allocator.
 pub(super) const LARGE: CacheId = CacheId::new(u8::MAX);
-/// Bytes that share a byte of the map, as a power of two: the smallest page there is.
+/// Size of a grain, the memory that shares one byte of the map, as a power of two. This is the smallest page size.
 const GRAIN_SHIFT: u32 = 12;
 
-/// From the distance of slabs' metadata to the distance of slabs.
+/// Shift from the distance between slabs' metadata to the distance between the slabs.
 pub(super) const METADATA_SHIFT: u32 = GRAIN_SHIFT - Slab::SIZE.trailing_zeros();
 
-/// Whether pages are as large as what shares a byte of the map, or larger.
+/// Returns whether a page size is a power of two that is not smaller than a grain.
 pub(super) const fn is_page_size(page_size: u32) -> bool {
     page_size.is_power_of_two() && page_size >= 1 << GRAIN_SHIFT
 }
 
-/// Bytes of the map, and slabs' metadata, for so many pages.
+/// Returns the number of grains in this many pages, each of which has a byte in the map and metadata of a slab.
 pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
     (pages as usize) << (page_size.trailing_zeros() - GRAIN_SHIFT)
 }
 
-/// The range, and what is known of its pages. Cheap to copy.
+/// The range, its bytes and its metadata. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabMap<'m> {
-    /// Address at which the first frame of the range lies.
+    /// Address of the first frame of the range.
     base: u64,
     first: u32,
-    /// From a frame to its first grain.
+    /// Shift from a frame's index to its first grain.
     page_grains_shift: u32,
     kinds: &'m [AtomicU8],
     slabs: &'m [Slab],
-    /// What leads from an address, divided by 128, to its grain's metadata.
+    /// Number that is added to an address divided by 128 to get the address of its grain's metadata.
     slabs_origin: u64,
     nowhere: &'m Slab,
 }
 
 impl<'m> SlabMap<'m> {
-    /// As many frames of `memory` as there is metadata for.
+    /// Creates the map of as many frames of `memory` as there is metadata for.
     pub(super) fn new(memory: &Memory, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
         let Memory { first, base, .. } = *memory;
         let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
@@ -68,33 +68,33 @@ impl<'m> SlabMap<'m> {
         }
     }
 
-    /// Address at which a frame of the range lies.
+    /// Returns the address of a frame of the range.
     #[inline]
     pub fn address(&self, pfn: Pfn) -> u64 {
         self.base + (u64::from(pfn.raw() - self.first) << (self.page_grains_shift + GRAIN_SHIFT))
     }
 
-    /// Where the slab begins whose first frame this is.
+    /// Returns the address of the slab that starts at a frame.
     #[inline]
     pub(super) fn slab_address(&self, pfn: Pfn) -> SlabAddress {
         SlabAddress::new(self.address(pfn))
     }
 
-    /// The frame at an address, if it is in the range.
+    /// Returns the frame at an address, if the address is in the range.
     #[inline]
     pub fn pfn(&self, address: u64) -> Option<Pfn> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
         (grain < self.kinds.len() as u64).then(|| self.pfn_of_grain(grain as usize))
     }
 
-    /// Whose page is at an address; nothing if it is not in the range.
+    /// Returns the byte of the page at an address, or `None` if the address is not in the range.
     #[inline(always)]
     pub fn kind_at(&self, address: u64) -> Option<CacheId> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
         Some(CacheId::new(self.kinds.get(grain as usize)?.load(Relaxed)))
     }
 
-    /// The metadata of the slab at an address.
+    /// Returns the metadata of the slab at an address.
     ///
     /// # Safety
     /// The address is in the range, and a multiple of a grain.
@@ -102,30 +102,31 @@ impl<'m> SlabMap<'m> {
     pub(super) unsafe fn slab_at(&self, slab: SlabAddress) -> &'m Slab {
         debug_assert!(self.pfn(slab.get()).is_some(), "the address is in the range");
         let metadata = (slab.get() >> METADATA_SHIFT).wrapping_add(self.slabs_origin);
-        // SAFETY: the caller's promise: this is the address of the grain's metadata, whose provenance `new` exposed.
+        // SAFETY: the address is in the range and a multiple of a grain, as the caller promises, so `metadata` is the
+        // address of the grain's entry in `slabs`, whose provenance `new` exposed. The entry is borrowed for `'m`.
         unsafe { &*(metadata as *const Slab) }
     }
 
-    /// The byte of a page: the number of its cache, `LARGE` or `NONE`.
+    /// Returns the byte of a page: the number of its cache, `LARGE` or `NONE`.
     #[inline]
     pub fn kind(&self, pfn: Pfn) -> CacheId {
         CacheId::new(self.kinds[self.grain(pfn)].load(Relaxed))
     }
 
-    /// Writes the byte of each of these pages.
+    /// Sets the byte of each of these pages.
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: CacheId) {
         for of_grain in &self.kinds[self.grain(pfn)..self.grain(pfn) + ((pages as usize) << self.page_grains_shift)] {
             of_grain.store(kind.get(), Relaxed);
         }
     }
 
-    /// Metadata of the slab that begins at a frame.
+    /// Returns the metadata of the slab that starts at a frame.
     #[inline]
     pub fn slab(&self, pfn: Pfn) -> &'m Slab {
         &self.slabs[self.grain(pfn)]
     }
 
-    /// First frame of the slab whose metadata this is.
+    /// Returns the first frame of the slab that has this metadata.
     #[inline]
     pub(super) fn pfn_of(&self, slab: &Slab) -> Pfn {
         let bytes = core::ptr::from_ref(slab).addr() - self.slabs.as_ptr().addr();
@@ -137,13 +138,13 @@ impl<'m> SlabMap<'m> {
         Pfn::new(self.first + (grain >> self.page_grains_shift) as u32)
     }
 
-    /// Address of the slab whose metadata this is.
+    /// Returns the address of the slab that has this metadata.
     #[inline]
     pub(super) fn base_of(&self, slab: &Slab) -> SlabAddress {
         self.slab_address(self.pfn_of(slab))
     }
 
-    /// First frames of blocks of an order that may be slabs of a cache, for walkers.
+    /// Returns the first frames of the blocks of an order that may be slabs of a cache, for walks over all slabs.
     pub(super) fn slabs_of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
         let end = self.first + self.pages() as u32;
@@ -151,45 +152,45 @@ impl<'m> SlabMap<'m> {
         (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == cache)
     }
 
-    /// How a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the address of its
-    /// metadata.
+    /// Returns the word by which a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the
+    /// address of its metadata.
     pub(super) fn word_of(&self, slab: &'m Slab) -> u64 {
         core::ptr::from_ref(slab).expose_provenance() as u64
     }
 
-    /// The slab whose metadata lies at the address that a slot holds, or [`nowhere`](Self::nowhere).
+    /// Returns the slab whose metadata is at the address that a slot holds, or [`nowhere`](Self::nowhere).
     pub(super) fn slab_by_word(&self, word: u64) -> &'m Slab {
         let bytes = word as usize - self.slabs.as_ptr().addr();
         self.slabs.get(bytes / size_of::<Slab>()).unwrap_or(self.nowhere)
     }
 
-    /// A slab without objects: what a slot names that has none.
+    /// Returns a slab without objects. Slots that have no slab name this one.
     pub(super) fn nowhere(&self) -> &'m Slab {
         self.nowhere
     }
 
-    /// What is added to the address of a slab's metadata, 128 times, to get the slab's.
+    /// Returns the number that is added to 128 times the address of a slab's metadata to get the slab's address.
     pub(super) fn origin(&self) -> u64 {
         self.base.wrapping_sub((self.slabs.as_ptr().addr() as u64) << METADATA_SHIFT)
     }
 
-    /// Addresses of the bytes of pages, and of slabs' metadata.
+    /// Returns the addresses of the table of bytes and of the table of slabs' metadata.
     pub(super) fn tables(&self) -> [u64; 2] {
         [self.kinds.as_ptr().addr() as u64, self.slabs.as_ptr().addr() as u64]
     }
 
-    /// Number of pages in the range.
+    /// Returns the number of pages in the range.
     fn pages(&self) -> usize {
         self.kinds.len() >> self.page_grains_shift
     }
 
-    /// The frames that the range of memory has.
+    /// Returns the frames of the range.
     pub(super) fn frames(&self) -> Range<Pfn> {
         let first = Pfn::new(self.first);
         first..first.offset(self.pages() as u32)
     }
 
-    /// Whether a block lies in the range, all of it.
+    /// Returns whether a whole block is in the range.
     pub(super) fn has(&self, pfn: Pfn, order: Order) -> bool {
         let frames = self.frames();
         frames.contains(&pfn) && frames.end.raw() - pfn.raw() >= order.pages()
@@ -206,7 +207,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A map of eight frames, from this one on.
+    /// Calls `run` with a map of eight frames that starts at frame `first`.
     pub(crate) fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
         let (kinds, slabs) = ([const { AtomicU8::new(NONE.get()) }; 8], [(); 9].map(|()| Slab::unused()));
         let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8, caches: 0 };

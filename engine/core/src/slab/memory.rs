@@ -1,4 +1,4 @@
-//! What an allocator of objects is given: memory, and numbers for caches.
+//! Memory and cache numbers that a slab allocator is created with.
 
 use core::ptr::NonNull;
 
@@ -8,28 +8,31 @@ use super::{SlabError, sheaves, sizes};
 use crate::base::{Order, Pfn};
 use crate::policy::Policy;
 
-/// The memory whose frames the page allocator under the slab manages, and the number of caches that it is for.
+/// The memory whose frames are managed by the page allocator under the slab, and the number of cache numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// The first frame that objects may be in: not one at address 0, as frame 0 is where addresses are frames.
+    /// First frame that may hold objects. Its address must not be 0, so it cannot be frame 0 if addresses equal frame
+    /// numbers times the page size.
     pub first: Pfn,
-    /// Its address; as far from a multiple of the largest block as the frame is.
+    /// Address of the first frame. The address and the frame have the same offset from a multiple of the largest block.
     pub base: NonNull<u8>,
-    /// Frames, from that one on, that objects may be in.
+    /// Number of frames that may hold objects, starting with `first`.
     pub pages: u32,
-    /// Numbers for caches: those that the allocator [makes itself](own_caches), and those that are made later.
+    /// Number of cache numbers: those that the allocator [needs for itself](own_caches), and those for caches that are
+    /// created later.
     pub caches: u16,
 }
 
-/// Numbers for caches that the allocator itself takes under a policy: for kmalloc's sizes and sheaves, and two that no
-/// cache has.
+/// Returns the number of cache numbers that the allocator itself needs under a policy: for the sizes of kmalloc and of
+/// sheaves, and two numbers that are never used for a cache.
 pub const fn own_caches(policy: &Policy) -> u16 {
-    // Loom's world has none of them.
+    // Loom's tests create none of these caches.
     if cfg!(loom) { CACHES_MAX as u16 } else { (2 + sizes::sizes(policy.slab.sizes).len() + sheaves::KINDS) as u16 }
 }
 
 impl Memory {
-    /// Refuses memory at which packed words or masks could not point, and numbers of caches that are none.
+    /// Checks that packed words and masks can represent all addresses of the memory, and that the number of cache
+    /// numbers is possible.
     pub(super) fn expect_usable(&self, page_size: u32, own: u16) -> Result<(), SlabError> {
         if !(own.into()..=CACHES_MAX).contains(&self.caches.into()) {
             return Err(SlabError::Caches);

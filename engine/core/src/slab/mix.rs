@@ -1,6 +1,6 @@
-//! Numbers that are hard to guess: a cache's secret, the order of a new slab's objects, the words that prove others.
+//! Generator of numbers that are hard to guess: secrets of caches, the object order of new slabs, and check words.
 
-/// One round of a generator whose outputs do not show its input at a glance (splitmix64).
+/// Computes one round of splitmix64, a generator whose output does not reveal its input at a glance.
 pub(super) fn mix(seed: u64) -> u64 {
     let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,7 +12,7 @@ pub(super) fn mix(seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The figures are those of the generator's authors, for a seed of 1234567: each output moves the seed on.
+    /// The expected values are those of the generator's authors for the seed 1234567. Each output advances the seed.
     #[test]
     fn mixing_is_that_of_the_generator() {
         let outputs = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];

@@ -1,54 +1,57 @@
-//! The slab: caches of objects of one size, on top of the page allocator.
+//! Slab allocator: caches of objects of one size, on top of the page allocator ([`page`](crate::page)).
 //!
-//! A request goes down, a free comes back up:
+//! An allocation uses these modules from top to bottom; a free starts at `free` and ends in `sheaves`, `partial`,
+//! `pages` or `takeover`:
 //!
 //! ```text
-//! kmalloc    by size: which cache (`sizes`); above 8 or 32 KiB pages, and so where there is no slab
-//! alloc      what this CPU has of the cache: a section of a few instructions (`cpu`), no lock, no atomic step
-//! sheaves    it has arrays, and they will not do: other ones, of the node; filled from slabs, flushed to slabs
-//! refill     it owns slabs, and has used one up: what others freed into it, this CPU's other slabs, the node's, new pages
-//! partial    slabs with free objects, of a CPU or a node: a list under a lock, a stack before it
-//! free       to this CPU's array; or to a slab that it owns; or to anybody's slab, by one atomic step
-//! pages      new slabs and the end of slabs, several at once where they lie side by side
-//! takeover   another CPU's slabs given to the node: too much waits for it, it is offline, or memory is short
+//! kmalloc    finds the cache for a size (`sizes`); uses whole pages above 8 or 32 KiB, and where no slab can be made
+//! alloc      takes an object from this CPU's slot in a section of a few instructions (`cpu`): no lock, no atomic step
+//! sheaves    with sheaves: exchanges this CPU's arrays with the node's, fills them from slabs, flushes them to slabs
+//! refill     without sheaves: remote frees of the current slab, this CPU's other slabs, the node's, then new pages
+//! partial    slabs with free objects, for each CPU and each node: a list under a lock, and a lock-free stack before it
+//! free       puts an object into this CPU's array, into a slab that this CPU owns, or into any slab by one atomic step
+//! pages      allocates and frees the pages of slabs, several adjacent slabs at once
+//! takeover   moves another CPU's slabs to the node: too many wait for that CPU, it is offline, or memory is short
 //! ```
 //!
-//! Without sheaves, a slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's
-//! own list, by the same kind of section; what others free goes onto a second list of the slab, by one atomic step.
-//! Larger objects are on no list: each is a bit ([`bitmap`]). Metadata lies outside of the slab ([`slab`]), found by
-//! the page ([`SlabMap`]). What one store publishes is in [`word`].
+//! Without sheaves, each slab is *owned* by the CPU that took it last. The owner frees objects onto the slab's own
+//! list, in the same kind of section. Other CPUs free objects onto a second list of the slab, by one atomic step each.
+//! If the policy has bitmaps, slabs of larger objects have no lists: a free object is a bit of a word ([`bitmap`]).
+//! Metadata is kept outside the slab ([`slab`]) and is found by page ([`SlabMap`]). [`word`] defines the packed words,
+//! each of which one store publishes.
 //!
-//! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
+//! With sheaves, each CPU has arrays of free objects instead, and no CPU owns a slab (`sheaves`).
 //!
 //! # Which empty slabs are kept
 //!
-//! A slab in which no object is in use goes back to the page allocator, but for these, of each cache
+//! A slab without objects in use is returned to the page allocator, except for these slabs of each cache
 //! ([`Limits`](cache::Limits)):
 //!
-//! | whose | which | how many |
+//! | holder | slabs | limit |
 //! |---|---|---|
-//! | a CPU's | the one it allocates from | 1 |
-//! | | those that it freed the last object of | `slab.cpu_free` KiB of them; without that number, slabs of twice the objects that Linux lets a CPU keep |
-//! | | those that others freed into, until it takes what they freed | 4 times `slab.cpu_free` (2 MiB without it), 4 at least, on its list, and as many on the way there |
-//! | a node's | any | half the logarithm of the object's size, 5 to 10; if CPUs have sheaves, `slab.cpu_free` KiB of them if these are more |
-//! | a CPU's that is offline | none | |
+//! | a CPU | the slab that it allocates from | 1 |
+//! | | slabs of which this CPU freed the last object in use | `slab.cpu_free` KiB of slabs; without that setting, slabs with twice the objects that Linux lets a CPU keep |
+//! | | slabs that other CPUs freed into, until this CPU takes those objects | 4 times `slab.cpu_free` (2 MiB without it), at least 4 slabs, on the list, and as many on the stack |
+//! | a node | any | half the binary logarithm of the object size, 5 to 10; with sheaves, `slab.cpu_free` KiB of slabs if that is more |
+//! | an offline CPU | none | |
 //!
-//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most
-//! ([`Limits::kept_by_cpu`](cache::Limits::kept_by_cpu)), whatever CPU freed what, in whatever order, and whether or
-//! not it ever allocates again: a CPU that frees into one more slab of another for which too many wait gives all of
-//! these to the node.
+//! So a CPU keeps at most 9 times `slab.cpu_free` plus one slab of each cache
+//! ([`Limits::kept_by_cpu`](cache::Limits::kept_by_cpu)). The bound does not depend on which CPU freed which object,
+//! nor on the order of frees, nor on whether the CPU ever allocates again: if too many slabs wait for a CPU, the CPU
+//! that frees into one more of them moves all of them to the node.
 //!
-//! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects at most. A sheaf has 4 to
-//! 124 objects, of `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at
-//! worst, of each cache, as many slabs as the sheaves have objects. Of objects above 2 KiB, a sheaf keeps no more than
-//! `slab.pinned` KiB of slabs, and the full sheaves of a barn as many ([`PinBound`](crate::policy::slab::PinBound)).
+//! With sheaves, a CPU has no slabs but two sheaves, and a node's barn has at most ten sheaves with objects. A sheaf
+//! has room for 4 to 124 objects: as many as `slab.sheaf` KiB hold, but at least four. Objects in sheaves count as in
+//! use, so each of them may keep its slab: in the worst case, a cache keeps as many slabs as its sheaves have objects.
+//! For objects above 2 KiB, one sheaf keeps at most `slab.pinned` KiB of slabs, and so do the full sheaves of a barn
+//! together ([`PinBound`](crate::policy::slab::PinBound)).
 //!
-//! [`SlabAllocator::shrink`] gives back all of it.
+//! [`SlabAllocator::shrink`] frees all of these slabs.
 //!
-//! Beside them stand `memory` (what an allocator is given), `address` and `bits` (objects, slabs and sets of objects,
-//! as values), `config` (what is asked for when a cache is made), `layout` (sizes), `cache` (what was decided),
-//! `freelist` (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are
-//! checked, each time).
+//! The other modules: `memory` (the memory that an allocator manages), `address` and `bits` (objects, slabs and sets of
+//! objects as values), `config` (parameters of a new cache), `layout` (sizes and offsets), `cache` (decisions made when
+//! a cache is created), `freelist` (links inside free objects), `check` (consistency check of all slabs), `debug`
+//! (caches whose objects are checked on each allocation and free).
 
 pub mod address;
 pub mod bitmap;
@@ -121,59 +124,59 @@ use sheaves::Barn;
 use sizes::SizeTable;
 use slab::{Owner, Slab};
 
-/// Slabs over a page allocator, for CPUs whose primitive is `C`.
+/// Slab allocator over a page allocator, with the CPU-local primitive `C`.
 ///
-/// All methods take `&self` and may be called from any CPU at once.
+/// All methods take `&self` and may be called from several CPUs at once.
 #[derive(Debug)]
 pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     pages: &'s PageAllocator<'m, P>,
     local: C,
     map: SlabMap<'s>,
-    /// By how many bytes were asked for: the cache.
+    /// Cache for each request size.
     sizes: SizeTable<'s>,
-    /// For each CPU, a slot of each cache; those of CPU 0 come first.
+    /// Slots of each cache for each CPU, those of CPU 0 first.
     slots: &'s [CpuSlots],
-    /// By number; 0 is none, and so is 255.
+    /// Caches by number. Number 0 and the last number are never used for a cache.
     caches: &'s [CacheEntry],
-    /// For each cache, what fast paths read of it.
+    /// Fields of each cache that fast paths read.
     hots: &'s [Published<Hot>; CACHES_MAX],
-    /// For each cache, its number of slabs.
+    /// Number of slabs of each cache.
     counts: &'s [AtomicU64],
-    /// Slabs that CPUs have: a list of each cache for each CPU.
+    /// Slabs held by CPUs: a list of each cache for each CPU.
     cpus: &'s [Partial<P::Lock, CpuPartial>],
-    /// Slabs that nodes have: a list of each cache for each node.
+    /// Slabs held by nodes: a list of each cache for each node.
     nodes: &'s [Partial<P::Lock, NodePartial>],
-    /// Nodes' sheaves: a barn of each cache for each node.
+    /// Sheaves held by nodes: a barn of each cache for each node.
     barns: &'s [Locked<P::Lock, Barn>],
-    /// What stands in a slot for a sheaf that is not there.
+    /// Placeholder in slots that have no sheaf.
     no_sheaf: &'s NoSheaf,
-    /// What the next cache's secret is made of.
+    /// Input of the next cache's secret.
     seed: AtomicU64,
-    /// Slabs whose objects were shuffled.
+    /// Number of slabs whose objects were shuffled.
     turns: AtomicU64,
     debugging: debug::DebugState,
-    /// Whether a small request for which there is no slab fails.
+    /// True if a small request fails when no slab can be made for it.
     fails_without_slab: AtomicBool,
 }
 
-/// Why there is no slab allocator.
+/// Reasons why a slab allocator cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabError {
-    /// Smaller than [`SlabAllocator::layout`] says.
+    /// The storage is smaller than [`SlabAllocator::layout`] demands.
     Storage,
-    /// The base is not as far from a multiple of the largest block as its frame is.
+    /// The base address and the first frame do not have the same offset from a multiple of the largest block.
     Base,
-    /// There are more frames than have numbers.
+    /// There are more frames than frame numbers.
     Frames,
-    /// The memory crosses a multiple of 256 TiB: its addresses differ in more than 48 bits.
+    /// The memory crosses a multiple of 256 TiB, so its addresses differ in more than the lower 48 bits.
     Address,
-    /// The primitive has more CPUs than the page allocator.
+    /// The CPU-local primitive has more CPUs than the page allocator.
     Cpus,
     /// Pages are smaller than 4 KiB.
     PageSize,
-    /// There are fewer numbers for caches than [`own_caches`] says, or more than there can be.
+    /// There are fewer cache numbers than [`own_caches`], or more than the maximum.
     Caches,
-    /// The policy's numbers leave no room for a cache of its own.
+    /// The policy's numbers do not allow one of the allocator's own caches.
     Cache(CreateError),
 }
 
@@ -201,12 +204,16 @@ impl fmt::Display for SlabError {
 impl core::error::Error for SlabError {}
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs, nodes and numbers for caches: 33 for each 4 KiB;
-    /// and for 256 numbers 20 KiB to 36 KiB a CPU by how large a lock is, some 64 KiB a node, and some 58 KiB besides.
-    /// Of these, each number takes 64 or 128 bytes a CPU, and some 400 with one node.
+    /// Returns the size and alignment of the storage that [`new`](Self::new) needs for these numbers of pages, CPUs,
+    /// nodes and caches.
+    ///
+    /// The storage takes 33 bytes for each 4 KiB of memory. With 256 cache numbers it also takes 20 KiB to 36 KiB for
+    /// each CPU, depending on the size of a lock, about 64 KiB for each node, and about 58 KiB in addition. Each cache
+    /// number accounts for 64 or 128 bytes per CPU, and for about 400 bytes in total with one node.
     ///
     /// # Panics
-    /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
+    /// If the storage does not fit into the address space, or if slabs cannot be made of such pages
+    /// ([`SlabError::PageSize`]).
     pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> Layout {
         assert!(map::is_page_size(page_size), "{}", SlabError::PageSize);
         let (grains, caches) = (map::grains(pages, page_size), usize::from(caches));
@@ -227,16 +234,19 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .layout()
     }
 
-    /// A slab allocator whose objects lie in `memory`, with the caches of `kmalloc`. `seed` makes the caches' secrets.
-    /// What it needs for each page is written when a slab comes to lie there, if `storage` is known to be zeros
-    /// ([`Storage::zeroed`]), else now.
+    /// Creates a slab allocator whose objects are in `memory`, with the caches of `kmalloc`. The secrets of caches are
+    /// derived from `seed`.
+    ///
+    /// If `storage` is known to be zeroed ([`Storage::zeroed`]), the metadata of a page is first written when a slab is
+    /// made of that page. Otherwise all metadata is written now.
     ///
     /// # Errors
     /// See [`SlabError`].
     ///
     /// # Safety
-    /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`,
-    /// and nobody else uses it, or frees it: such frames are frozen, so that dropping a reference frees none of them.
+    /// Each frame that `pages` hands out to this allocator is mapped, readable and writable, at its address in
+    /// `memory`. No other code uses or frees such a frame. The frames are frozen, so dropping a reference does not free
+    /// them.
     pub unsafe fn new(
         pages: &'s PageAllocator<'m, P>,
         local: C,
@@ -244,12 +254,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         seed: u64,
         storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
-        // SAFETY: the caller promises the same of `pages` and `memory`.
+        // SAFETY: the caller makes the same promise about `pages` and `memory`.
         unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
     }
 
-    /// The same, in which every cache makes these checks, whatever it is asked for: what `slab_debug=` is to Linux
-    /// ([`CacheFlags::from_slab_debug`]). A cache with a constructor is not poisoned.
+    /// Creates a slab allocator as [`new`](Self::new) does, in which every cache makes the checks of `debug` in
+    /// addition to its own. This corresponds to `slab_debug=` in Linux ([`CacheFlags::from_slab_debug`]). A cache with
+    /// a constructor is not poisoned.
     ///
     /// # Errors
     /// See [`SlabError`].
@@ -289,9 +300,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .ok_or(SlabError::Storage)?;
         let entries = carver.array(caches, |_| CacheEntry::vacant()).ok_or(SlabError::Storage)?;
         let counts = carver.array(caches, |_| AtomicU64::new(0)).ok_or(SlabError::Storage)?;
-        // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
+        // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
         let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
-        // SAFETY: the values are `map::NONE`, which is 0.
+        // SAFETY: each value is `map::NONE`, whose one byte is 0.
         let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }.ok_or(SlabError::Storage)?;
         let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
@@ -312,10 +323,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             debugging: debug::DebugState::new(debug & CacheFlags::DEBUG),
             fails_without_slab: AtomicBool::new(false),
         };
-        // The table of sizes leads there where there is no cache, and a frontend takes what is there for what it is
-        // built for.
+        // The table of sizes returns number 0 if there is no cache, and a frontend interprets the slot of number 0 by
+        // the fast path that the frontend was compiled for.
         allocator.clear_slots(map::NONE, Path::Checked);
-        // Loom's world has no room for them.
+        // The memory of loom's tests is too small for these caches.
         if cfg!(not(loom)) {
             allocator
                 .create_sheaf_caches()
@@ -325,7 +336,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(allocator)
     }
 
-    /// The page allocator beneath, for as long as the slab is borrowed:
+    /// Returns the page allocator, for as long as the slab allocator is borrowed:
     ///
     /// ```compile_fail
     /// use freehold::slab::{CpuLocal, SlabAllocator};
@@ -337,68 +348,70 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// ```
     ///
     /// # Safety
-    /// Through it the caller gives back only what it has got from it. What it lends for longer than this borrow is not
-    /// used any more when the maker of the slab takes its memory back.
+    /// Through this reference, the caller frees only pages that it allocated through it. Anything that the page
+    /// allocator lends for longer than this borrow is unused by the time that the creator of the slab allocator
+    /// reclaims its memory.
     pub unsafe fn pages(&self) -> &PageAllocator<'m, P> {
         self.pages
     }
 
-    /// The policy of the page allocator, which the slab follows too.
+    /// Returns the policy of the page allocator, which the slab allocator follows too.
     pub fn policy(&self) -> &Policy {
         self.pages.policy()
     }
 
-    /// The platform of the page allocator.
+    /// Returns the platform of the page allocator.
     pub fn platform(&self) -> &P {
         self.pages.platform()
     }
 
-    /// The CPU-local primitive that sections run on.
+    /// Returns the CPU-local primitive that sections run on.
     pub fn local(&self) -> &C {
         &self.local
     }
 
-    /// The slots of one cache on all CPUs.
+    /// Returns the slots of one cache on all CPUs.
     #[inline(always)]
     fn slots(&self, cache: CacheId) -> Slots<'s> {
-        // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free
-        // objects of their cache, or from `sheaves`, or from sections; `takeover` drains them.
+        // SAFETY: each CPU has CACHES_MAX slots. Slots are written by sections, by `refill` and `sheaves` through
+        // sections, and by `takeover`, which drains them. `refill` stores only free objects of the slot's cache, and
+        // `sheaves` only sheaves of such objects.
         unsafe { Slots::new(self.slots, cache) }
     }
 
-    /// One CPU's slot of one cache.
+    /// Returns one CPU's slot of one cache.
     fn slot(&self, cpu: CpuId, cache: CacheId) -> Slot<'s> {
         self.slots[cpu.index()].slot(cache)
     }
 
-    /// What fast paths read of a cache.
+    /// Returns the fields of a cache that fast paths read.
     #[inline(always)]
     fn hot(&self, cache: CacheId) -> &'s Hot {
         self.hots[cache.index()].get()
     }
 
-    /// One CPU's list and stack of slabs of one cache.
+    /// Returns one CPU's list and stack of slabs of one cache.
     fn cpu_partial(&self, cpu: CpuId, cache: CacheId) -> &'s Partial<P::Lock, CpuPartial> {
         self.pages.expect_cpu(cpu);
         &self.cpus[cpu.index() * self.caches.len() + cache.index()]
     }
 
-    /// One node's list and stack of slabs of one cache.
+    /// Returns one node's list and stack of slabs of one cache.
     fn node_partial(&self, node: NodeId, cache: CacheId) -> &'s Partial<P::Lock, NodePartial> {
         &self.nodes[node.index() * self.caches.len() + cache.index()]
     }
 
-    /// All nodes.
+    /// Returns the identifiers of all nodes.
     fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<P, C> {
         (0..self.pages.nodes()).map(NodeId)
     }
 
-    /// Returns the owner of a slab, if the slab is one of this cache.
+    /// Returns the owner of a slab, or `None` if the slab does not belong to this cache.
     fn owner_in(&self, cache: &Cache, pfn: Pfn) -> Option<Owner> {
         (self.map.kind(pfn) == cache.id).then(|| self.map.slab(pfn).owner())
     }
 
-    /// The node that a slab's memory is on.
+    /// Returns the node of a slab's memory.
     fn node_of(&self, pfn: Pfn) -> NodeId {
         if P::ONE_NODE {
             return NodeId(0);
@@ -407,7 +420,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 }
 
-/// Number of the cache whose entry is at a place of a table with all caches of each CPU or node.
+/// Returns the cache number of the entry at `place` in a table that has all caches of each CPU or node.
 fn number_at(place: usize, caches: usize) -> CacheId {
     CacheId::new((place % caches) as u8)
 }

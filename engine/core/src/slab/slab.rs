@@ -1,21 +1,22 @@
-//! One slab's metadata, out of band: 32 bytes for each page, of which those of a slab's first page are used.
+//! Metadata of slabs, kept outside the slabs: 32 bytes for each page. A slab uses the metadata of its first page.
 //!
 //! ```text
-//! local    the list of what its owner freed, and the objects in use     sections on the owner's CPU; else the slab's
-//! holder remote   the list of what others freed, its length, `queued`          anybody, by compare and swap
-//! next, prev                                                            the list or the stack that the slab is on
-//! owner    the CPU that owns it, or NOBODY; and where it is             the slab's holder
+//! field       content                                                written by
+//! local       own list: objects that the owner freed; objects in use sections on the owner's CPU, else the holder
+//! remote      list of remote frees, its length, `queued`             any CPU, by compare-and-exchange
+//! next, prev  links of the list or stack that the slab is on         the holder of the list's lock or of the slab
+//! owner       the owning CPU, or none; the list that the slab is on  the slab's holder
 //! ```
 //!
-//! A slab's *holder* is the CPU that has the lock of the list it is on, or took it off a list or a stack and did not
-//! put it on another yet, or made it. A CPU that owns a slab holds its objects only: as long as `owner` says so, a
-//! section on that CPU may change `local`. So an owner is made by a section on that CPU
-//! ([`CpuLocal::replace_if`](super::cpu::CpuLocal)), and unmade by a store after which no section that read the old one
-//! runs any more.
+//! The *holder* of a slab is the CPU that has the lock of the slab's list, or that took the slab off a list or a stack
+//! and has not put it on another yet, or that made the slab. A CPU that owns a slab does not hold the slab by that, but
+//! only its objects: as long as `owner` names a CPU, sections on that CPU may change `local`. Therefore a CPU becomes
+//! the owner by a section on that CPU ([`CpuLocal::replace_if`](super::cpu::CpuLocal)). It stops being the owner by a
+//! store and a fence, after which no section that read the old owner runs any more.
 //!
-//! *Queued* means: the owner, or the node, has the slab on a list or a stack, or some CPU is about to push it there. A
-//! CPU that frees into a slab that is not queued sets the bit and, having set it, pushes the slab. That one bit decides
-//! between a free on the owner's CPU and a free elsewhere which of the two pushes it.
+//! A slab is *queued* if its owner or its node has it on a list or a stack, or if some CPU is about to push it there. A
+//! CPU that frees into a slab that is not queued sets the bit and then pushes the slab. If a free on the owner's CPU
+//! and a remote free happen at the same time, this bit decides which of the two CPUs pushes the slab.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -26,7 +27,7 @@ use crate::base::CpuId;
 use crate::base::atomic::{AtomicU32, AtomicU64};
 use crate::base::fault::{Fault, is_planted, ordered};
 
-/// Metadata of one page; that of a slab's first page stands for the slab.
+/// Metadata of one page. The metadata of a slab's first page describes the whole slab.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(32)))]
 #[cfg_attr(loom, repr(C, align(256)))]
@@ -41,21 +42,22 @@ pub struct Slab {
 const _: () = assert!(size_of::<Slab>() == Slab::SIZE, "slab metadata has 32 bytes a page");
 
 impl Slab {
-    /// Bytes of metadata a page; loom's atomics are larger.
+    /// Bytes of metadata for each page. Loom's atomics are larger.
     pub const SIZE: usize = if cfg!(loom) { 256 } else { 32 };
-    /// Where [`local`](Self) lies, for sections in machine code.
+    /// Offset of [`local`](Self), for sections in machine code.
     pub const LOCAL_OFFSET: usize = core::mem::offset_of!(Slab, local);
-    /// Where the owner lies: a CPU's number in 16 bits.
+    /// Offset of the owner, which is a CPU's number in 16 bits.
     pub const OWNER_OFFSET: usize = core::mem::offset_of!(Slab, owner);
 
-    /// Metadata of a page that is in no slab.
+    /// Creates the metadata of a page that is in no slab.
     pub fn unused() -> Slab {
         let slab = Slab::zeros();
         slab.owner.store(Owner::Node.raw(), Relaxed);
         slab
     }
 
-    /// Metadata of a page that was in no slab yet; nobody asks for its owner.
+    /// Creates the metadata of a page that has not been in a slab yet. All bytes are zero; the owner is not read before
+    /// the page becomes a slab.
     pub(super) fn zeros() -> Slab {
         Slab {
             local: AtomicU64::new(0),
@@ -66,7 +68,7 @@ impl Slab {
         }
     }
 
-    /// A copy of a slab's metadata from the words that it has in memory: of another process, say.
+    /// Copies a slab's metadata from its words in memory, for example those of another process.
     pub fn from_words([local, remote, owner, _lists]: [u64; 4]) -> Slab {
         let slab = Slab::zeros();
         slab.local.store(local, Relaxed);
@@ -75,32 +77,35 @@ impl Slab {
         slab
     }
 
-    /// The CPU that owns it, if one does.
+    /// Returns the CPU that owns the slab, if there is one.
     #[inline]
     pub fn owner(&self) -> Owner {
         Owner::from_raw(self.owner.load(Acquire))
     }
 
-    /// Its own list. Means something to its owner's sections, and to the slab's holder while nobody owns it.
+    /// Returns the slab's own list. The value is meaningful to sections of the slab's owner, and to the holder while
+    /// the slab has no owner.
     #[inline]
     pub fn local(&self) -> Local {
         Local::from_raw(self.local.load(Acquire))
     }
 
-    /// What was freed from elsewhere.
+    /// Returns the word of remote frees.
     #[inline]
     pub fn remote(&self) -> Remote {
         Remote::from_raw(self.remote.load(Acquire))
     }
 
-    /// Frees objects of this slab from wherever one is: one atomic step. Says what the word became and whether the
-    /// caller must queue the slab now.
+    /// Frees objects of this slab from any CPU, by one atomic step. Returns the new word, and whether the caller must
+    /// queue the slab now.
     pub(super) fn push_remote<L: Links>(&self, chain: Chain, last: ObjectAddress, links: L) -> (Remote, Queue) {
-        // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
+        // Loom remembers one access of an atomic: if the word were read first, loom would not try the orders in which
+        // another CPU races with the exchange.
         let mut seen = if cfg!(loom) { 0 } else { self.remote.load(Relaxed) };
         loop {
             let before = Remote::from_raw(seen);
-            // SAFETY: the last object of a chain that the caller holds.
+            // SAFETY: `last` is the last object of a chain that the caller owns, so it is free and no other CPU uses
+            // it.
             unsafe { set_freepointer(last, before.list(last.get()), links) };
             let after = before.with_freed(chain.head, chain.len).queued();
             let order = ordered(Fault::PushUnreleased, AcqRel);
@@ -112,13 +117,14 @@ impl Slab {
         }
     }
 
-    /// Says that the slab will be queued, as [`push_remote`](Self::push_remote) does.
+    /// Marks the slab as queued, as [`push_remote`](Self::push_remote) does. Returns whether the caller must queue the
+    /// slab now.
     pub(super) fn queue(&self) -> Queue {
         let before = self.remote.fetch_or(Remote::from_raw(0).queued().raw(), AcqRel);
         if Remote::from_raw(before).is_queued() { Queue::IsQueued } else { Queue::Push }
     }
 
-    /// Takes what was freed from elsewhere; the slab stays queued if it is.
+    /// Takes all remote frees. A queued slab stays queued.
     pub fn take_remote(&self, base: SlabAddress) -> Chain {
         let mut seen = self.remote.load(ordered(Fault::TakeUnacquired, Acquire));
         loop {
@@ -135,69 +141,72 @@ impl Slab {
         }
     }
 
-    /// The same by the slab's owner, which took it off where it was queued: it is not queued any more, so the CPU that
-    /// frees next queues it.
+    /// Takes all remote frees on behalf of the slab's owner, which has taken the slab off its list. The slab is not
+    /// queued any more, so the next CPU that frees into it queues it.
     pub fn take_remote_unqueued(&self, base: SlabAddress) -> Chain {
         let before =
             Remote::from_raw(self.remote.swap(Remote::empty(base).raw(), ordered(Fault::TakeUnacquired, AcqRel)));
         Chain { head: before.list(base.get()), len: before.len() }
     }
 
-    /// Takes a turn among the CPUs that free from elsewhere, and changes nothing: what was freed before is seen from
-    /// now on, and a CPU that frees later sees what the caller wrote. A look would not do: both could miss the other.
+    /// Synchronizes with the CPUs that free remotely, by an atomic step that changes nothing. Frees that happened
+    /// before are visible from now on, and a CPU that frees later sees the caller's writes. A load is not enough: each
+    /// of the two CPUs could miss the other's write.
     pub(super) fn meet_remote(&self) {
         if !is_planted(Fault::MeetsNobody) {
             self.remote.fetch_or(0, AcqRel);
         }
     }
 
-    /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any
-    /// more. `false` if something was freed since.
+    /// Releases a slab that the caller holds, that has no owner, and whose own list is empty: the slab is not queued
+    /// any more. Returns `false` if objects were freed remotely meanwhile; the slab stays queued then.
     pub(super) fn unqueue(&self, base: SlabAddress) -> bool {
         let none = Remote::empty(base);
         self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
     }
 
-    /// Makes a slab of it, whose objects are all in use until they are listed, queued by name.
+    /// Turns a page into a slab. All objects count as in use until they are put on the list. The slab is marked as
+    /// queued, but is on no list.
     pub(super) fn init(&self, base: SlabAddress, objects: u16) {
         self.set_local(Local::new(end_mark(base), objects));
         self.begin_remote(Remote::empty(base).queued().raw());
         self.owner.store(Owner::Node.raw(), Release);
     }
 
-    /// The word of others of a new slab. Exchanged, not stored: the CPU that pushed the slab that was here before may
-    /// take its turn ([`meet_remote`](Self::meet_remote)) at the same moment, and loom, other than a machine, lets that
-    /// undo a store.
+    /// Sets the word of remote frees of a new slab. The word is exchanged, not stored: the CPU that pushed the previous
+    /// slab of these pages may run [`meet_remote`](Self::meet_remote) at the same moment. In loom's model, unlike on a
+    /// machine, that step could undo a store.
     pub(super) fn begin_remote(&self, word: u64) {
         self.remote.swap(word, Relaxed);
     }
 
-    /// Writes its own list. The caller holds the slab, and nobody owns it.
+    /// Writes the slab's own list. The caller holds the slab, and the slab has no owner.
     pub(super) fn set_local(&self, local: Local) {
         self.local.store(local.raw(), Release);
     }
 
-    /// Clears the owner of a slab that is on no list; the caller holds it. Sections on the former owner's CPU that
-    /// began before may still think otherwise.
+    /// Clears the owner of a slab that is on no list and that the caller holds. Sections on the former owner's CPU that
+    /// began before may still have read the former owner.
     pub(super) fn disown(&self) {
         self.owner.store(Owner::Node.raw(), Release);
     }
 }
 
-/// The owner of a slab: a CPU or nobody.
+/// Owner of a slab: a CPU, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Sections on this CPU free into it.
+    /// Sections on this CPU free into the slab.
     Cpu(CpuId),
     /// The slab belongs to its node: every CPU frees into it remotely.
     Node,
 }
 
 impl Owner {
-    /// Bits of the word that name the owner; those above say where the slab is ([`partial`](super::partial)).
+    /// Bits of the owner word that name the owner. The bits above say which list the slab is on
+    /// ([`partial`](super::partial)).
     const MASK: u64 = u16::MAX as u64;
 
-    /// The owner as it stands in the slab's word.
+    /// Returns the owner's representation in the slab's word.
     #[inline]
     pub const fn raw(self) -> u64 {
         match self {
@@ -212,12 +221,12 @@ impl Owner {
     }
 }
 
-/// Whether the CPU that freed into a slab has to queue it.
+/// Result of a free into a slab: whether the caller must queue the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a slab that nobody queues is lost"]
 pub enum Queue {
-    /// It is queued, or somebody is about to do it.
+    /// The slab is queued, or another CPU is about to push it.
     IsQueued,
-    /// It was not; the caller pushes it onto its owner's stack.
+    /// The slab was not queued; the caller pushes it onto its owner's stack.
     Push,
 }
