@@ -22,7 +22,7 @@ use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 
-/// A fast path, as a type. The trait is sealed, since popped objects are handed out unchecked:
+/// Fast path, as a type. The trait is sealed, since popped objects are handed out unchecked:
 ///
 /// ```compile_fail,E0277
 /// use freehold::Policy;
@@ -47,10 +47,10 @@ pub trait FastPath: Copy + Sealed {
     /// Returns whether the caches of an allocator with this policy use this fast path.
     fn serves(policy: &Policy) -> bool;
 
-    /// Takes an object from the CPU's slot; `None` if it has none.
+    /// Takes an object from the CPU's slot; returns `None` if it has none.
     fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress>;
 
-    /// Leaves an object with the CPU.
+    /// Puts an object into the CPU's slot, or onto a list of its slab.
     fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome;
 }
 
@@ -58,7 +58,7 @@ fn are_links_of<L: FixedLinks>(policy: &Policy) -> bool {
     L::MANGLED == (policy.slab.links == SlabLinks::Mangled)
 }
 
-/// Fast path of [`SlabPolicy::Tagged`]: lists that end in a mark.
+/// Fast path of [`SlabPolicy::Tagged`]: lists that end in a mark of their slab.
 #[derive(Clone, Copy, Debug)]
 pub struct Tagged<L>(PhantomData<L>);
 
@@ -132,7 +132,7 @@ impl<L: FixedLinks> FastPath for PageFieldGuarded<L> {
     }
 }
 
-/// Fast path of [`SlabPolicy::Sheaves`] and [`SlabPolicy::SheavesBitmap`], which differ in their slabs only.
+/// Fast path of [`SlabPolicy::Sheaves`] and [`SlabPolicy::SheavesBitmap`]. The two policies differ in their slabs only.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheaves;
 
@@ -150,7 +150,7 @@ impl FastPath for Sheaves {
 
     #[inline(always)]
     fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot, freed: FreedObject<'_>) -> PushOutcome {
-        // SAFETY: `FreedObject` owns the object, which is of this cache.
+        // SAFETY: `FreedObject` owns the object, which was allocated from the cache of these slots.
         unsafe { local.push_sheaf(slots, freed.object()) }
     }
 }
@@ -183,7 +183,7 @@ impl<L: FixedLinks> FastPath for Bitmap<L> {
     }
 }
 
-/// The cache's own fast path, looked up for each object; the common path is found first.
+/// Fast path that looks up the cache's own fast path for each object. The common path is tested first.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyFastPath;
 
@@ -210,7 +210,8 @@ impl AnyFastPath {
     }
 }
 
-/// Returns whether all caches use sheaves. A checked cache pops nothing from its sheaf, and its frees are refused.
+/// Returns whether all caches use sheaves. This includes checked caches: their slots have no sheaf, so a pop finds no
+/// object and a push is refused.
 const fn only_sheaves<P: Platform>() -> bool {
     matches!(P::POLICY, Some(policy) if policy.slab.objects.has_sheaves())
 }
@@ -296,7 +297,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 }
 
 impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
-    /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
+    /// Allocates memory as malloc of C does: returns null if there is none, and a distinct address for 0 bytes.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
         match self.alloc_fast(size) {
@@ -306,33 +307,32 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
     }
 
     /// Allocates an object of `size` bytes, if this CPU's slot has one. This is the inline part of
-    /// [`malloc`](Self::malloc), for callers with a slow path of their own.
+    /// [`malloc`](Self::malloc), for callers with their own slow path.
     #[inline(always)]
     pub fn alloc_fast(self, size: usize) -> Option<NonNull<u8>> {
-        // SAFETY: objects lie in `Memory`, which does not begin at address 0.
+        // SAFETY: objects are in `Memory`, which does not begin at address 0, so the pointer is not null.
         self.slab.alloc_fast::<F>(size).map(|object| unsafe { NonNull::new_unchecked(object.as_ptr()) })
     }
 
-    /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
-    /// platform.
+    /// Frees memory as free of C does: ignores null, and reports to the platform an address at which no object starts.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
-        // SAFETY: the caller promises the same of the object.
+        // SAFETY: the caller promises about `object` what `free_fast` demands.
         if unsafe { self.free_fast(object) } == PushOutcome::Refused {
             self.slab.free_or_report(object);
         }
     }
 
-    /// Frees an object into this CPU's slot, if a section can: the inline part of [`free`](Self::free).
+    /// Frees an object into this CPU's slot, if a section can. This is the inline part of [`free`](Self::free).
     ///
     /// # Safety
-    /// As for [`kfree`](Self::kfree), unless it is refused.
+    /// As for [`kfree`](Self::kfree), unless the object is refused.
     #[inline(always)]
     pub unsafe fn free_fast(self, object: *mut u8) -> PushOutcome {
-        // SAFETY: the caller gives the object up, as `free_fast` demands.
+        // SAFETY: the caller gives the object up, as `free_fast` of the allocator demands.
         unsafe { self.slab.free_fast::<F>(ObjectAddress::from_ptr(object)) }
     }
 
@@ -356,7 +356,7 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller promises the same of the object.
+        // SAFETY: the caller promises about `object` what `kfree_with` demands.
         unsafe { self.slab.kfree_with::<F>(object) }
     }
 }

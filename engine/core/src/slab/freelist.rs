@@ -1,44 +1,43 @@
-//! Links inside free objects: the only place where the slab touches the memory it manages.
+//! Links inside free objects. This module is the only place where the slab writes to the memory that it manages.
 //!
-//! A free object holds the address of the next one, or its slab's end mark, at a fixed offset. The link may be mangled
-//! with a secret of its cache and its own address, so that a write into a free object cannot choose what is allocated
-//! next.
-//! linux: mm/slub.c:freelist_ptr_encode
+//! A free object holds the address of the next free object, or its slab's end mark, at a fixed offset. The link may be
+//! mangled with a secret of the cache and with the link's own address, so that a stray write into a free object cannot
+//! choose the object that is allocated next. linux: mm/slub.c:freelist_ptr_encode
 
 use super::address::{ObjectAddress, SlabAddress};
 use super::word::{end_mark, first_object};
 
-/// Where links are, and how they are written. Nobody has others: where they lead is believed.
+/// Offset and encoding of links. The trait is sealed, since decoded links are dereferenced without a check.
 pub trait Links: Copy + sealed::Sealed {
-    /// Bytes from the object to its link; a multiple of eight.
+    /// Returns the offset of the link from the object's start in bytes, a multiple of eight.
     fn offset(self) -> u64;
 
-    /// What stands at `place` for `value`, and the other way round.
+    /// Encodes the link `value` that is stored at the address `place`, or decodes it: the function is its own inverse.
     fn mangle(self, place: u64, value: u64) -> u64;
 }
 
-/// Keeps traits to the slab that would make memory unsound if others implemented them.
+/// Seal for traits whose implementations by other crates could make memory unsound.
 pub(super) mod sealed {
-    /// Keeps other crates from implementing links of their own.
+    /// Prevents other crates from implementing the traits of fast paths and links.
     pub trait Sealed {}
 }
 
-/// Links of which machine code knows how they are written: those of fast paths.
+/// Links whose encoding is known to machine code: those of fast paths.
 pub trait FixedLinks: Links {
-    /// Whether links are mangled with a secret.
+    /// True if links are mangled with a secret.
     const MANGLED: bool;
 
-    /// Links at an offset, of a cache with a secret.
+    /// Creates the links of a cache, given their offset and the cache's secret.
     fn new(offset: u64, secret: u64) -> Self;
 
-    /// The cache's secret; 0 for links that are not mangled.
+    /// Returns the cache's secret, or 0 for links that are not mangled.
     fn secret(self) -> u64;
 }
 
 /// Links that hold the next object's address as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// Bytes from the object to its link.
+    /// Bytes from the object's start to its link.
     pub offset: u64,
 }
 
@@ -70,13 +69,13 @@ impl FixedLinks for Plain {
     }
 }
 
-/// Links that say nothing without the secret: mixed with it, and with the address they stand at, its
-/// bytes in reverse order.
+/// Links that are meaningless without the secret. The next object's address is combined by exclusive or with the
+/// secret, and with the address of the link in reverse byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mangled {
-    /// Bytes from the object to its link.
+    /// Bytes from the object's start to its link.
     pub offset: u64,
-    /// The cache's secret, which links are mixed with.
+    /// Secret of the cache, with which links are mixed.
     pub secret: u64,
 }
 
@@ -108,10 +107,10 @@ impl FixedLinks for Mangled {
     }
 }
 
-/// Links of a cache as slow paths see them: one or the other.
+/// Links of a cache for slow paths, which support both encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheLinks {
-    /// Links as they are: [`Plain`].
+    /// Unencoded links: [`Plain`].
     Plain(Plain),
     /// Links mixed with a secret: [`Mangled`].
     Mangled(Mangled),
@@ -139,11 +138,12 @@ impl Links for CacheLinks {
 /// mm/slub.c:get_freepointer
 ///
 /// # Safety
-/// `object` is an object of a cache with these links, free, and nobody else's.
+/// `object` is a free object of a cache with these links, and no other code uses it.
 #[inline(always)]
 pub unsafe fn get_freepointer<L: Links>(object: ObjectAddress, links: L) -> u64 {
     let place = object.get() + links.offset();
-    // SAFETY: the caller says that the object is free and ours; its link lies within it, aligned.
+    // SAFETY: the caller promises that the object is free and its own. The link is within the object and aligned to its
+    // 8 bytes.
     links.mangle(place, unsafe { (place as *const u64).read() })
 }
 
@@ -154,41 +154,43 @@ pub unsafe fn get_freepointer<L: Links>(object: ObjectAddress, links: L) -> u64 
 #[inline(always)]
 pub unsafe fn set_freepointer<L: Links>(object: ObjectAddress, next: u64, links: L) {
     let place = object.get() + links.offset();
-    // SAFETY: the caller promises a free object of its own, with room for a link at this offset.
+    // SAFETY: the caller promises that the object is free and its own. The link is within the object and aligned to its
+    // 8 bytes.
     unsafe { (place as *mut u64).write(links.mangle(place, next)) }
 }
 
-/// Free objects of one slab, linked, that belong to the holder of this value.
+/// Linked free objects of one slab, owned by the holder of this value.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the objects would be lost"]
 pub struct Chain {
-    /// The first one, or the slab's end mark.
+    /// First object, or the slab's end mark.
     pub head: u64,
     /// Number of objects in the chain.
     pub len: u16,
 }
 
 impl Chain {
-    /// No objects of the slab at this address.
+    /// Returns an empty chain of the slab at this address.
     pub const fn empty(slab: SlabAddress) -> Chain {
         Chain { head: end_mark(slab), len: 0 }
     }
 
-    /// Whether the chain has no objects.
+    /// Returns whether the chain has no objects.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Links objects that nobody else has, in the order given.
+    /// Links objects that the caller owns, in the order given.
     ///
     /// # Safety
-    /// All are free objects of the slab at `slab`, each named once, and the caller's.
+    /// All are free objects of the slab at `slab`, occur once, and belong to the caller.
     pub unsafe fn build<L: Links>(slab: SlabAddress, objects: impl Iterator<Item = ObjectAddress>, links: L) -> Chain {
         let mut chain = Chain::empty(slab);
         let mut last = None;
         for object in objects {
             match last {
-                // SAFETY: the caller promises that all are free objects of the slab, and its own.
+                // SAFETY: `last` is one of `objects`, which are free objects of the slab and the caller's own, as the
+                // caller promises.
                 Some(last) => unsafe { set_freepointer(last, object.get(), links) },
                 None => chain.head = object.get(),
             }
@@ -196,53 +198,55 @@ impl Chain {
             chain.len += 1;
         }
         if let Some(last) = last {
-            // SAFETY: the last of the caller's objects, and free like all of them.
+            // SAFETY: `last` is one of `objects`, which are free objects of the slab and the caller's own, as the
+            // caller promises.
             unsafe { set_freepointer(last, end_mark(slab), links) };
         }
         chain
     }
 
-    /// Takes the chain's first object; `None` if there is none.
+    /// Takes the chain's first object; returns `None` if there is none.
     pub(super) fn pop<L: Links>(&mut self, links: L) -> Option<ObjectAddress> {
         if self.is_empty() {
             return None;
         }
         let object = ObjectAddress::new(self.head);
-        // SAFETY: the objects of a chain are free, and ours.
+        // SAFETY: the chain is not empty, so `object` is one of its objects, which are free and belong to the chain.
         self.head = unsafe { get_freepointer(object, links) };
         self.len -= 1;
         Some(object)
     }
 
-    /// Takes as many objects as there is room for, the first ones, and says how many.
+    /// Moves objects from the front of the chain into `room`, from its end to its front, as many as it has place for.
+    /// Returns their number.
     pub(super) fn pop_into<L: Links>(&mut self, room: &mut [ObjectAddress], links: L) -> usize {
         let popped = core::iter::from_fn(|| self.pop(links));
         room.iter_mut().rev().zip(popped).map(|(place, object)| *place = object).count()
     }
 
-    /// This chain followed by `rest`. Costs a step for each object of this one.
+    /// Returns this chain followed by `rest`. Costs a step for each object of this chain.
     pub(super) fn concat<L: Links>(self, rest: Chain, links: L) -> Chain {
         if self.is_empty() || rest.is_empty() {
             return if self.is_empty() { rest } else { self };
         }
         let last = self.last(links);
-        // SAFETY: the objects of a chain are free, and ours.
+        // SAFETY: `last` is an object of this chain, so it is free and belongs to the chain.
         unsafe { set_freepointer(last, rest.head, links) };
         Chain { head: self.head, len: self.len + rest.len }
     }
 
-    /// The last object of a chain that is not empty.
+    /// Returns the last object of a chain that is not empty.
     pub(super) fn last<L: Links>(&self, links: L) -> ObjectAddress {
         let mut last = ObjectAddress::new(self.head);
         for _ in 1..self.len {
-            // SAFETY: the objects of a chain are free, and ours.
+            // SAFETY: `last` is an object of this chain, so it is free and belongs to the chain.
             last = ObjectAddress::new(unsafe { get_freepointer(last, links) });
         }
         last
     }
 
-    /// What is linked from `head` on, counted, up to `most`: what was freed twice may go in circles. For lists that say
-    /// no length; nothing may be added meanwhile.
+    /// Counts the objects that are linked from `head` on, up to `most`: a list with an object that was freed twice may
+    /// be circular. Used for lists whose length is not recorded. No object may be added meanwhile.
     ///
     /// # Safety
     /// The list belongs to the caller.
@@ -252,7 +256,7 @@ impl Chain {
             && len < most
         {
             len += 1;
-            // SAFETY: the list is the caller's, so its first one is a free object.
+            // SAFETY: the list belongs to the caller, as it promises, so each object on it is free and its own.
             at = unsafe { get_freepointer(object, links) };
         }
         Chain { head, len }

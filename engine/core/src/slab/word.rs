@@ -1,50 +1,49 @@
-//! The packed words of the slab: what one store can publish.
+//! Packed words of the slab, each of which one store can publish.
 //!
 //! ```text
-//! list     a CPU's list          address of its first object, or, with bit 0 set, an address inside the slab that the
-//!                                list ran out in (its end mark), or EMPTY: no slab at all
-//! local    a slab's own list     bits 0..48 the list as above, bits 48..64 the objects in use, less one
-//! remote   frees from elsewhere  bits 0..48 the list, bits 48..63 its length, bit 63 whether the slab is queued
+//! list     a CPU's list          the address of its first object; or, with bit 0 set, an address inside the slab whose
+//!                                objects the list has used up (its end mark); or EMPTY, for no slab
+//! local    a slab's own list     bits 0..48 the list as above, bits 48..64 the number of objects in use, minus one
+//! remote   remote frees          bits 0..48 the list, bits 48..63 its length, bit 63 whether the slab is queued
 //! ```
 //!
-//! A list ends not in null but in a pointer into its own slab with the lowest bit set. So a list always says which slab
-//! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. A packed word has the
-//! lower 48 bits of an address; the upper ones are those of any address nearby: the memory crosses no multiple of 256
-//! TiB.
+//! A list does not end in null, but in a pointer into its own slab with the lowest bit set. So even an empty list
+//! identifies its slab, and a fast path needs one word only. A packed word has the lower 48 bits of an address. The
+//! upper bits are those of any other address of the memory, since the memory crosses no multiple of 256 TiB.
 
 use super::address::{ObjectAddress, SlabAddress};
 
-/// The lowest bit of an address that is no object.
+/// Lowest bit of an address, set in marks and clear in objects' addresses.
 pub const MARK: u64 = 1;
-/// A list of no slab: what a CPU begins with, and what a drain leaves.
+/// List that belongs to no slab: the initial value, and the value after a drain.
 pub const EMPTY: u64 = MARK;
-/// Most objects in a slab. linux: mm/slub.c:MAX_OBJS_PER_PAGE
+/// Maximum number of objects in a slab. linux: mm/slub.c:MAX_OBJS_PER_PAGE
 pub const OBJECTS_MAX: u16 = 0x7fff;
-/// Where the upper part of a packed word begins.
+/// First bit of the upper part of a packed word.
 pub const UPPER: u32 = 48;
 
 const QUEUED: u64 = 1 << 63;
 const ONE: u64 = 1 << UPPER;
 
-/// The list that a slab's objects end in.
+/// Returns the mark at the end of lists of a slab's objects.
 #[inline]
 pub const fn end_mark(slab: SlabAddress) -> u64 {
     slab.get() | MARK
 }
 
-/// Whether there is no object on a list.
+/// Returns whether a list has no object.
 #[inline]
 pub const fn is_mark(list: u64) -> bool {
     list & MARK != 0
 }
 
-/// The first object of a list, if there is one on it.
+/// Returns the first object of a list, if there is one.
 #[inline(always)]
 pub const fn first_object(list: u64) -> Option<ObjectAddress> {
     if is_mark(list) { None } else { Some(ObjectAddress::new(list)) }
 }
 
-/// The address in the lower part of a packed word, the upper bits being those of another one.
+/// Returns the address in the lower part of a packed word, with the upper bits of the address `near`.
 #[inline]
 const fn address(word: u64, near: u64) -> u64 {
     near & !(ONE - 1) | lower(word)
@@ -55,121 +54,122 @@ const fn lower(address: u64) -> u64 {
     address & (ONE - 1)
 }
 
-/// What a slab keeps itself: the objects that its owner freed, and how many are in use, those that were freed from
-/// elsewhere among them. One less is stored, so that a subtraction borrows when the last one is freed.
+/// Word of a slab's own list: the objects that the owner freed, and the number of objects in use. Objects that were
+/// freed remotely count as in use. The number is stored minus one, so that the subtraction borrows when the last object
+/// is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local(u64);
 
 impl Local {
-    /// A list, and so many objects that are not on it.
+    /// Packs a list and the number of objects that are not on it.
     #[inline]
     pub const fn new(list: u64, used: u16) -> Local {
         Local(lower(list) | (used.wrapping_sub(1) as u64) << UPPER)
     }
 
-    /// The value that a word stands for, as it was read.
+    /// Creates the value from a word that was read.
     #[inline]
     pub const fn from_raw(raw: u64) -> Local {
         Local(raw)
     }
 
-    /// The word that stands for it, as it is stored.
+    /// Returns the word to store.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// First object of the list, or the mark that ends it, in memory around an address.
+    /// Returns the first object of the list, or its end mark. `near` is an address in the same memory.
     #[inline]
     pub const fn list(self, near: u64) -> u64 {
         address(self.0, near)
     }
 
-    /// Whether there is no object on the list.
+    /// Returns whether the list has no object.
     #[inline]
     pub const fn is_mark(self) -> bool {
         is_mark(self.0)
     }
 
-    /// Number of the slab's objects that are not on the list.
+    /// Returns the number of the slab's objects that are not on the list.
     #[inline]
     pub const fn used(self) -> u16 {
         ((self.0 >> UPPER) as u16).wrapping_add(1)
     }
 
-    /// The same after an object was put at the head.
+    /// Returns the word after `object` was put at the head of the list.
     #[inline]
     pub const fn with_freed(self, object: ObjectAddress) -> Local {
         Local::new(object.get(), self.used() - 1)
     }
 }
 
-/// What was freed from elsewhere.
+/// Word of a slab's remote frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote(u64);
 
 impl Remote {
-    /// The value that a word stands for, as it was read.
+    /// Creates the value from a word that was read.
     #[inline]
     pub const fn from_raw(raw: u64) -> Remote {
         Remote(raw)
     }
 
-    /// The word that stands for it, as it is stored.
+    /// Returns the word to store.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// Nothing, in this slab; not queued.
+    /// Returns the word of a slab without remote frees that is not queued.
     #[inline]
     pub const fn empty(slab: SlabAddress) -> Remote {
         Remote(lower(end_mark(slab)))
     }
 
-    /// First object of the list, or the mark that ends it, in memory around an address.
+    /// Returns the first object of the list, or its end mark. `near` is an address in the same memory.
     #[inline]
     pub const fn list(self, near: u64) -> u64 {
         address(self.0, near)
     }
 
-    /// Whether there is no object on the list.
+    /// Returns whether the list has no object.
     #[inline]
     pub const fn is_mark(self) -> bool {
         is_mark(self.0)
     }
 
-    /// Number of objects on the list.
+    /// Returns the number of objects on the list.
     #[inline]
     pub const fn len(self) -> u16 {
         (self.0 >> UPPER) as u16 & OBJECTS_MAX
     }
 
-    /// Whether the list has no object.
+    /// Returns whether the length of the list is 0.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the slab's owner, or the node, has the slab where it will find it.
+    /// Returns whether the slab's owner or node has the slab on a list or a stack, or is about to get it.
     #[inline]
     pub const fn is_queued(self) -> bool {
         self.0 & QUEUED != 0
     }
 
-    /// Queued, and as before otherwise.
+    /// Returns this word with the queued bit set.
     #[inline]
     pub const fn queued(self) -> Remote {
         Remote(self.0 | QUEUED)
     }
 
-    /// Emptied, and queued or not as before.
+    /// Returns this word without objects. The queued bit is unchanged.
     #[inline]
     pub const fn emptied(self, slab: SlabAddress) -> Remote {
         Remote(self.0 & QUEUED | Remote::empty(slab).0)
     }
 
-    /// With `len` more objects, the first of which is `head`.
+    /// Returns this word with `len` more objects, the first of which is `head`.
     #[inline]
     pub const fn with_freed(self, head: u64, len: u16) -> Remote {
         Remote(self.0 & QUEUED | lower(head) | (self.len() as u64 + len as u64) << UPPER)
@@ -181,7 +181,8 @@ mod tests {
     use super::*;
 
     const SLAB: SlabAddress = SlabAddress::new(0x7f12_3456_8000);
-    /// In the upper half of addresses on a PC, and in that of an ARM, whose lower 48 bits begin with any.
+    /// Addresses in the upper half of the address space on x86-64 and on ARM, where the lower 48 bits may begin with
+    /// either bit.
     const KERNEL_SLABS: [SlabAddress; 3] = [
         SlabAddress::new(0xffff_8881_2345_8000),
         SlabAddress::new(0xffff_0000_4000_8000),

@@ -1,4 +1,5 @@
-//! Sections for tests of one thread, in which something had begun on a CPU: it ends when somebody waits for that CPU.
+//! Sections for single-threaded tests in which a section has begun on a CPU and ends only when another CPU fences that
+//! CPU.
 
 use core::fmt;
 
@@ -7,13 +8,13 @@ use super::section::Sections;
 use crate::base::CpuId;
 use crate::platform::host::current_cpu;
 
-/// CPUs that the sections run on.
+/// Number of CPUs that the sections run on.
 pub(in crate::slab) const CPUS: u16 = 2;
 
-/// The sections.
+/// Sections whose pending part is completed by a fence.
 #[derive(Clone, Copy)]
 pub(in crate::slab) struct LateSections<'a> {
-    /// Ends what had begun on a CPU.
+    /// Completes the section that has begun on a CPU.
     pub end: &'a dyn Fn(CpuId),
 }
 
@@ -23,10 +24,10 @@ impl fmt::Debug for LateSections<'_> {
     }
 }
 
-// SAFETY: used by one thread only.
+// SAFETY: each test uses the value on one thread only, so it is never shared.
 unsafe impl Sync for LateSections<'_> {}
 
-// SAFETY: one thread, so one section at a time but for what had begun, which ends in `fence`.
+// SAFETY: the tests have one thread, so sections cannot overlap, except for the pending one, which `fence` completes.
 unsafe impl Sections for LateSections<'_> {
     type Section<'a>
         = ()

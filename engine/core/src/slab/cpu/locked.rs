@@ -1,21 +1,22 @@
-//! A lock for each CPU: sections anywhere, without help from a kernel. Under valgrind, under a tracer, on other
-//! systems.
+//! Sections by a lock for each CPU. They need no help from a kernel, so they also work under valgrind, under a tracer
+//! and on other systems.
 //!
-//! The caller may be moved between asking for its CPU and taking that CPU's lock: then it has another CPU's lock, and
-//! the section runs as if on that one. That is as good, since a section is bound to the lock it holds.
+//! The caller may be moved to another CPU after it has read its CPU's number and before it takes that CPU's lock. The
+//! section then runs on behalf of the CPU whose lock it holds. This is correct, since sections exclude each other by
+//! the lock and not by the CPU.
 
 use super::FenceOutcome;
 use super::section::Sections;
 use crate::base::CpuId;
 use crate::base::lock::{Rank, RawLock};
 
-/// The CPU on which the caller runs.
+/// Source of the number of the current CPU.
 pub trait CurrentCpu {
-    /// The CPU that runs the caller, below the number of locks.
+    /// Returns the CPU that runs the caller, below the number of locks.
     fn cpu(&self) -> CpuId;
 }
 
-/// CPU-local sections by one lock for each CPU; they work on every platform.
+/// CPU-local sections by one lock for each CPU. They work on every platform.
 #[derive(Debug)]
 pub struct CpuLocks<'m, L, C> {
     locks: &'m [L],
@@ -23,10 +24,10 @@ pub struct CpuLocks<'m, L, C> {
 }
 
 impl<'m, L: RawLock, C: CurrentCpu> CpuLocks<'m, L, C> {
-    /// Sections under one of these locks each.
+    /// Creates sections that run under one of these locks each.
     ///
     /// # Panics
-    /// A section does, before it has changed anything, if its caller stands for a CPU without a lock.
+    /// A section panics before it changes anything if the number of the current CPU is not below the number of locks.
     pub fn new(locks: &'m [L], current: C) -> CpuLocks<'m, L, C> {
         CpuLocks { locks, current }
     }
@@ -40,8 +41,8 @@ impl<'m, L: RawLock, C: CurrentCpu> CpuLocks<'m, L, C> {
     }
 }
 
-// SAFETY: a section holds its CPU's lock, which lets one through at a time and makes visible what the last one wrote;
-// `fence` has the lock once, so the section that held it has ended.
+// SAFETY: a section holds its CPU's lock, which admits one caller at a time and makes the writes of the former holder
+// visible. `fence` acquires and releases the lock, so the section that held it before has ended.
 unsafe impl<L: RawLock, C: CurrentCpu> Sections for CpuLocks<'_, L, C> {
     type Section<'a>
         = Section<'a, L>
@@ -68,7 +69,7 @@ unsafe impl<L: RawLock, C: CurrentCpu> Sections for CpuLocks<'_, L, C> {
     }
 }
 
-/// A section under way: opens the CPU's lock when dropped.
+/// Running section. Releases the CPU's lock when dropped.
 #[derive(Debug)]
 pub struct Section<'a, L: RawLock>(&'a L);
 
@@ -83,7 +84,7 @@ impl<'a, L: RawLock> Section<'a, L> {
 impl<L: RawLock> Drop for Section<'_, L> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `enter` took it, and nobody else opens it.
+        // SAFETY: `enter` took this lock for the section, and only this drop releases it.
         unsafe { self.0.unlock(Rank::Section) }
     }
 }

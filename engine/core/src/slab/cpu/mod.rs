@@ -1,20 +1,20 @@
-//! What a CPU does to its own lists without anybody else: the CPU-local primitive.
+//! CPU-local primitive: operations of a CPU on its own lists that no other code on that CPU can interrupt.
 //!
-//! A *section* is a few instructions that run on one CPU as if nothing else did on that CPU: either all of it happened
-//! there, ending in one store that publishes it, or nothing did. Restartable sequences do that in user space,
-//! interrupts that are off do it in a kernel, and a lock for each CPU does it anywhere
-//! ([`section`]). Other CPUs do run meanwhile: what they may do to the same words is an exchange and
-//! [`fence`](CpuLocal::fence), after which every section that could have read the old value is over.
+//! A *section* is a few instructions that run on one CPU as if nothing else ran there: either all of them take effect,
+//! ending in one store that publishes the result, or none does. In user space, restartable sequences implement
+//! sections. In a kernel, disabled interrupts do, and a lock for each CPU works anywhere ([`section`]). Other CPUs do
+//! run meanwhile. They may change the same words only by an exchange followed by [`fence`](CpuLocal::fence), after
+//! which every section that could have read the old value has ended.
 //!
-//! Four things are done in sections, on words that fit in one store: *pop* and *push* on this CPU's list of a cache,
-//! *replace-if* on any word that only this CPU's sections write, and *drain*, by which another CPU takes a list
+//! Sections do four things, each on words that one store can write. *Pop* and *push* work on this CPU's list of a
+//! cache. *Replace-if* changes any word that only sections on this CPU write. *Drain* lets another CPU take a list
 //! ([`CpuLocal::drain`]).
 //!
 //! ```text
 //! slots   CPU 0: words of cache 0, 1, ... 255, second words of cache 0, 1, ... 255 | CPU 1: ...
 //! ```
 //!
-//! So a slot is found by its CPU's and its cache's number, and nothing of the cache is read for it.
+//! So the numbers of the CPU and the cache determine the address of a slot, and no memory of the cache is read for it.
 
 #[cfg(all(test, not(loom)))]
 pub(super) mod late;
@@ -36,20 +36,20 @@ use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::base::fault::{Fault, is_planted};
 
-/// Most caches of an allocator: with it a CPU's words fill a page, and are found by a shift. A few in loom's shrunken
-/// world.
+/// Maximum number of caches of an allocator. With this number, the words of a CPU fill one page, and a shift computes
+/// their address. Loom's tests have a few caches only.
 pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
 /// Bytes from the words of one CPU to those of the next.
 pub const STRIDE: usize = size_of::<CpuSlots>();
-/// Bytes from a slot's first word to the second.
+/// Bytes from a slot's first word to its second word.
 pub const PAIRED_OFFSET: usize = core::mem::offset_of!(CpuSlots, paired);
 
 #[cfg(not(loom))]
 const _: () = assert!(STRIDE == 4096, "a CPU's words fill a page");
 
-/// One CPU's slots, cache by cache: the first ones of all slots, and then the second ones. So what the fast path of
-/// most policies uses lies close, eight caches to a line, and the second words, of which it needs none, are in nobody's
-/// way.
+/// Slots of one CPU: the first words of all slots, then the second words of all slots. Most policies use only the first
+/// words on their fast path. These are close together, eight caches to a cache line, and the second words do not take
+/// space between them.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct CpuSlots {
@@ -58,7 +58,7 @@ pub struct CpuSlots {
 }
 
 impl CpuSlots {
-    /// Slots of a CPU that has no object, no slab and no sheaf.
+    /// Creates the slots of a CPU that has no object, no slab and no sheaf.
     pub fn empty() -> CpuSlots {
         CpuSlots {
             main: core::array::from_fn(|_| AtomicU64::new(EMPTY)),
@@ -66,7 +66,7 @@ impl CpuSlots {
         }
     }
 
-    /// The slot of a cache.
+    /// Returns the slot of a cache.
     pub fn slot(&self, cache: CacheId) -> Slot<'_> {
         Slot { main: &self.main[cache.index()], paired: &self.paired[cache.index()] }
     }
@@ -76,20 +76,20 @@ impl CpuSlots {
 ///
 /// ```text
 ///           page-field            tagged              sheaves            bitmap
-/// main      a list of objects     a list of objects   its main sheaf's    metadata of its slab
-///                                                    last object
-/// paired    slab of that list     -                   its spare sheaf    -
+/// main      list of objects       list of objects     end of the main    metadata of the CPU's
+///                                                     sheaf              slab
+/// paired    slab of that list     -                   spare sheaf        -
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<'m> {
-    /// What the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the
+    /// Word that the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the
     /// address of a slab's metadata.
     pub main: &'m AtomicU64,
-    /// The word paired with it: the address of a slab or of a sheaf; 0 for none.
+    /// Second word: the address of a slab or a sheaf, or 0 for none.
     pub paired: &'m AtomicU64,
 }
 
-/// The slots of one cache on all CPUs.
+/// Slots of one cache on all CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'m> {
     all: NonNull<CpuSlots>,
@@ -97,63 +97,65 @@ pub struct Slots<'m> {
     life: PhantomData<&'m CpuSlots>,
 }
 
-// SAFETY: it is a reference to slots, whose words are atomics.
+// SAFETY: `Slots` is a reference to slots, whose words are atomics, so it may be sent to another thread.
 unsafe impl Send for Slots<'_> {}
-// SAFETY: threads that share it share references to atomics only.
+// SAFETY: threads that share a `Slots` only share references to atomics.
 unsafe impl Sync for Slots<'_> {}
 
 impl<'m> Slots<'m> {
-    /// The slots of the cache `cache`, of all those of each CPU.
+    /// Creates the slots of the cache `cache` from all slots of each CPU.
     ///
     /// # Safety
-    /// There are slots for each CPU on which sections run. Their words are written by sections, and by drains, only.
-    /// They are given to sections of that cache's policy only, with its links and its objects. What their first word
-    /// says, for `'m`:
+    /// There are slots for each CPU on which sections run. Their words are written only by sections and by drains. They
+    /// are passed only to sections of the policy of that cache, with links and objects of that cache. For all of `'m`,
+    /// the first word of each slot is valid for its policy:
     ///
-    /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
-    /// - under `sheaves`, it is the [`Top`](sheaf::Top) of a sheaf that nobody else has, in which all up to it are free
-    ///   objects of that cache; or of one without room;
-    /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits
-    ///   are written as the slots' words are; or of a slab without free objects.
+    /// - a list that is not a mark consists of free objects of that cache, linked as the cache links them;
+    /// - under `sheaves`, the word is the [`Top`](sheaf::Top) of a sheaf that no other code uses, and all objects up to
+    ///   it are free objects of that cache; or it is the top of a sheaf without room;
+    /// - under `bitmap`, the word is the address of the metadata of a slab of that cache that this CPU owns, and whose
+    ///   bits are written as the slots' words are; or it is the address of a slab without free objects.
     #[inline(always)]
     pub unsafe fn new(all: &'m [CpuSlots], cache: CacheId) -> Slots<'m> {
         debug_assert!(!all.is_empty());
-        // SAFETY: the address of a slice is not null.
+        // SAFETY: `all` is a slice, and the address of a slice is not null.
         Slots { all: unsafe { NonNull::new_unchecked(all.as_ptr().cast_mut()) }, cache, life: PhantomData }
     }
 
-    /// The words of CPU 0; those of CPU n are n times [`STRIDE`] bytes after them. A slot's first word is the
-    /// [`place`](Self::place)-th of its CPU's.
+    /// Returns the address of the words of CPU 0. The words of CPU n follow n times [`STRIDE`] bytes later. The first
+    /// word of this cache's slot is the one with the index [`place`](Self::place) among those of its CPU.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut CpuSlots {
         self.all.as_ptr()
     }
 
-    /// The cache's number.
+    /// Returns the cache's number.
     #[inline(always)]
     pub fn place(self) -> u64 {
         self.cache.index() as u64
     }
 
-    /// The first word of CPU 0's slot.
+    /// Returns the address of the first word of CPU 0's slot.
     #[inline(always)]
     pub fn first(self) -> *mut AtomicU64 {
-        // SAFETY: there is a CPU 0, and it has CACHES_MAX slots, more than a byte can say.
+        // SAFETY: the slice is not empty, so CPU 0 has slots. It has CACHES_MAX of them, and a cache number is smaller
+        // than that.
         unsafe { self.all.as_ptr().cast::<AtomicU64>().add(self.cache.index()) }
     }
 
-    /// The slot of a CPU.
+    /// Returns the slot of a CPU.
     ///
     /// # Safety
-    /// There are slots for it: sections run on it.
+    /// Sections run on this CPU, so there are slots for it.
     #[inline]
     pub unsafe fn slot(self, cpu: CpuId) -> Slot<'m> {
-        // SAFETY: `new` asks for the words of each CPU on which sections run.
+        // SAFETY: the caller promises that sections run on this CPU, and the caller of `new` promised slots for each
+        // such CPU.
         unsafe { self.all.add(cpu.index()).as_ref() }.slot(self.cache)
     }
 }
 
-/// An object that is being freed, with its slab's metadata. The value owns the object.
+/// Object that is being freed, with its slab's metadata. The value owns the object.
 #[derive(Clone, Copy, Debug)]
 pub struct FreedObject<'m> {
     object: ObjectAddress,
@@ -162,34 +164,34 @@ pub struct FreedObject<'m> {
 }
 
 impl<'m> FreedObject<'m> {
-    /// An object of `slab`, whose addresses are those that agree in the bits of `mask`.
+    /// Creates the value for an object of `slab`, all of whose addresses agree in the bits of `mask`.
     ///
     /// # Safety
-    /// The object is allocated, from this slab, and nobody uses it any more: the value owns it.
+    /// The object was allocated from this slab and is not used any more. The value owns the object from now on.
     #[inline(always)]
     pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: SlabMask) -> FreedObject<'m> {
         FreedObject { object, slab, mask }
     }
 
-    /// Where the object begins.
+    /// Returns the object's address.
     #[inline(always)]
     pub fn object(self) -> ObjectAddress {
         self.object
     }
 
-    /// Metadata of the object's slab.
+    /// Returns the metadata of the object's slab.
     #[inline(always)]
     pub fn slab(self) -> &'m Slab {
         self.slab
     }
 
-    /// The bits in which addresses of its slab agree.
+    /// Returns the mask of the address bits that identify the slab.
     #[inline(always)]
     pub fn mask(self) -> SlabMask {
         self.mask
     }
 
-    /// Address of the object's slab: its own, masked.
+    /// Returns the address of the object's slab, which is the object's address, masked.
     #[inline(always)]
     pub fn slab_address(self) -> SlabAddress {
         self.object.slab(self.mask)
@@ -200,34 +202,34 @@ impl<'m> FreedObject<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an object that was not taken would be lost"]
 pub enum PushOutcome {
-    /// The object was taken; the section is over.
+    /// The object was taken, and the section has ended.
     Done,
-    /// It is not for a fast path; nothing was changed.
+    /// The object needs a slow path. Nothing was changed.
     Refused,
 }
 
-/// A word to be changed if it is as it was seen.
+/// Conditional replacement of a word that must be as it was read before.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'m> {
-    /// The word. Only sections on one CPU, and drains, write it.
+    /// Word to replace. Only sections on one CPU, and drains, write it.
     pub word: &'m AtomicU64,
-    /// The value that the word must have.
+    /// Value that the word must have.
     pub from: u64,
-    /// The value that the word gets if all is as it was seen.
+    /// Value that the word gets if both words are as they were read.
     pub to: u64,
-    /// Another word that must be as it was seen, or the same one again.
+    /// Another word that must be as it was read, or the same word again.
     pub witness: &'m AtomicU64,
-    /// The value that the witness must have.
+    /// Value that the witness must have.
     pub seen: u64,
 }
 
 impl<'m> Exchange<'m> {
-    /// An exchange that depends on its own word only.
+    /// Creates an exchange that depends on the replaced word only.
     pub fn new(word: &'m AtomicU64, from: u64, to: u64) -> Exchange<'m> {
         Exchange { word, from, to, witness: word, seen: from }
     }
 
-    /// The same, made only if another word has this value too.
+    /// Returns this exchange with the additional condition that `witness` has the value `seen`.
     pub fn with_witness(self, witness: &'m AtomicU64, seen: u64) -> Exchange<'m> {
         Exchange { witness, seen, ..self }
     }
@@ -237,97 +239,101 @@ impl<'m> Exchange<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum ExchangeOutcome {
-    /// Both words were as they were seen, and the word was replaced.
+    /// Both words were as they were read, and the word was replaced.
     Done,
-    /// It, or the witness, is not as it was seen.
+    /// The word or the witness has changed since it was read.
     Changed,
     /// The caller does not run on that CPU any more.
     Moved,
 }
 
-/// Result of a [`fence`](CpuLocal::fence): whether the sections on a CPU that had begun have ended.
+/// Result of a [`fence`](CpuLocal::fence): whether all sections on a CPU that had begun have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what an unanswered fence guards may be in use on that CPU"]
 pub enum FenceOutcome {
-    /// Each one that had begun has ended.
+    /// Every section that had begun has ended.
     Ended,
-    /// The CPU does not answer: one may be under way for ever. What it may know stays as it is, and is lost:
-    /// [`check`](crate::slab::SlabAllocator::check) says so.
+    /// The CPU does not answer, so a section may never end. All that such a section may have read must stay as it is,
+    /// and is leaked: [`check`](crate::slab::SlabAllocator::check) reports it.
     Unanswered,
 }
 
-/// The CPU-local primitive. All of it may be called from anywhere, also from code that interrupts a section: a signal,
-/// an interrupt.
+/// CPU-local primitive. All functions may be called from anywhere, also from code that interrupts a section, such as a
+/// signal handler or an interrupt handler.
 ///
 /// # Safety
 /// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf`, `pop_bits`, `push_bits` and `replace_if` is one
-/// section: it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that
-/// it owns), and between its first read and its one committing store nothing else that runs on that CPU executes any
-/// part of a section; or none of it happened. What [`portable`](section) does in a section says what each must do.
-/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says
-/// [`FenceOutcome::Ended`], each section on that CPU that had begun before the call has ended, its store is visible to
-/// the caller, and what the caller stored before is visible to all later ones.
+/// section. A section determines its CPU, then reads and changes the words of that CPU: those of its slots, of its main
+/// sheaves, and of slabs that it owns. Between the first read and the one committing store, no other code on that CPU
+/// executes any part of a section; otherwise the section has no effect. [`section`] is the reference for the effect of
+/// each operation. Sections run only on CPUs below [`cpus`](Self::cpus), and callers pass no other CPU. After `fence`
+/// returns [`FenceOutcome::Ended`], each section on that CPU that had begun before the call has ended and its store is
+/// visible to the caller, and all later sections see what the caller stored before the call.
 pub unsafe trait CpuLocal {
-    /// One more than the highest number that a CPU has.
+    /// Returns the highest number of a CPU, plus one.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller, which may be moved at once.
+    /// Returns the CPU that runs the caller. The caller may be moved at once.
     fn cpu(&self) -> CpuId;
 
-    /// Takes the first object off this CPU's list; nothing if that is a mark.
+    /// Takes the first object off this CPU's list; returns `None` if the list is a mark.
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
-    /// Puts an object where its slab's objects go on this CPU: onto the slot's list if that is of the same slab (the
-    /// addresses agree in the bits of the mask), else onto the slab's own list if this CPU owns the slab, and the list
-    /// is not empty, and this is not the last object in use.
+    /// Puts an object on a list of its slab on this CPU. If the slot's list belongs to the same slab (the addresses
+    /// agree in the bits of the mask), the object is put on that list. Otherwise it is put on the slab's own list,
+    /// provided that this CPU owns the slab, the list is not empty, and the object is not the last one in use.
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
-    /// The same where the slot's second word says of which slab its list is.
+    /// Does what [`push`](Self::push) does, where the slot's second word names the slab of its list.
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
-    /// Takes an object out of this CPU's main sheaf; nothing if that is empty.
+    /// Takes an object out of this CPU's main sheaf; returns `None` if the sheaf is empty.
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress>;
 
-    /// Puts an object into this CPU's main sheaf, unless that is full, or the object is the last one in it.
+    /// Puts an object into this CPU's main sheaf. Refuses it if the sheaf is full, or if the object is already the last
+    /// one in the sheaf.
     ///
     /// # Safety
     /// The object belongs to the caller, and was allocated from this cache.
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome;
 
-    /// Takes the first free object of the slab whose metadata this CPU's slot names, where free objects are bits of
-    /// the slab's `local`: the metadata's address, and the object's place; nothing if no bit is set.
+    /// Takes the first free object of the slab whose metadata this CPU's slot names. The free objects of that slab are
+    /// bits of its `local`. Returns the address of the metadata and the object's place, or `None` if no bit is set.
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)>;
 
-    /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this
-    /// CPU owns, which must have free objects, but not `all` of them then.
+    /// Sets an object's bit, which must be clear. The slab must be the one that this CPU's slot names, or another slab
+    /// that this CPU owns. In the second case the slab must already have free objects, and must not have all of them
+    /// (`all`) free afterwards.
     fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome;
 
-    /// Changes a word that only sections on `cpu` write.
+    /// Replaces a word that only sections on `cpu` write.
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome;
 
-    /// Waits until no section on `cpu` runs that began before, if that CPU answers.
+    /// Waits until every section on `cpu` that began before this call has ended, provided that the CPU answers.
     fn fence(&self, cpu: CpuId) -> FenceOutcome;
 
-    /// Whether a CPU did not answer its last fence, and has not since: what it has is left to it, since another fence
-    /// would not be answered either, and what was taken before it would be lost.
+    /// Returns whether a CPU did not answer its last fence and has not answered since. Its objects are left alone,
+    /// since another fence would not be answered either, and anything taken before that fence would be leaked.
     fn is_out_of_reach(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
     }
 
-    /// Enters a region in which the caller cannot be moved to another CPU, as a preemptible kernel does around the
-    /// two words of `page-field`: what that costs, for the comparison. Sections do not need it.
+    /// Enters a region in which the caller cannot be moved to another CPU, as a preemptible kernel does around the two
+    /// words of `page-field`. Sections do not need it; it exists to measure its cost.
     fn preempt_disable(&self) {}
 
     /// Leaves the region that `preempt_disable` entered.
     fn preempt_enable(&self) {}
 
-    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for `nothing`, onto which
-    /// no section pushes ([`EMPTY`] for lists); after a fence it either still is that, and the list is the caller's, or
-    /// an owner that had read the old list has committed over it, and the list is still the owner's: then again. If the
-    /// CPU does not answer the fence, the list is nobody's: what it may be looking at is lost.
+    /// Takes the list of another CPU's slot, or the mark in it.
     ///
-    /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared
+    /// The word is exchanged for `nothing`, a value onto which no section pushes ([`EMPTY`] for lists), and then the
+    /// CPU is fenced. If the word still is `nothing` after the fence, the list belongs to the caller. Otherwise a
+    /// section that had read the old list has committed over it, so the list still belongs to that CPU, and the drain
+    /// starts again. If the CPU does not answer the fence, the list is leaked, since that CPU may still use it.
+    ///
+    /// Meanwhile the caller prevents others from replacing a mark in the slot. Under `page-field` it has also cleared
     /// the second word before, and fenced.
     fn drain(&self, cpu: CpuId, slot: Slot<'_>, nothing: u64) -> u64 {
         loop {

@@ -1,7 +1,8 @@
-//! Sections where everything else can be kept off a CPU: what each operation of the primitive does, in plain code.
+//! Implementation of the primitive's operations in portable code, for any mechanism that keeps other code off a CPU.
 //!
-//! This is also the reference for sections in machine code. Sections on one CPU exclude each other; a drain's exchange
-//! may come at any point between them or within them, and its fence waits for the one that runs.
+//! This is also the reference for sections in machine code. Sections on one CPU exclude each other. The exchange of a
+//! drain may happen at any point between sections or within one, and the fence of the drain waits for the section that
+//! runs.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -15,39 +16,40 @@ use crate::slab::freelist::{FixedLinks, get_freepointer, set_freepointer};
 use crate::slab::slab::{Owner, Slab};
 use crate::slab::word::first_object;
 
-/// Something that makes a CPU one's own for a few instructions.
+/// Mechanism that gives the caller exclusive use of a CPU's words for a few instructions.
 ///
 /// # Safety
-/// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote
-/// there is visible; `fence` says [`FenceOutcome::Ended`] when the section that was between the two on that CPU at the
-/// call has ended, with what it wrote visible. All CPUs that are named are below `cpus`.
+/// Between `enter` and the drop of the value that it returns, no other caller is between these two points on that CPU,
+/// and all that former callers wrote there is visible. `fence` returns [`FenceOutcome::Ended`] only after the section
+/// that was under way on that CPU at the call has ended and its writes are visible. All CPUs that are passed or
+/// returned are below `cpus`.
 pub unsafe trait Sections {
-    /// Leaves the section when dropped.
+    /// Guard that ends the section when dropped.
     type Section<'a>
     where
         Self: 'a;
 
-    /// One more than the highest number that a CPU has.
+    /// Returns the highest number of a CPU, plus one.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller; it may be another one at once.
+    /// Returns the CPU that runs the caller. The caller may be moved at once.
     fn cpu(&self) -> CpuId;
 
-    /// Begins a section, on the CPU it says.
+    /// Begins a section, and returns the CPU that it runs on.
     fn enter(&self) -> (CpuId, Self::Section<'_>);
 
-    /// Waits for the section that runs on a CPU, if any, and if the CPU answers.
+    /// Waits for the section that runs on a CPU, if there is one and the CPU answers.
     fn fence(&self, cpu: CpuId) -> FenceOutcome;
 
-    /// Whether a CPU did not answer its last fence, and has not since ([`CpuLocal::is_out_of_reach`]).
+    /// Returns whether a CPU did not answer its last fence and has not answered since ([`CpuLocal::is_out_of_reach`]).
     fn is_out_of_reach(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
     }
 }
 
-// SAFETY: each operation reads its CPU's words after `enter` and ends in one store before it leaves; `Sections` keeps
-// all others on that CPU out meanwhile, and has `fence` wait for them.
+// SAFETY: each operation reads its CPU's words after `enter` and ends in one store before it leaves. Meanwhile
+// `Sections` keeps all other sections off that CPU, and `fence` waits for them.
 unsafe impl<S: Sections> CpuLocal for S {
     fn cpus(&self) -> u16 {
         Sections::cpus(self)
@@ -62,8 +64,8 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let object = first_object(slot.main.load(Acquire))?;
-        // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
-        // taken the list waits for us before it touches it.
+        // SAFETY: the object is the first of this CPU's list and is read within a section, so it is free and no other
+        // code uses it. A drain that has taken the list fences this section before it touches the object.
         let next = unsafe { get_freepointer(object, links) };
         publish(slot.main, next);
         Some(object)
@@ -96,8 +98,8 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let top = Top::from_raw(slot.main.load(Acquire));
-        // SAFETY: under `sheaves` a slot says where the last object of a sheaf is that is this CPU's within a section,
-        // or the mark below its first, as `Slots::new` demands.
+        // SAFETY: under `sheaves`, a slot holds the place of the last object of a sheaf that belongs to this CPU within
+        // a section, or of the mark below its first place, as `Slots::new` demands. Both places are readable.
         let object = unsafe { top.place().read() };
         if object.get() == Sheaf::BOTTOM {
             return None;
@@ -111,12 +113,14 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let top = Top::from_raw(slot.main.load(Acquire));
-        // SAFETY: as in `pop_sheaf`; above the last object there is room for another, or the mark that there is none.
+        // SAFETY: as in `pop_sheaf`, `top` is a readable place of this CPU's sheaf. The place above it also is: it is
+        // room for another object, or the mark that there is none.
         let (last, above) = unsafe { (top.place().read(), top.up().place().read()) };
         if last == object || above.get() == Sheaf::CEILING {
             return PushOutcome::Refused;
         }
-        // SAFETY: there is room, and the sheaf is this CPU's.
+        // SAFETY: the place above is not the ceiling, so it is room of this CPU's sheaf, which no other code uses in a
+        // section.
         unsafe { top.up().place().write(object) };
         publish(slot.main, top.up().raw());
         PushOutcome::Done
@@ -126,7 +130,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
         let (cpu, _section) = self.enter();
         let word = slot_of(slots, cpu).main.load(Acquire);
-        // SAFETY: under `bitmap` a slot's list is the address of a slab's metadata, as `Slots::new` demands.
+        // SAFETY: under `bitmap`, a slot's word is the address of a slab's metadata, as `Slots::new` demands.
         let slab = unsafe { &*(word as *const Slab) };
         let bits = slab.bits();
         if bits.is_empty() {
@@ -170,10 +174,10 @@ unsafe impl<S: Sections> CpuLocal for S {
     }
 }
 
-/// The slot of the CPU that a section runs on.
+/// Returns the slot of the CPU that a section runs on.
 #[inline(always)]
 fn slot_of(slots: Slots<'_>, cpu: CpuId) -> Slot<'_> {
-    // SAFETY: a section runs on it.
+    // SAFETY: a section runs on this CPU, so there are slots for it.
     unsafe { slots.slot(cpu) }
 }
 
@@ -184,8 +188,8 @@ fn is_ordinary_free(slab: &Slab, cpu: CpuId, bits: Bits, is_last: bool) -> bool 
     slab.owner() == Owner::Cpu(cpu) && !bits.is_empty() && !is_last
 }
 
-/// Puts an object on the list of its own slab, if this CPU owns it. The list is read before the owner: a CPU that gives
-/// a slab to another owner takes its list first.
+/// Puts an object on the own list of its slab, if this CPU owns the slab. The list is read before the owner, since a
+/// CPU that changes a slab's owner takes the list first.
 fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: FreedObject<'_>, links: L) -> PushOutcome {
     let slab = freed.slab();
     let local = slab.local();
@@ -195,20 +199,20 @@ fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: FreedObject<'_>, links: L) -> 
     commit(&slab.local, local.list(freed.object().get()), freed.object(), local.with_freed(freed.object()).raw(), links)
 }
 
-/// Links an object in front of a list, and publishes it. Where links are mangled, an object that is the first one
-/// already is refused.
+/// Links an object in front of a list, and publishes the new list. If links are mangled, an object that already is the
+/// first one is refused.
 fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: ObjectAddress, value: u64, links: L) -> PushOutcome {
     if L::MANGLED && list == object.get() {
         return PushOutcome::Refused;
     }
-    // SAFETY: `FreedObject` owns the object.
+    // SAFETY: `FreedObject` owns the object, so it is free from now on and no other code uses it.
     unsafe { set_freepointer(object, list, links) };
     publish(word, value);
     PushOutcome::Done
 }
 
-/// The one store of a section. Loom would put a store before an exchange whose result it overwrites; an exchange it
-/// does not.
+/// Makes the one store of a section. Loom would order a store before an exchange whose result it overwrites, but not an
+/// exchange; therefore this is an exchange under loom.
 #[inline(always)]
 fn publish(word: &AtomicU64, value: u64) {
     if cfg!(loom) {

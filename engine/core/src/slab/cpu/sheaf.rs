@@ -1,110 +1,113 @@
-//! A sheaf as sections see it: an array of free objects between two marks, and the one word that says how full it is.
+//! Sheaf as sections use it: an array of free objects between two marks, and a word that is the position of its last
+//! object.
 //!
 //! ```text
 //!        len  capacity  BOTTOM  object  object  object  ...  CEILING
-//! top    -----------------------------------^                            the last object: what a slot says
+//! top    -----------------------------------^                            the last object, which a slot points to
 //! ```
 //!
-//! The word is the address of the last object's place, so a pop reads the word and the object, and a push the word and
-//! what lies on both sides of it. There is no length to look up, and none to compare with a capacity: what lies below
-//! the first object's place says that there is none, and what lies above the last place that there is no room. `len` is
-//! written when a sheaf leaves a slot, for whoever has it then.
+//! The word is the address of the last object's place in the array. A pop reads the word and the object, and a push
+//! reads the word and the places on both sides of it. No length is loaded and none is compared with a capacity: the
+//! mark below the first place means that there is no object, and the mark above the last place means that there is no
+//! room. `len` is written when a sheaf leaves a slot, for the code that gets the sheaf.
 //!
 //! linux: mm/slub.c:slab_sheaf
 
 use crate::slab::address::ObjectAddress;
 
-/// The head of an array of free objects; their addresses follow, and [`CEILING`](Sheaf::CEILING).
+/// Head of an array of free objects. The addresses of the objects follow, and then [`CEILING`](Sheaf::CEILING).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sheaf {
-    /// Number of objects in it, at most `capacity`. Of a main sheaf it says nothing.
+    /// Number of objects in the sheaf, at most `capacity`. Meaningless while the sheaf is a main sheaf.
     pub len: u64,
-    /// Number of objects that it has room for.
+    /// Number of objects that the sheaf has room for.
     pub capacity: u64,
     bottom: u64,
 }
 
 impl Sheaf {
-    /// Offset of the first object's address: the addresses follow the head.
+    /// Offset of the first object's address, which follows the head.
     pub const OBJECTS_OFFSET: usize = size_of::<Sheaf>();
-    /// What stands below the first object: no object's address.
+    /// Mark below the first object, which is not an object's address.
     pub const BOTTOM: u64 = 0;
-    /// What stands above the last place: no object's address either.
+    /// Mark above the last place, which is not an object's address.
     pub const CEILING: u64 = 1;
 
-    /// Nothing in it. One without room stands for none.
+    /// Returns the head of an empty sheaf. A sheaf without room is the placeholder for a missing sheaf.
     pub const fn empty(capacity: u64) -> Sheaf {
         Sheaf { len: 0, capacity, bottom: Sheaf::BOTTOM }
     }
 
-    /// Bytes of memory, a power of two and aligned to it, in which a sheaf of so many objects lies.
+    /// Returns the bytes of memory that a sheaf of `capacity` objects occupies: a power of two, to which the memory is
+    /// also aligned.
     #[inline]
     pub const fn bytes(capacity: u64) -> u64 {
         (Sheaf::OBJECTS_OFFSET as u64 + (capacity + 1) * Top::STEP).next_power_of_two()
     }
 }
 
-/// Where the last object of a sheaf has its place: the word of a slot under `sheaves`.
+/// Address of the place of a sheaf's last object. Under `sheaves`, this is the first word of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Top(u64);
 
 impl Top {
-    /// From one place to the next.
+    /// Bytes from one place to the next.
     pub const STEP: u64 = size_of::<ObjectAddress>() as u64;
 
-    /// Of a sheaf at an address, in which are so many objects.
+    /// Returns the top of the sheaf at address `sheaf` with `len` objects.
     #[inline]
     pub const fn new(sheaf: u64, len: u64) -> Top {
         Top(sheaf + Sheaf::OBJECTS_OFFSET as u64 - Top::STEP + len * Top::STEP)
     }
 
-    /// What a slot says.
+    /// Creates the top from a slot's word.
     #[inline(always)]
     pub const fn from_raw(word: u64) -> Top {
         Top(word)
     }
 
-    /// As a slot says it.
+    /// Returns the slot's word.
     #[inline(always)]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// The sheaf, if it has room for so many objects, and lies in [`bytes`](Sheaf::bytes) of memory.
+    /// Returns the address of the sheaf, which has room for `capacity` objects and is aligned to its
+    /// [`bytes`](Sheaf::bytes).
     #[inline]
     pub const fn sheaf(self, capacity: u64) -> u64 {
         self.0 & !(Sheaf::bytes(capacity) - 1)
     }
 
-    /// How many objects are in that sheaf.
+    /// Returns the number of objects in the sheaf.
     #[inline]
     pub const fn len(self, capacity: u64) -> u64 {
         (self.0 - Top::new(self.sheaf(capacity), 0).0) / Top::STEP
     }
 
-    /// After a push.
+    /// Returns the top after a push.
     #[inline(always)]
     pub const fn up(self) -> Top {
         Top(self.0 + Top::STEP)
     }
 
-    /// After a pop.
+    /// Returns the top after a pop.
     #[inline(always)]
     pub const fn down(self) -> Top {
         Top(self.0 - Top::STEP)
     }
 
-    /// The place itself.
+    /// Returns a pointer to the place.
     #[inline(always)]
     pub const fn place(self) -> *mut ObjectAddress {
         core::ptr::with_exposed_provenance_mut(self.0 as usize)
     }
 }
 
-/// What stands in a slot for a sheaf that is not there: the mark below nothing, and the mark above it, so that a
-/// section finds no object, and no room.
+/// Placeholder in slots without a sheaf. It consists of the mark below no object and the mark above it, so a section
+/// finds neither an object nor room.
 #[derive(Debug)]
 #[repr(C)]
 pub struct NoSheaf {
@@ -113,14 +116,14 @@ pub struct NoSheaf {
 }
 
 impl NoSheaf {
-    /// What a slot says that has none.
+    /// Returns the word of a slot that has no sheaf.
     pub fn top(&self) -> Top {
         Top::new(core::ptr::from_ref(self).expose_provenance() as u64, 0)
     }
 }
 
 impl Default for NoSheaf {
-    /// One for all slots.
+    /// Creates the placeholder that all slots share.
     fn default() -> NoSheaf {
         NoSheaf { head: Sheaf::empty(0), ceiling: Sheaf::CEILING }
     }
