@@ -1,4 +1,4 @@
-//! A cache: what its objects are like, and what was decided about it when it was made.
+//! Caches: the properties of a cache's objects, and the decisions made when the cache is created.
 
 use core::ops::Range;
 
@@ -20,10 +20,11 @@ pub use super::id::CacheId;
 
 /// Bytes of a cache's name that are kept.
 const NAME_MAX: usize = 31;
-/// What `slab.cpu_free` counts as where Linux's numbers stand in for it: its largest slabs, times 16.
+/// Value of `slab.cpu_free` in KiB that limits waiting slabs if the setting is absent: 16 times the largest slab of
+/// Linux's rules.
 const CPU_FREE_KIB: u32 = 512;
 
-/// A cache's name, kept as bytes beside the cache; what is too long is cut off.
+/// Name of a cache, stored in the cache. Longer names are cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     len: u8,
@@ -41,116 +42,117 @@ impl Name {
         Name { len: len as u8, bytes }
     }
 
-    /// The name as text, without the padding.
+    /// Returns the name as text, without the padding.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("?")
     }
 }
 
-/// How a CPU holds a cache's objects: resolved when the cache is made, so that no fast path asks the policy.
+/// Form in which a CPU holds a cache's free objects. It is determined when the cache is created, so that fast paths
+/// need not read the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// CPUs own slabs and have tagged lists: [`SlabPolicy::Tagged`].
+    /// CPUs own slabs, and have lists with end marks: [`SlabPolicy::Tagged`].
     Tagged,
-    /// See [`SlabPolicy::PageField`].
+    /// CPUs own slabs, and have lists with a word that names the slab: [`SlabPolicy::PageField`].
     PageField,
-    /// The same, as a preemptible kernel pays for it.
+    /// As [`PageField`](Self::PageField), with preemption disabled around each section, as in a preemptible kernel.
     PageFieldGuarded,
     /// CPUs have arrays of objects: [`SlabPolicy::Sheaves`].
     Sheaves,
-    /// CPUs own slabs and have words of bits: [`SlabPolicy::Bitmap`].
+    /// CPUs own slabs, and have words of bits: [`SlabPolicy::Bitmap`].
     Bitmap,
-    /// No objects with a CPU: each goes under the node's lock, and is checked.
+    /// CPUs hold no objects. Each allocation and free is checked under the node's lock.
     Checked,
 }
 
-/// How much of a cache may lie idle.
+/// Limits on unused slabs of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Wholly free slabs that a node keeps. Where CPUs have sheaves, and so no slabs, it keeps as many as one of them
-    /// would. linux: mm/slub.c:set_min_partial
+    /// Wholly free slabs that a node keeps. With sheaves, CPUs have no slabs, and a node keeps as many as a CPU would
+    /// otherwise, if that is more. linux: mm/slub.c:set_min_partial
     pub node_free: u32,
-    /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, where they need not be wholly free
+    /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, whose slabs need not be wholly free
     pub cpu_free: u32,
-    /// Slabs that others freed into which may wait for a CPU, on its list and as many again on the way there, before
-    /// the CPU that frees into the next one gives them to the node. linux: as cpu_free
+    /// Slabs with remote frees that may wait for a CPU: this many on its list, and as many on its stack. Beyond that,
+    /// the CPU that frees into the next one moves them to the node. linux: as for `cpu_free`
     pub cpu_waiting: u32,
-    /// Most slabs that are made at once: where CPUs have sheaves, as many as `slab.cpu_free` holds, of one block; else
-    /// one, as in Linux.
+    /// Maximum number of slabs that are made at once from one block: with sheaves, as many as `slab.cpu_free` holds;
+    /// otherwise one, as in Linux.
     pub made_at_once: u32,
 }
 
 impl Limits {
-    /// Most slabs without an object in use that a CPU keeps: the one it allocates from, those that it emptied itself,
-    /// and those that others freed into.
+    /// Returns the maximum number of slabs without objects in use that a CPU keeps: the slab that it allocates from,
+    /// slabs that it emptied, and slabs that other CPUs freed into.
     pub const fn kept_by_cpu(&self) -> u64 {
         1 + self.cpu_free as u64 + 2 * self.cpu_waiting as u64
     }
 }
 
-/// A cache, as it was made. What fast paths need of it is in [`Hot`](super::hot::Hot).
+/// Cache, as it was created. The fields that fast paths need are in [`Hot`](super::hot::Hot).
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
-    /// Its number.
+    /// Number of the cache.
     pub id: CacheId,
-    /// In what CPUs have free objects: sheaves, lists or words of bits.
+    /// Form in which CPUs hold free objects: sheaves, lists or words of bits.
     pub path: Path,
-    /// What mangles its links and shuffles its objects.
+    /// Secret that mangles links and determines the order of shuffled objects.
     pub(super) secret: u64,
-    /// Size, order and mask of its slabs, and where an object's parts lie.
+    /// Size, order and mask of the cache's slabs, and the offsets of an object's parts.
     pub layout: Layout,
-    /// Whether a slab's free objects are bits of a word; else they are linked.
+    /// True if a slab's free objects are bits of a word; otherwise they are linked.
     pub has_bits: bool,
-    /// How the link of a free object is encoded.
+    /// Encoding of the links of free objects.
     pub links: CacheLinks,
-    /// In which order a new slab gives them out.
+    /// Order in which the objects of a new slab are handed out.
     pub order: SlabOrder,
-    /// The flags that `create` was given, with the allocator's own.
+    /// Flags that `create` was given, with those of the allocator added.
     pub flags: CacheFlags,
-    /// Prepares each object once, when its slab is made.
+    /// Function that prepares each object once, when its slab is made.
     pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
-    /// Flags of requests for slabs, beside those of the request for an object.
+    /// Flags of requests for slabs, in addition to those of the request for an object.
     pub gfp: Gfp,
-    /// How many slabs may lie idle at a node, and wait for a CPU.
+    /// Limits on slabs that a node keeps, and on slabs that wait for a CPU.
     pub limits: Limits,
-    /// Objects that one of its sheaves has room for.
+    /// Number of objects that a sheaf of the cache has room for.
     pub sheaf: u16,
-    /// Sheaves with objects that a barn of it has room for.
+    /// Number of sheaves with objects that a barn of the cache has room for.
     pub full_sheaves: usize,
-    /// A sheaf's objects go back in order of their slabs.
+    /// True if the objects of a sheaf are flushed in the order of their slabs.
     pub flushes_by_slab: bool,
-    /// The name that `slabinfo` and reports show.
+    /// Name of the cache in `slabinfo` and in reports.
     pub name: Name,
 }
 
-/// What a cache is made from, beside what was asked for.
+/// Parameters of a new cache besides its configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheParams<'a> {
     pub id: CacheId,
     pub policy: &'a Policy,
     pub cpus: u16,
     pub page_size: u32,
-    /// Of the cache, for mangled links and random order.
+    /// Secret for mangled links and random order.
     pub secret: u64,
 }
 
 impl Cache {
-    /// Bytes of an object that its owner may use.
+    /// Returns the bytes of an object that its owner may use.
     pub fn object_size(&self) -> u32 {
         self.layout.object_size
     }
 
-    /// Whether each allocation and each free is checked.
+    /// Returns whether each allocation and each free is checked.
     pub fn is_checked(&self) -> bool {
         self.path == Path::Checked
     }
 
-    /// The slabs that lie side by side in these frames.
+    /// Returns the first frames of the adjacent slabs in a range of frames.
     pub(super) fn slabs_in(&self, frames: &Range<Pfn>) -> impl DoubleEndedIterator<Item = Pfn> + use<> {
         (frames.start.raw()..frames.end.raw()).step_by(self.layout.order.pages() as usize).map(Pfn::new)
     }
 
-    /// Decides everything about a cache.
+    /// Determines all properties of a cache.
     pub(super) fn new(config: &CacheConfig<'_>, params: &CacheParams<'_>) -> Result<Cache, CreateError> {
         let align = alignment(config, params.page_size)?;
         let debug = config.flags & CacheFlags::DEBUG;
@@ -200,13 +202,14 @@ impl Cache {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// [`Cache::is_checked`], which nobody asks where no cache can be.
+    /// Returns [`Cache::is_checked`]. The result is a constant if the platform has no checked caches.
     #[inline(always)]
     pub(super) fn is_checked(&self, cache: &Cache) -> bool {
         P::SLAB_DEBUG && cache.is_checked()
     }
 
-    /// [`Cache::path`], of which those are not in the program that the rules never choose.
+    /// Returns [`Cache::path`]. If the platform fixes the policy, paths that the policy never chooses are removed at
+    /// compile time.
     #[inline(always)]
     pub(super) fn path(&self, cache: &Cache) -> Path {
         if self.is_checked(cache) {
@@ -219,7 +222,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Where CPUs have the objects of a cache that is not checked.
+/// Returns the path of a cache that is not checked.
 #[inline(always)]
 const fn path(policy: &Policy, has_bits: bool) -> Path {
     match (policy.slab.objects, policy.slab.guard) {
@@ -231,7 +234,7 @@ const fn path(policy: &Policy, has_bits: bool) -> Path {
     }
 }
 
-/// The alignment of objects: what was asked for, and a word's at least.
+/// Returns the alignment of objects: the configured one, but at least that of a word.
 fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateError> {
     const LINE: u32 = 64;
     let align = config.align.max(1);
@@ -239,7 +242,8 @@ fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateErro
         return Err(CreateError::Align { align: config.align });
     }
     let line = if config.flags.contains(CacheFlags::HWCACHE_ALIGN) {
-        // Small objects share a line, as long as none lies in two. linux: mm/slab_common.c:calculate_alignment
+        // Small objects share a cache line, as long as none crosses from one line to the next. linux:
+        // mm/slab_common.c:calculate_alignment
         config.size.checked_next_power_of_two().map_or(LINE, |size| size.min(LINE))
     } else {
         WORD

@@ -1,62 +1,64 @@
-//! What is asked for when a cache is made.
+//! Parameters of a new cache.
 
 bitflags::bitflags! {
-    /// What a cache can be asked for. linux: include/linux/slab.h
+    /// Options of a cache. linux: include/linux/slab.h
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct CacheFlags: u32 {
-        /// Objects on cache lines of their own. linux: SLAB_HWCACHE_ALIGN
+        /// Aligns objects to cache lines. linux: SLAB_HWCACHE_ALIGN
         const HWCACHE_ALIGN = 1;
-        /// Shrinkers free the objects: pages are grouped with others of that kind. linux: SLAB_RECLAIM_ACCOUNT
+        /// Objects are freed by shrinkers, so their pages are grouped with other reclaimable pages. linux:
+        /// SLAB_RECLAIM_ACCOUNT
         const RECLAIM_ACCOUNT = 2;
-        /// Each free looks through the list of what is free in its slab. linux: SLAB_CONSISTENCY_CHECKS
+        /// Each free searches the list of free objects of its slab. linux: SLAB_CONSISTENCY_CHECKS
         const SANITY = 4;
-        /// Bytes around an object show a write outside of it. linux: SLAB_RED_ZONE
+        /// Bytes around an object reveal writes outside of it. linux: SLAB_RED_ZONE
         const RED_ZONE = 8;
-        /// Bytes of free objects show a write into them. linux: SLAB_POISON
+        /// Bytes of free objects reveal writes into them. linux: SLAB_POISON
         const POISON = 16;
-        /// Each object remembers who allocated and who freed it. linux: SLAB_STORE_USER
+        /// Each object records its last allocation and its last free. linux: SLAB_STORE_USER
         const STORE_USER = 32;
     }
 }
 
 impl CacheFlags {
-    /// Those that cost every allocation and free.
+    /// All flags that add a cost to every allocation and free.
     pub const DEBUG: CacheFlags =
         CacheFlags::SANITY.union(CacheFlags::RED_ZONE).union(CacheFlags::POISON).union(CacheFlags::STORE_USER);
 }
 
-/// What is asked for when a cache is made.
+/// Parameters of a new cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheConfig<'a> {
-    /// Name in slabinfo; what is beyond 31 bytes is cut off.
+    /// Name in slabinfo, of which the first 31 bytes are kept.
     pub name: &'a str,
-    /// Bytes of an object, from 1 to what the largest slab holds.
+    /// Bytes of an object, from 1 to the size of the largest slab.
     pub size: u32,
-    /// Alignment, a power of two up to the page size; 0 for that of a word.
+    /// Alignment in bytes, a power of two up to the page size; 0 for that of a word.
     pub align: u32,
-    /// Options by bits: debugging, alignment to cache lines, and the like.
+    /// Options, such as checks and alignment to cache lines.
     pub flags: CacheFlags,
-    /// Prepares each object once, when its slab is made; a free leaves the object as it is, for the next allocation.
+    /// Function that prepares each object once, when its slab is made. A free leaves the object as it is, for the next
+    /// allocation.
     pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
 }
 
 impl<'a> CacheConfig<'a> {
-    /// Objects of so many bytes, and nothing special.
+    /// Creates the parameters of a cache of objects of `size` bytes without any options.
     pub const fn new(name: &'a str, size: u32) -> CacheConfig<'a> {
         CacheConfig { name, size, align: 0, flags: CacheFlags::empty(), constructor: None }
     }
 
-    /// The same with objects at multiples of `align` bytes, a power of two.
+    /// Returns these parameters with objects at multiples of `align` bytes, a power of two.
     pub const fn with_align(self, align: u32) -> CacheConfig<'a> {
         CacheConfig { align, ..self }
     }
 
-    /// The same with these flags instead of none.
+    /// Returns these parameters with the given flags instead of the former ones.
     pub const fn with_flags(self, flags: CacheFlags) -> CacheConfig<'a> {
         CacheConfig { flags, ..self }
     }
 
-    /// The same with a function that prepares each object of a new slab.
+    /// Returns these parameters with a function that prepares each object of a new slab.
     pub const fn with_constructor(self, constructor: fn(core::ptr::NonNull<u8>)) -> CacheConfig<'a> {
         CacheConfig { constructor: Some(constructor), ..self }
     }

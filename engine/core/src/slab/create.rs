@@ -1,4 +1,4 @@
-//! Caches come and go: made, found by their number, shrunk, destroyed.
+//! Creation and destruction of caches, lookup by number, and shrinking.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -19,24 +19,24 @@ use crate::base::{CpuId, Gfp};
 use crate::platform::Platform;
 use crate::policy::Policy;
 
-/// A cache of objects of one size. linux: struct kmem_cache
+/// Cache of objects of one size. linux: struct kmem_cache
 ///
-/// Dropped without [`destroy`](Self::destroy), it stays for ever.
+/// A cache that is dropped without [`destroy`](Self::destroy) exists for ever.
 pub struct KmemCache<'k, 's, 'm, P: Platform, C> {
     pub(super) slab: &'k SlabAllocator<'s, 'm, P, C>,
     pub(super) id: CacheId,
 }
 
-/// A cache was to be destroyed whose objects are not all back; it stays usable.
+/// Error of destroying a cache that still has objects in use. The cache stays usable.
 #[derive(Debug)]
 pub struct Leak<K> {
-    /// The cache, which stays as it was.
+    /// The cache, unchanged.
     pub cache: K,
-    /// Objects that are still in use.
+    /// Number of objects that are still in use.
     pub objects: u64,
-    /// Objects that debugging found damaged and took out of use.
+    /// Number of objects that debugging found damaged and took out of use.
     pub taken_out: u64,
-    /// The address of one of these objects, if one was found.
+    /// Address of one of these objects, if one was found.
     pub example: Option<NonNull<u8>>,
 }
 
@@ -46,7 +46,7 @@ impl<P: Platform, C: CpuLocal> fmt::Debug for KmemCache<'_, '_, '_, P, C> {
     }
 }
 
-/// One sentence; then each object, if the cache remembers who allocated it. linux: mm/slub.c:list_slab_objects
+/// Prints one sentence, followed by each object if the cache records allocations. linux: mm/slub.c:list_slab_objects
 impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, '_, P, C>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "objects of the cache still in use: {}", self.objects)?;
@@ -67,7 +67,7 @@ impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, '_, P, C>
 }
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Makes a cache.
+    /// Creates a cache.
     ///
     /// # Errors
     /// See [`CreateError`].
@@ -76,8 +76,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.make(id, &self.with_debug_flags(config), self.pages.policy())
     }
 
-    /// Makes a cache of a certain number, for the sheaves of all others: its own objects go to their slabs and come
-    /// from there one by one, so that nothing calls itself.
+    /// Creates a cache with a given number, for the sheaves of all other caches. The cache has no sheaves, so its
+    /// objects are allocated from slabs and freed to slabs one by one, and allocating a sheaf never needs another
+    /// sheaf.
     pub(super) fn create_at(
         &self,
         id: CacheId,
@@ -85,7 +86,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let mut policy = *self.pages.policy();
         policy.numbers.slab_sheaf = Some(0);
-        // They must be had where memory is in pieces, too.
+        // Slabs of one page are available even if memory is fragmented.
         (policy.numbers.slab_min_objects, policy.numbers.slab_max_order) = (Some(1), Some(0));
         if !self.entry(id).claim() {
             return Err(CreateError::TooMany);
@@ -93,7 +94,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.make(id, config, &policy)
     }
 
-    /// Gives a number that the caller has claimed its cache; or gives it back, if there can be no such cache.
+    /// Creates the cache of a number that the caller has claimed. If no such cache is possible, the number is vacant
+    /// again.
     fn make(
         &self,
         id: CacheId,
@@ -108,15 +110,17 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let hot = Hot::new(&cache, links, self.map.origin(), self.pages.nodes());
         self.clear_slots(id, self.path(&cache));
         self.barn_init(&cache);
-        // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
+        // SAFETY: the caller has claimed the number, which had no cache, so no handle and no object keeps a cache of
+        // it.
         unsafe { self.entry(id).set(Some(cache)) };
-        // SAFETY: likewise, and no page is of that kind, so no fast path looks.
+        // SAFETY: the caller has claimed the number, so no other call sets this value. No page has this kind, so no
+        // fast path holds a reference to the old value.
         unsafe { self.hots[id.index()].set(hot) };
         self.entry(id).open();
         Ok(KmemCache { slab: self, id })
     }
 
-    /// Numbers that caches can have, from 0; the last one that there is is not used.
+    /// Returns all numbers that caches can have, and number 0. The last number is never used.
     fn ids(&self) -> impl Iterator<Item = CacheId> + use<P, C> {
         (0..(self.caches.len() - 1) as u8).map(CacheId::new)
     }
@@ -125,13 +129,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         &self.caches[id.index()]
     }
 
-    /// A cache by its number. The caller has a handle of it or an object, so it is not destroyed meanwhile.
+    /// Returns a cache by its number. The caller has a handle or an object of it, so it is not destroyed meanwhile.
     #[inline(always)]
     pub(super) fn cache(&self, id: CacheId) -> Option<&Cache> {
         self.caches.get(id.index())?.get()
     }
 
-    /// A cache by its number, for callers without a handle: with a reference for as long as they look.
+    /// Returns a cache by its number for callers without a handle, with a reference that keeps the cache.
     pub(super) fn find_cache(&self, id: CacheId) -> Option<CacheRef<'_>> {
         match self.caches.get(id.index())?.find() {
             Lookup::Cache(cache) => Some(cache),
@@ -139,38 +143,39 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// The name of the cache of a number ([`ObjectFreeError::WrongCache`]), if there is one.
+    /// Returns the name of the cache with a number ([`ObjectFreeError::WrongCache`]), if there is one.
     pub fn name_of(&self, cache: CacheId) -> Option<Name> {
         self.find_cache(cache).map(|cache| cache.name)
     }
 
-    /// All caches, each kept while it is looked at.
+    /// Returns all caches, each with a reference that keeps it.
     pub(super) fn each_cache(&self) -> impl Iterator<Item = CacheRef<'_>> {
         self.ids().filter_map(|id| self.find_cache(id))
     }
 
-    /// Gives everything back that lies idle in a cache.
+    /// Gives back all unused memory of a cache.
     pub(super) fn shrink_cache(&self, cache: &Cache) {
         for cpu in self.pages.cpu_ids() {
             self.flush_cpu_slab(cpu, cache);
         }
-        // Barns first, all of them: they may have objects of other nodes' slabs.
+        // All barns are emptied before the nodes' slabs are looked at, since they may have objects of other nodes'
+        // slabs.
         if self.path(cache) == Path::Sheaves {
             self.node_ids().for_each(|node| self.barn_shrink(node, cache));
         }
         self.node_ids().for_each(|node| self.shrink_node(node, cache));
     }
 
-    /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short, be it from
-    /// [`Platform::reclaim`]. Caches that are being made or destroyed are passed over.
+    /// Gives back all unused memory of all caches. This is the function that a shrinker calls when memory is short, for
+    /// example from [`Platform::reclaim`]. Caches that are being created or destroyed are skipped.
     pub fn shrink(&self) {
         for cache in self.each_cache() {
             self.shrink_cache(&cache);
         }
     }
 
-    /// Takes from a CPU what it has of every cache: it goes to its node. For CPUs that have been idle, and those that
-    /// are too many. Waits for sections that run on it, once or twice a cache.
+    /// Moves all objects and slabs of every cache from a CPU to its node, for CPUs that have been idle or are too many.
+    /// Waits for sections that run on the CPU, once or twice per cache.
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -181,10 +186,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Takes its objects and slabs from a CPU that does not run any more: they go to its node, and so does what is
-    /// freed into them later. No section may run on it any more. Waits for caches that are being made or destroyed. The
-    /// page allocator's part is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead). linux:
-    /// mm/slub.c:slub_cpu_dead
+    /// Moves all objects and slabs from a CPU that does not run any more to its node. Later frees into these slabs go
+    /// to the node too. No section may run on the CPU any more. Waits for caches that are being created or destroyed.
+    /// The corresponding function for pages is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead).
+    /// linux: mm/slub.c:slub_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -213,7 +218,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Asks again until there is an answer; for what walks keep others from.
+    /// Calls `ask` until it returns a value. Used to wait for walks over caches to end.
     fn wait_until<T>(&self, ask: impl Fn() -> Option<T>) -> T {
         loop {
             if let Some(answer) = ask() {
@@ -224,36 +229,37 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// What a CPU's slot says that has no objects.
+    /// Returns the word of a CPU's slot that has no objects.
     pub(super) fn no_list(&self, path: Path) -> u64 {
         match path {
             Path::Bitmap => self.map.word_of(self.map.nowhere()),
             Path::Sheaves => self.no_sheaf().raw(),
-            // A fast path that was built for sheaves takes for one what is there.
+            // A fast path that was compiled for sheaves interprets the word of a checked cache's slot as a sheaf too.
             Path::Checked if self.has_sheaves() => self.no_sheaf().raw(),
             _ => EMPTY,
         }
     }
 
-    /// Leaves no objects with any CPU, while nobody uses the cache.
+    /// Removes all objects from the slots of a cache that is not in use.
     pub(super) fn clear_slots(&self, id: CacheId, path: Path) {
         for cpu in self.pages.cpu_ids() {
             self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }
     }
 
-    /// Objects of a cache that are in use or taken out of use, and one of them, when nothing is with a CPU.
+    /// Returns the number of objects of a cache that are in use or taken out of use, and one of them. The caller has
+    /// emptied the slots of all CPUs.
     fn in_use(&self, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
         let (mut objects, mut example) = (0, None);
         for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order) {
-            // What was freed twice may be on its list twice.
+            // An object that was freed twice may be on its slab's list twice.
             objects += u64::from(cache.layout.objects.saturating_sub(self.free_objects(cache, pfn)));
             example = example.or_else(|| self.one_in_use(cache, pfn));
         }
         (objects, example)
     }
 
-    /// Some object of a slab that is on none of its lists.
+    /// Returns an object of a slab that is on none of the slab's lists.
     fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
         let mut objects = cache.layout.objects_of(self.map.slab_address(pfn));
         NonNull::new(objects.find(|&object| !self.is_free_in_slab(cache, pfn, object))?.as_ptr())
@@ -261,12 +267,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 }
 
 impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
-    /// Whether this is the cache of a number.
+    /// Returns whether the cache has this number.
     pub(super) fn is_number(&self, id: CacheId) -> bool {
         self.id == id
     }
 
-    /// What was decided about it. The handle lends it, since the number's next cache is written over it:
+    /// Returns the properties of the cache. They are borrowed from the handle, since the next cache with this number
+    /// overwrites them:
     ///
     /// ```compile_fail,E0505
     /// use freehold::slab::{CpuLocal, KmemCache};
@@ -280,101 +287,103 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         self.slab.cache(self.id).expect("a handle's cache is there")
     }
 
-    /// An object. Zeroed if the flags say so, else as the constructor, or its last user, left it. Zone modifiers change
-    /// nothing: a cache has memory of one kind.
+    /// Allocates an object. The object is zeroed if the flags demand it; otherwise its contents are those that the
+    /// constructor or the last user left. Zone modifiers have no effect, since all memory of a cache is of one kind.
     ///
     /// # Errors
-    /// If there is no object, and no page for a slab.
+    /// If there is no free object, and no page for a slab.
     #[inline]
     #[track_caller]
     pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         self.slab.slab_alloc::<AnyFastPath>(self.id, usize::MAX, gfp)
     }
 
-    /// Gives an object back.
+    /// Frees an object.
     ///
     /// # Errors
-    /// If it is not where an object of this cache begins, or is noticed to be free ([`ObjectFreeError::DoubleFree`]
-    /// says when).
+    /// If no object of this cache starts at the address, or if the object is found to be free already
+    /// ([`ObjectFreeError::DoubleFree`] lists the cases).
     ///
     /// # Safety
-    /// If it is an object of this cache, nobody uses it any more, and it is not free. The cache is not destroyed before
-    /// this has returned.
+    /// If the address is that of an object of this cache, the object is not free, and is not used any more. The cache
+    /// is not destroyed before this call returns.
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = ObjectAddress::from_ptr(object.as_ptr());
         let kind = self.slab.map.kind_at(address.get()).unwrap_or(map::NONE);
         if kind == self.id {
-            // SAFETY: the page is this cache's; the rest is the caller's promise.
+            // SAFETY: the page belongs to this cache, and the caller promises the rest.
             return unsafe { self.slab.slab_free::<AnyFastPath>(self.id, address) };
         }
         Err(self.slab.refuse(self.info(), address))
     }
 
-    /// Fills `objects`, or none of it. linux: kmem_cache_alloc_bulk
+    /// Allocates an object for every element of `objects`, or none. linux: kmem_cache_alloc_bulk
     ///
     /// # Errors
-    /// As [`alloc`](Self::alloc); nothing is allocated then.
+    /// As [`alloc`](Self::alloc). No object is allocated then.
     #[track_caller]
     pub fn alloc_bulk(&self, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         self.slab.alloc_bulk(self.id, gfp, objects)
     }
 
-    /// Gives many objects back; those that cannot be are left alone. linux: kmem_cache_free_bulk
+    /// Frees many objects. Objects that cannot be freed are left alone. linux: kmem_cache_free_bulk
     ///
     /// # Errors
-    /// The first one that is noticed; the others were freed all the same.
+    /// The first error that is detected. The other objects are freed nevertheless.
     ///
     /// # Safety
-    /// As for [`free`](Self::free), for each.
+    /// As for [`free`](Self::free), for each object.
     #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         if self.slab.path(self.info()) == Path::Sheaves {
-            // SAFETY: the caller promises for each object what `free` demands, as `free_bulk_to_pcs` does.
+            // SAFETY: the caller promises for each object what `free` demands, which is all that `free_bulk_to_pcs`
+            // demands.
             return unsafe { self.free_bulk_to_pcs(objects) };
         }
         let mut result = Ok(());
         for &object in objects {
-            // SAFETY: the caller's promise, for each.
+            // SAFETY: the caller promises for each object what `free` demands.
             result = result.and(unsafe { self.free(object) });
         }
         result
     }
 
-    /// Gives back all slabs without objects in use, on all CPUs. Costs a fence for each CPU that has sheaves of the
-    /// cache, or two for each one where CPUs own slabs. linux: kmem_cache_shrink
+    /// Gives back all slabs without objects in use, from all CPUs. Costs a fence for each CPU that has sheaves of the
+    /// cache, or two fences for each CPU if CPUs own slabs. linux: kmem_cache_shrink
     pub fn shrink(&self) {
         self.slab.shrink_cache(self.info());
     }
 
-    /// Looks at every object, if the cache is checked, and reports those that are damaged; says how many there were.
-    /// What is in use is mended, so that it is reported once; what is free is not used again. linux:
+    /// Checks every object, if the cache is checked, and reports damaged objects. Returns their number. Objects in use
+    /// are repaired, so that each is reported once; free objects are not used again. linux:
     /// mm/slub.c:validate_slab_cache
     pub fn validate(&self) -> u64 {
         self.slab.validate_cache(self.info())
     }
 
-    /// Shows every object in use, if the cache is checked. May be called while others allocate: what comes and goes
-    /// meanwhile is shown or not. `visit` is called with no lock held, and may allocate and free.
+    /// Calls `visit` for every object in use, if the cache is checked. Other CPUs may allocate and free meanwhile;
+    /// objects that they allocate or free may be visited or not. `visit` is called with no lock held, and may allocate
+    /// and free.
     pub fn each_in_use(&self, visit: impl FnMut(&InUse)) {
         self.slab.each_in_use(self.info(), visit);
     }
 
-    /// Slabs that the cache has now, with objects in use or without.
+    /// Returns the number of slabs that the cache has now, with or without objects in use.
     pub fn slabs(&self) -> u64 {
         self.slab.counts[self.id.index()].load(Relaxed)
     }
 
-    /// Ends the cache. Waits for walks over it that are under way: [`SlabAllocator::shrink`], for one. So it may not be
-    /// called from within one, where [`Platform::slab_error`] is told what a walk has found. linux: kmem_cache_destroy
+    /// Destroys the cache. Waits for walks over it that are under way, such as [`SlabAllocator::shrink`]. So it must
+    /// not be called from within a walk, for example from [`Platform::slab_error`]. linux: kmem_cache_destroy
     ///
     /// # Errors
-    /// If objects are still in use, or were found damaged and taken out of use, for good; the cache stays.
+    /// If objects are still in use, or were found damaged and permanently taken out of use. The cache stays.
     pub fn destroy(self) -> Result<(), Leak<Self>> {
         let entry = self.slab.entry(self.id);
         self.slab.wait_until(|| entry.close().then_some(()));
-        // A platform may panic when pages are given back: the cache stays then, for everybody who walks over caches.
+        // The platform may panic when pages are given back. The cache then stays, and is open to walks again.
         let closed = ReopenOnDrop(entry);
         self.shrink();
         if self.slabs() > 0 {
@@ -393,17 +402,18 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         }
         core::mem::forget(closed);
         self.slab.clear_slots(self.id, Path::Tagged);
-        // SAFETY: closed above; this is the only handle, there is no object, and the free of the last one has come
-        // back, as `free` demands.
+        // SAFETY: the entry was closed above and this is the only handle, so no walk and no handle keeps the cache.
+        // There is no object of it, and the call that freed the last one has returned, as `free` demands.
         unsafe { entry.set(None) };
-        // SAFETY: likewise, and no page is of this kind any more.
+        // SAFETY: for the same reasons no other call sets this value. No page has this kind any more, so no fast path
+        // holds a reference to the old value.
         unsafe { self.slab.hots[self.id.index()].set(Hot::absent()) };
         entry.vacate();
         Ok(())
     }
 }
 
-/// A cache that is being destroyed, and that stays unless all of it is done.
+/// Cache that is being destroyed. Dropping the value opens the cache again.
 struct ReopenOnDrop<'a>(&'a CacheEntry);
 
 impl Drop for ReopenOnDrop<'_> {

@@ -1,17 +1,17 @@
-//! A number that a cache may have: the cache, and how many walks look at it.
+//! Entry of a cache number: the cache, and the number of walks that use it.
 //!
-//! A handle ([`KmemCache`](super::KmemCache)), or an object, keeps the cache. Any other call, which comes upon it by
-//! its number while others go on (a walk over all caches; an address handed in that is in some cache's page), first
-//! takes a reference, and [`destroy`](super::KmemCache::destroy) waits for those.
+//! A handle ([`KmemCache`](super::KmemCache)) or an object keeps the cache. Other calls find a cache by its number
+//! while it may be destroyed: a walk over all caches, or a call that is given an address in some cache's page. Such a
+//! call first takes a reference, and [`destroy`](super::KmemCache::destroy) waits until there are none.
 //!
 //! ```text
 //! vacant  --claim-->  closed  --open-->  open, with n references  --close, once n is 0-->  closed  --vacate-->  vacant
 //! ```
 //!
-//! There is no lock to hold over a walk. Linux has one that sleeps (slab_mutex); one that masks interrupts would be
-//! held for as long as all pages take, through fences and reports. So a platform that is asked to
-//! [`reclaim`](crate::platform::Platform::reclaim) may shrink caches, whatever request it does so for: to take a
-//! reference waits for nobody, and what is being made or destroyed is passed over.
+//! No lock is held during a walk. Linux has a sleeping lock for this purpose (slab_mutex). A lock that masks interrupts
+//! would be held while all pages are visited, including fences and reports. Without a lock, a platform may shrink
+//! caches in [`reclaim`](crate::platform::Platform::reclaim) for any request: taking a reference never waits, and a
+//! cache that is being created or destroyed is skipped.
 //!
 //! linux: mm/slab_common.c:slab_mutex
 
@@ -22,15 +22,15 @@ use super::Cache;
 use crate::base::atomic::AtomicU32;
 use crate::base::published::Published;
 
-/// The count of a number that no cache has.
+/// Reference count of a number that no cache has.
 const VACANT: u32 = u32::MAX;
-/// The cache is being made or destroyed.
+/// Reference count of a number whose cache is being created or destroyed.
 const CLOSED: u32 = u32::MAX - 1;
 
-/// A number that a cache may have: a count of references, and the cache.
+/// Entry of a cache number: a reference count and the cache.
 #[derive(Debug)]
 pub(super) struct CacheEntry {
-    /// References, or one of the above.
+    /// Number of references, or one of the two constants above.
     references: AtomicU32,
     cache: Published<Option<Cache>>,
 }
@@ -40,13 +40,13 @@ pub(super) struct CacheEntry {
 pub(super) enum Lookup<'a> {
     /// No cache has the number.
     Vacant,
-    /// One that is being made or destroyed.
+    /// The cache is being created or destroyed.
     Closed,
-    /// A cache, with a reference to it.
+    /// The cache, with a reference to it.
     Cache(CacheRef<'a>),
 }
 
-/// A reference to a cache: while it is there, the cache is.
+/// Reference to a cache, which keeps the cache from being destroyed.
 #[derive(Debug)]
 pub(super) struct CacheRef<'a> {
     references: &'a AtomicU32,
@@ -68,18 +68,18 @@ impl Drop for CacheRef<'_> {
 }
 
 impl CacheEntry {
-    /// A number that no cache has, ready to be claimed.
+    /// Creates the entry of a number that no cache has.
     pub(super) fn vacant() -> CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }
 
-    /// The cache. The caller has a handle of it or an object, so it is not destroyed meanwhile.
+    /// Returns the cache. The caller has a handle or an object of it, so it is not destroyed meanwhile.
     #[inline(always)]
     pub(super) fn get(&self) -> Option<&Cache> {
         self.cache.get().as_ref()
     }
 
-    /// The cache, for everybody else.
+    /// Takes a reference to the cache, for callers without a handle or an object.
     pub(super) fn find(&self) -> Lookup<'_> {
         match self.references.fetch_update(Acquire, Relaxed, with_another_reference) {
             Ok(_) => {}
@@ -90,38 +90,38 @@ impl CacheEntry {
         Lookup::Cache(CacheRef { references: &self.references, cache })
     }
 
-    /// Takes a vacant number for a cache that is to be made.
+    /// Claims a vacant number for a cache that is to be created; returns `false` if it is not vacant.
     pub(super) fn claim(&self) -> bool {
         self.references.compare_exchange(VACANT, CLOSED, Acquire, Relaxed).is_ok()
     }
 
-    /// Closes an open one, if nobody has a reference.
+    /// Closes an open entry; returns `false` if the entry has references or is not open.
     pub(super) fn close(&self) -> bool {
         self.references.compare_exchange(0, CLOSED, Acquire, Relaxed).is_ok()
     }
 
-    /// Puts a cache into what the caller has closed, or takes it out.
+    /// Stores a cache in an entry that the caller has closed, or removes it.
     ///
     /// # Safety
-    /// The caller has closed it, and nobody keeps the cache that is there by a handle or an object.
+    /// The caller has closed the entry, and no handle or object keeps the cache in it.
     pub(super) unsafe fn set(&self, cache: Option<Cache>) {
-        // SAFETY: a reader that finds it closed does not look, and every other is the caller, or kept out by the
-        // caller.
+        // SAFETY: a walk that finds the entry closed does not read the cache. All other readers have a handle or an
+        // object, of which there are none except the caller's, as the caller promises.
         unsafe { self.cache.set(cache) };
     }
 
-    /// Lets everybody look at what the caller has closed.
+    /// Opens an entry that the caller has closed, so that others can take references.
     pub(super) fn open(&self) {
         self.references.store(0, Release);
     }
 
-    /// Gives a number back that the caller has closed, and that has no cache.
+    /// Makes the number of a closed entry without a cache vacant.
     pub(super) fn vacate(&self) {
         self.references.store(VACANT, Release);
     }
 }
 
-/// Returns the count with one more reference, if the number is open.
+/// Returns the count with one more reference, or `None` if the number is not open.
 fn with_another_reference(references: u32) -> Option<u32> {
     (references != VACANT && references != CLOSED).then(|| references + 1)
 }
@@ -143,7 +143,7 @@ mod tests {
         let params =
             CacheParams { id: CacheId::new(1), policy: &Policy::FREEHOLD, cpus: 1, page_size: 4096, secret: 0 };
         let cache = Cache::new(&CacheConfig::new("entry", 8), &params).unwrap();
-        // SAFETY: it was claimed, and had no cache.
+        // SAFETY: the test has claimed the entry, which closes it, and the entry had no cache.
         unsafe { entry.set(Some(cache)) };
         entry.open();
         let [one, other] = [(); 2].map(|()| entry.find());

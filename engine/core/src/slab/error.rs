@@ -1,26 +1,28 @@
-//! What can be wrong with what a caller hands in, as values.
+//! Errors of the slab's functions: invalid parameters of caches, failed allocations and refused frees.
 
 use core::fmt;
 
 use super::id::CacheId;
 use crate::page::AllocError;
 
-/// Why a cache could not be created.
+/// Reasons why a cache cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {
-    /// Objects of no bytes, or larger than any slab.
+    /// Objects have no bytes, or are larger than any slab.
     Size {
-        /// Size of an object that was asked for, in bytes.
+        /// Requested size of an object, in bytes.
         size: u32,
     },
-    /// Not a power of two, or larger than a page.
+    /// The alignment is not a power of two, or larger than a page.
     Align {
-        /// Alignment that was asked for, in bytes.
+        /// Requested alignment, in bytes.
         align: u32,
     },
-    /// There are as many caches as there can be: 254, of which kmalloc has 13, and sheaves, where there are any, 5.
+    /// All cache numbers are used. At most 254 caches exist, or fewer if [`Memory::caches`](super::Memory::caches) is
+    /// smaller. The allocator itself uses 13 or 41 of them for kmalloc, depending on the policy, and 5 for sheaves if
+    /// there are any.
     TooMany,
-    /// Objects that a constructor prepares cannot have their bytes overwritten by poison.
+    /// A cache with a constructor cannot be poisoned, since poison would overwrite the prepared objects.
     PoisonedConstructor,
 }
 
@@ -44,14 +46,14 @@ impl fmt::Display for CreateError {
 
 impl core::error::Error for CreateError {}
 
-/// Why an object was not allocated.
+/// Reasons why an object was not allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectError {
     /// The page allocator had no block for a slab, for this reason.
     Pages(AllocError),
-    /// More bytes than the largest block of pages has.
+    /// The request is larger than the largest block of pages.
     TooLarge {
-        /// Size that was asked for, in bytes.
+        /// Requested size, in bytes.
         size: usize,
     },
     /// The cache was destroyed while the request was under way.
@@ -70,42 +72,43 @@ impl fmt::Display for ObjectError {
 
 impl core::error::Error for ObjectError {}
 
-/// Why an object was not freed. Nothing was changed, but for one that is [`Damaged`](Self::Damaged).
+/// Reasons why an object was not freed. Nothing was changed, except for an object that is [`Damaged`](Self::Damaged).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFreeError {
-    /// No object that can be freed here has this address now: it is in no page of a slab. An object whose slab was
-    /// given back is no object any more, and a block of pages that `kmalloc` gave out is none of a cache.
+    /// The address is in no page of a slab, so no object that can be freed here has it now. This is also the case if
+    /// the object's slab was given back, or if a cache is given a block of pages that `kmalloc` allocated.
     Foreign {
-        /// The address that was given back.
+        /// Address that was freed.
         address: u64,
     },
-    /// It points into an object, or between two.
+    /// The address points into an object, or between two objects.
     Interior {
-        /// The address that was given back.
+        /// Address that was freed.
         address: u64,
     },
-    /// It is in a page of another cache.
+    /// The address is in a page of another cache.
     WrongCache {
-        /// The address that was given back.
+        /// Address that was freed.
         address: u64,
-        /// The number of that cache; [`name_of`](super::SlabAllocator::name_of) says its name.
+        /// Number of that cache; [`name_of`](super::SlabAllocator::name_of) returns its name.
         cache: CacheId,
     },
-    /// It is free already, and that was noticed, which no caller may count on:
+    /// The object is already free. Detection is best effort, and callers must not rely on it:
     ///
-    /// - at once, where it is the last one that went into this CPU's sheaf, or onto its slab's list from elsewhere;
-    /// - at once, where it goes to its slab, and free objects are bits there;
-    /// - where sheaves hold such objects, later, when the sheaf is flushed: that is reported to the platform;
-    /// - always, by a cache with [`SANITY`](super::CacheFlags::SANITY).
+    /// - immediately, if the object is the last one that was put into this CPU's sheaf, or that was remotely freed to
+    ///   its slab's list;
+    /// - immediately, if the object is freed to a slab whose free objects are bits;
+    /// - later, if the object is in a sheaf: when that sheaf is flushed, the platform gets a report;
+    /// - always, in a cache with [`SANITY`](super::CacheFlags::SANITY).
     ///
-    /// Unnoticed, it is given out twice, or its slab's lists are no lists any more.
+    /// If the double free is not detected, the object is handed out twice, or its slab's lists are corrupted.
     DoubleFree {
-        /// The address that was given back.
+        /// Address that was freed.
         address: u64,
     },
-    /// A debugging check found it damaged, and reported what was found; the object is not used again.
+    /// A debugging check found the object damaged and reported the damage. The object is not used again.
     Damaged {
-        /// The address that was given back.
+        /// Address that was freed.
         address: u64,
     },
 }

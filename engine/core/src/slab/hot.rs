@@ -1,8 +1,8 @@
-//! What fast paths read of a cache: one line, resolved when the cache was made.
+//! Fields of a cache that fast paths read: one cache line, filled when the cache is created.
 //!
-//! There is one for each number, also for those that no cache has: it says that no address is an object, so a fast path
-//! need not ask whether the cache is there. It says the same of caches whose objects are checked: their frees take the
-//! slow path.
+//! Every cache number has such a line, also if no cache has the number: its values make every address invalid, so that
+//! a fast path need not test whether the cache exists. The line of a checked cache does the same, so frees into it take
+//! the slow path.
 
 use super::address::{ObjectAddress, SlabMask};
 use super::bits::Bits;
@@ -11,28 +11,30 @@ use super::freelist::FixedLinks;
 use super::map::METADATA_SHIFT;
 use crate::policy::slab::SlabLinks;
 
-/// What fast paths read of a cache, on one cache line.
+/// Fields of a cache that fast paths read, on one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Hot {
-    /// The bits in which all addresses of a slab agree.
+    /// Mask of the address bits that identify a slab.
     pub mask: SlabMask,
     divisor: u64,
     limit: u64,
-    /// The same for those that sections take back: none, where each free looks at the object's node.
+    /// Limit for objects that sections may free: equal to `limit`, or 0 if the node of each freed object must be
+    /// determined first.
     section_limit: u64,
     secret: u64,
-    /// What leads from a slab's metadata to the slab ([`SlabMap::origin`](super::SlabMap)).
+    /// Number that leads from the address of a slab's metadata to the address of the slab
+    /// ([`SlabMap::origin`](super::SlabMap)).
     origin: u64,
     link: u32,
     size: u32,
-    /// Objects in a slab, where these are bits; 0 where not.
+    /// Number of objects in a slab if free objects are bits, else 0.
     bits: u8,
-    /// How a free object's link is written: plain or mangled.
+    /// Encoding of free objects' links: plain or mangled.
     pub written: SlabLinks,
-    /// In what CPUs have free objects: sheaves, lists or words of bits.
+    /// Form in which CPUs hold free objects: sheaves, lists or words of bits.
     pub path: Path,
-    /// Objects come and go the common way, by sheaves.
+    /// True if the cache uses the common fast path, sheaves.
     pub is_common: bool,
 }
 
@@ -40,7 +42,7 @@ pub struct Hot {
 const _: () = assert!(size_of::<Hot>() == 64, "it is one line");
 
 impl Hot {
-    /// Of a number that no cache has.
+    /// Returns the line of a number that no cache has.
     pub(super) const fn absent() -> Hot {
         Hot {
             mask: SlabMask::for_size(1),
@@ -58,7 +60,7 @@ impl Hot {
         }
     }
 
-    /// The line of a cache whose memory begins at `origin`, on a machine with so many nodes.
+    /// Returns the line of a cache on a machine with `nodes` nodes. `origin` leads from slabs' metadata to slabs.
     pub(super) fn new(cache: &Cache, written: SlabLinks, origin: u64, nodes: u8) -> Hot {
         let (divisor, limit) = match cache.path {
             Path::Checked => (0, 0),
@@ -81,13 +83,14 @@ impl Hot {
         }
     }
 
-    /// The place of an object in its slab.
+    /// Returns the place of an object in its slab.
     #[inline(always)]
     pub fn index_of(&self, object: ObjectAddress) -> u32 {
         (self.product(object) >> 64) as u32
     }
 
-    /// How many objects, the first one at least, lie one right after the other by address.
+    /// Returns the number of objects, starting with the first, that are adjacent and in the order of their addresses.
+    /// The result is at least 1.
     #[inline(always)]
     pub fn run_of(&self, objects: &[ObjectAddress]) -> usize {
         let size = u64::from(self.size);
@@ -99,57 +102,58 @@ impl Hot {
         u128::from(self.mask.offset_of(address.get())) * u128::from(self.divisor)
     }
 
-    /// The object at a place of the slab whose metadata is at an address.
+    /// Returns the object at a place of the slab whose metadata is at the address `slab`.
     #[inline(always)]
     pub fn object_at(&self, slab: u64, index: u32) -> ObjectAddress {
         let offset = u64::from(index) * u64::from(self.size);
         ObjectAddress::new((slab << METADATA_SHIFT).wrapping_add(self.origin) + offset)
     }
 
-    /// Whether free objects are bits of their slab.
+    /// Returns whether free objects are bits of their slab.
     #[inline(always)]
     pub fn has_bits(&self) -> bool {
         self.bits != 0
     }
 
-    /// All objects of a slab, as bits.
+    /// Returns the set of all objects of a slab.
     #[inline(always)]
     pub fn all_bits(&self) -> Bits {
         Bits::full(u32::from(self.bits))
     }
 
-    /// Whether an address is where an object of its slab begins: one multiplication.
+    /// Returns whether an object of the slab starts at an address. Costs one multiplication.
     #[inline(always)]
     pub fn is_object(&self, address: ObjectAddress) -> bool {
         (self.product(address) as u64) < self.limit
     }
 
-    /// Whether one does that sections take back: none, where each free has to look at the object's node.
+    /// Returns whether an object that a section may free starts at an address. Always `false` if the node of each freed
+    /// object must be determined first.
     #[inline(always)]
     pub fn is_for_sections(&self, address: ObjectAddress) -> bool {
         (self.product(address) as u64) < self.section_limit
     }
 
-    /// Bytes from one object of a slab to the next.
+    /// Returns the bytes from one object of a slab to the next.
     #[inline(always)]
     pub fn object_bytes(&self) -> u32 {
         self.size
     }
 
-    /// The cache's links: their offset in an object, and the secret.
+    /// Returns the cache's links: their offset in an object, and the secret.
     #[inline(always)]
     pub fn links<L: FixedLinks>(&self) -> L {
         L::new(u64::from(self.link), self.secret)
     }
 }
 
-/// A factor and a limit: an offset below 2^31 is that of one of `count` objects of `size` bytes if their product, in 64
-/// bits, is below the limit.
+/// Returns a factor and a limit for a test of divisibility. An offset below 2^31 is the offset of one of `count`
+/// objects of `size` bytes if and only if its product with the factor, in 64 bits, is below the limit.
 ///
-/// The factor is 2^64 divided by the size, rounded up by some `excess` below it when multiplied out: `factor * size =
-/// 2^64 + excess`. So the n-th object's product is `n * excess`, and that of every other offset is at least the factor,
-/// which is far above `count * excess`. For powers of two the excess is nothing, and a slab has no other multiples than
-/// its objects.
+/// The factor is 2^64 divided by the size, rounded up. So `factor * size = 2^64 + excess`, with an `excess` below the
+/// size. The product of the n-th object's offset is `n * excess`, and that of every other offset is at least the
+/// factor, which is far above `count * excess`. For powers of two the excess is 0, and the objects of a slab are at all
+/// multiples of the size.
 pub(super) const fn divide_by(size: u32, count: u16) -> (u64, u64) {
     let factor = (u64::MAX / size as u64).wrapping_add(1);
     let excess = factor.wrapping_mul(size as u64);
