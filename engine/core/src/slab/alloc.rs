@@ -43,26 +43,27 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if gfp.contains(Gfp::ZERO) {
             self.zero(id, object);
         }
-        // SAFETY: objects lie in `Memory`, which does not begin at address 0.
+        // SAFETY: objects are in `Memory`, which does not begin at address 0, so the pointer is not null.
         unsafe { NonNull::new_unchecked(object.as_ptr()) }
     }
 
     #[inline(never)]
     fn zero(&self, id: CacheId, object: ObjectAddress) {
         let Some(cache) = self.cache(id) else { return };
-        // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
+        // SAFETY: the object was just taken from this CPU's slot or from a slab, so no other code uses it, and objects
+        // of its cache have `object_size` bytes.
         unsafe { object.as_ptr().write_bytes(0, cache.layout.object_size as usize) };
     }
 
     /// Allocates outside the fast path. A request by size that gets no slab takes a block of pages, if the block is
-    /// smaller than a slab and the allocator may do so; therefore the slab is asked for without `NOFAIL`. Memory is
+    /// smaller than a slab and the allocator may do so; therefore the slab is requested without `NOFAIL`. Memory is
     /// compacted for the slab once, since a block for one object is expensive.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn slab_alloc_slow(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if id == map::NONE {
-            // The table of sizes has no cache for so many bytes.
+            // The table of sizes has no cache for this size.
             return self.kmalloc_large(asked, gfp);
         }
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
@@ -87,7 +88,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Ok(self.slab_post_alloc_hook(cache.id, self.alloc_from_pcs(cache, gfp)?, gfp));
         }
         loop {
-            // Other code on this CPU may have refilled it, or have taken what we refilled it with.
+            // Other code on this CPU may have refilled the slot, or may have taken the objects of the last refill.
             if let Some(object) = AnyFastPath::pop::<P, C>(&self.local, self.slots(cache.id), self.hot(cache.id)) {
                 return Ok(self.slab_post_alloc_hook(cache.id, object, gfp));
             }
@@ -97,10 +98,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Fills `objects`, or frees those that were allocated and returns the error.
+    /// Allocates an object for every element of `objects`. On failure, frees those that were allocated, and returns the
+    /// error.
     ///
     /// # Errors
-    /// As for a single one.
+    /// As for a single object.
     #[track_caller]
     pub(super) fn alloc_bulk(&self, id: CacheId, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         if let Some(cache) = self.cache(id)
@@ -113,7 +115,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 Ok(object) => objects[at] = object,
                 Err(error) => {
                     for &object in &objects[..at] {
-                        // SAFETY: allocated above, and nobody has seen it.
+                        // SAFETY: the object was allocated above, and no other code has its address.
                         let freed = unsafe { self.kfree(object) };
                         debug_assert!(freed.is_ok(), "an object that was just allocated can be freed");
                     }

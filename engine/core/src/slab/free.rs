@@ -1,8 +1,10 @@
-//! Freeing: onto this CPU's list if the object is of the same slab, onto the slab's own list if this CPU owns the slab,
-//! and onto the slab's list of remote frees otherwise.
+//! Freeing: an object goes onto this CPU's list if the list belongs to the object's slab, onto the slab's own list if
+//! this CPU owns the slab, and onto the slab's list of remote frees otherwise. With sheaves, it goes into a sheaf of
+//! this CPU ([`sheaves`](super::sheaves)).
 //!
-//! The first two are one section. It refuses the first free into a slab that had no free object, because the slab must
-//! be queued then, and the free of the last object in use, because the slab may go then.
+//! The first two are one section. The section refuses the first free into a slab without free objects, because the slab
+//! must be queued then. It also refuses the free of the last object in use, because the slab may be discarded then.
+//! These frees take the slow path.
 //!
 //! linux: mm/slub.c:slab_free, __slab_free
 
@@ -25,13 +27,13 @@ use crate::base::lock::Guard;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Frees an object of a cache. Costs a multiplication and a section, most often.
+    /// Frees an object of a cache. In most cases, this costs a multiplication and a section.
     ///
     /// # Errors
-    /// If the address is not where an object of a slab begins.
+    /// If no object of a slab starts at the address, or the object is found to be free.
     ///
     /// # Safety
-    /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
+    /// The address is in a page of this cache. If an object starts there, it is not used any more.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn slab_free<F: FastPath>(
@@ -43,7 +45,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !hot.is_for_sections(object) {
             return self.slab_free_other(id, object);
         }
-        // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
+        // SAFETY: the address is in a page of a cache, so it and the start of its slab are in the range. An object
+        // starts there, as `is_for_sections` found, and the caller gives it up.
         let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         match F::push::<P, C>(&self.local, self.slots(id), hot, freed) {
             PushOutcome::Done => Ok(()),
@@ -51,8 +54,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Frees an address that fast paths refuse: an object whose node has to be looked at, an object of a checked cache,
-    /// or no object at all.
+    /// Frees an address that fast paths refuse: an object whose node must be determined, an object of a checked cache,
+    /// or an address at which no object starts.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -66,15 +69,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Frees an object outside the fast path: by an atomic step, or under a lock.
+    /// Frees an object outside the fast path, by an atomic step or under a lock.
     #[cold]
     #[inline(never)]
     fn slab_free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         let foreign = ObjectFreeError::Foreign { address: object.get() };
         let cache = self.cache(id).ok_or_else(|| self.refused(foreign))?;
-        // SAFETY: the page is that cache's, so the slab's start is in the range; and `slab_free`'s caller gives the
-        // object up.
+        // SAFETY: the page belongs to the cache, so the slab's start is in the range. The caller of `slab_free` gives
+        // the object up.
         let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         if self.path(cache) == Path::Sheaves {
             return self.free_to_pcs(cache, freed);
@@ -101,29 +104,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Returns whether an object is known to be free: the first object of a list, or any object whose bit is set.
-    /// Objects in sheaves are not looked at.
+    /// Objects in sheaves are not considered.
     pub(super) fn is_double_free(&self, cache: &Cache, freed: FreedObject<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
             return slab.free_bits().has_any(self.bit_of(cache.id, object));
         }
         let is_in_slab = [slab.local().list(object.get()), slab.remote().list(object.get())].contains(&object.get());
-        // The word is a list only where CPUs have lists.
+        // With sheaves, the slot's word is not a list.
         is_in_slab
             || self.path(cache) != Path::Sheaves
                 && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
     }
 
-    /// Frees an object into a slab that this CPU owns, if this is the slab's first or last free; returns `false` if it
-    /// is neither, or the caller was moved to another CPU.
+    /// Frees an object into a slab that this CPU owns, if this is the slab's first free or the free of its last object
+    /// in use. Returns `false` if it is neither, or if the caller was moved to another CPU.
     ///
-    /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is
-    /// queued.
+    /// The lock of the CPU's slabs is held, so that no other CPU can take the slab, use it up and give its pages back
+    /// before it is queued.
     fn free_to_owned_slab(&self, cpu: CpuId, cache: &Cache, freed: FreedObject<'_>) -> bool {
         let slab = freed.slab();
         let mut list = self.cpu_partial(cpu, cache.id).lock();
         let owner = slab.owner.load(Relaxed);
-        // The last holder of the lock may have taken the slab from this CPU.
+        // The former holder of the lock may have taken the slab from this CPU.
         if slab.owner() != Owner::Cpu(cpu) {
             return false;
         }
@@ -151,7 +154,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         true
     }
 
-    /// A free from wherever one is: one atomic step.
+    /// Frees an object from any CPU, by one atomic step.
     pub(super) fn free_remote(&self, cache: &Cache, slab: &Slab, object: ObjectAddress) {
         if cache.has_bits {
             return self.free_all_bits(cache, slab, &[object]);
@@ -159,7 +162,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.free_chain_remote(cache, slab, Chain { head: object.get(), len: 1 }, object);
     }
 
-    /// The same for several objects of a slab at once.
+    /// Frees a chain of objects of one slab from any CPU, by one atomic step.
     pub(super) fn free_chain_remote(&self, cache: &Cache, slab: &Slab, chain: Chain, last: ObjectAddress) {
         let len = chain.len;
         let (after, queue) = slab.push_remote(chain, last, cache.links);
@@ -169,7 +172,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Queues, retires or counts a slab after an atomic step freed objects into it remotely.
     pub(super) fn after_remote_free(&self, cache: &Cache, slab: &Slab, freed: RemoteFree) {
-        // Read before the slab is queued: from then on somebody else may give its pages back.
+        // The owner is read before the slab is queued. Afterwards another CPU may give the slab's pages back.
         let owner = slab.owner();
         match (owner, freed.queue) {
             (_, Queue::Push) => self.push_to_owner(cache, slab),
@@ -179,7 +182,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Puts a slab that was just queued where its owner, or its node, looks for it.
+    /// Pushes a slab that was just queued onto the stack of its owner or of its node.
     fn push_to_owner(&self, cache: &Cache, slab: &Slab) {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
@@ -192,7 +195,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             Owner::Node => {
                 // A node's stack is never closed.
                 _ = self.node_partial(self.node_of(pfn), cache.id).stack.push(&self.map, pfn);
-                // The CPU that freed the last object in use meanwhile found the slab nowhere. It may have gone by now.
+                // Another CPU may have freed the last object in use meanwhile, without finding the slab on the list.
+                // The slab may be discarded by now.
                 slab.meet_remote();
                 if self.is_wholly_free(cache, pfn) {
                     self.retire_from_node(cache, pfn);
@@ -201,16 +205,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the
-    /// others.
+    /// Retires a slab of this CPU whose last object in use was freed. The CPU keeps some of these slabs, and gives back
+    /// the others.
     fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, slab: &Slab, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
         let pfn = self.map.pfn_of(slab);
-        // The CPU that queued it may not have listed it yet; or its mark may still be this CPU's list.
+        // The CPU that queued the slab may not have put it on the list yet, or the slab may be the one that this CPU
+        // allocates from.
         let is_idle = list.has(slab) && self.current(cache, cpu) != Some(pfn);
         let goes = is_idle && list.wholly_free() >= cache.limits.cpu_free;
         if goes {
             list.remove(self.map, pfn);
-            // Nobody has an object of it, so no section of this CPU touches it any more.
+            // All objects of the slab are free and with the slab, so no section of this CPU uses it any more.
             slab.disown();
         } else if is_idle {
             list.count_free(slab);
@@ -225,18 +230,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 /// State of a slab right after a remote free.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteFree {
-    /// Whether the caller has to queue the slab.
+    /// Result of setting the queued bit: whether the caller has to queue the slab.
     pub queue: Queue,
-    /// Nothing was freed from elsewhere before.
+    /// True if the slab had no remote frees before.
     pub is_first: bool,
-    /// Nothing is in use any more, it seems.
+    /// True if all objects of the slab seem to be free.
     pub is_free: bool,
 }
 
-/// The slab's own list before and after a free, and whether it is the first one, or the last.
+/// Returns the word of the slab's own list before and after a free, whether this is the first object on it, and whether
+/// the object is the last one in use. The object is linked to the list, but the list is not written yet.
 fn link_to_local(cache: &Cache, freed: FreedObject<'_>) -> (u64, u64, bool, bool) {
     let local = freed.slab().local();
-    // SAFETY: `FreedObject` owns the object.
+    // SAFETY: `FreedObject` owns the object, so it is free from now on and no other code uses it.
     unsafe { set_freepointer(freed.object(), local.list(freed.object().get()), cache.links) };
     let after = local.with_freed(freed.object());
     (local.raw(), after.raw(), local.is_mark(), after.used() == 0)

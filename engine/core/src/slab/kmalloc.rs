@@ -1,5 +1,6 @@
-//! Memory by size: an object of the cache that [`sizes`](super::sizes) finds, up to 8 KiB or, with fine sizes, 32;
-//! whole blocks of pages above, and for what a cache gets no slab for.
+//! Allocation by size. A request gets an object of the cache that [`sizes`](super::sizes) finds, up to 8 KiB or, with
+//! fine sizes, 32 KiB. Larger requests get whole blocks of pages, and so do requests for whose cache no slab can be
+//! made.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,11 +17,11 @@ use crate::base::{Gfp, Order, Pfn};
 use crate::page::AllocError;
 use crate::platform::Platform;
 
-/// What a request for no bytes gets: an address that may be freed, and not be read. linux: ZERO_SIZE_PTR
+/// Result of a request for 0 bytes: an address that may be freed but not accessed. linux: ZERO_SIZE_PTR
 pub const ZERO_SIZE: NonNull<u8> = NonNull::without_provenance(core::num::NonZero::new(16).unwrap());
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Makes the caches of `kmalloc`, one for each size.
+    /// Creates the caches of `kmalloc`, one for each size.
     pub(super) fn create_kmalloc_caches(&self) -> Result<(), CreateError> {
         for (at, &(size, name)) in sizes(self.policy().slab.sizes).iter().enumerate() {
             let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
@@ -29,13 +30,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(())
     }
 
-    /// At least `size` bytes, aligned to 8; to 16 if the next larger size is a multiple of that, and to that size where
-    /// it is a power of two up to a page.
+    /// Allocates at least `size` bytes. The memory is aligned to 8 bytes, or to 16 bytes if the size of the cache that
+    /// serves the request is a multiple of 16. If that size is a power of two up to a page, the memory is aligned to
+    /// it.
     ///
-    /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages; so does, as the last
-    /// resort, a request whose cache gets no slab, if pages of a smaller order will do: it does not fail before the
-    /// page allocator does. [`ksize`](Self::ksize) then says a page or more, and nothing checks the block's bytes under
-    /// `slab_debug`.
+    /// Costs one section if this CPU has an object. Requests with a zone modifier get whole pages. A request whose
+    /// cache gets no slab also gets pages as the last resort, if a block of a smaller order than a slab holds it, so
+    /// that it does not fail before the page allocator does. [`ksize`](Self::ksize) of such a block is a page or more,
+    /// and `slab_debug` does not check its bytes.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -67,13 +69,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.alloc_block(order, gfp)
     }
 
-    /// The order of the smallest block of so many bytes.
+    /// Returns the order of the smallest block that holds `size` bytes.
     pub(crate) fn block_order(&self, size: usize) -> Option<Order> {
         let pages = size.div_ceil(self.pages.page_size() as usize).checked_next_power_of_two()?;
         Order::from_u8(pages.ilog2() as u8)
     }
 
-    /// A block of pages that [`kfree`](Self::kfree) takes back.
+    /// Allocates a block of pages that [`kfree`](Self::kfree) can free.
     pub(crate) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let (node, wanted) = (self.pages.node_of(self.local.cpu()), (gfp - Gfp::ZERO) | Gfp::COMP);
         let pfn = self.pages.alloc_slab_pages(node, wanted, order).map_err(ObjectError::Pages)?;
@@ -85,43 +87,47 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.map.set_kind(pfn, 1, map::LARGE);
         let start = NonNull::new(self.map.address(pfn) as *mut u8).expect("no page is at address 0");
         if gfp.contains(Gfp::ZERO) {
-            // SAFETY: the pages are new, mapped, and ours.
+            // SAFETY: the block was allocated above, so no other code uses it. `has` found it in the range, all of
+            // whose allocated frames are mapped, as the caller of `new` promised.
             unsafe { start.write_bytes(0, (order.pages() * self.pages.page_size()) as usize) };
         }
         Ok(start)
     }
 
-    /// Gives back what [`kmalloc`](Self::kmalloc) or [`krealloc`](Self::krealloc) gave.
+    /// Frees memory that [`kmalloc`](Self::kmalloc) or [`krealloc`](Self::krealloc) returned.
     ///
-    /// May wait for another CPU's sections, when too much waits for that CPU: a kernel that frees in interrupt handlers
-    /// has CPUs answer calls wherever they wait with interrupts off. That of `freehold::kernel` does.
+    /// May wait for another CPU's sections if too many slabs wait for that CPU. So a kernel that frees in interrupt
+    /// handlers needs CPUs that answer calls wherever they wait with interrupts off. The kernel in `freehold::kernel`
+    /// does that.
     ///
     /// # Errors
-    /// If it is not where an object or a block begins; nothing is changed then.
+    /// If no object or block starts at the address. Nothing is changed then.
     ///
     /// # Safety
-    /// If it is an object or a block, nobody uses it any more, and it is not free. The cache in whose pages it is, if
-    /// it is in any, is not destroyed before this has returned.
+    /// If the address is that of an object or a block, that object or block is not free, and is not used any more. If
+    /// it is in a page of a cache, that cache is not destroyed before this call returns.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller promises the same of the object.
+        // SAFETY: the caller promises about `object` what `kfree_with` demands.
         unsafe { self.kfree_with::<AnyFastPath>(object) }
     }
 
+    /// Frees memory by the fast path `F`, or by the slow path.
+    ///
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn kfree_with<F: FastPath>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller gives the object up, as `free_fast` demands.
+        // SAFETY: the caller promises about `object` what `free_fast` demands.
         match unsafe { self.free_fast::<F>(ObjectAddress::from_ptr(object.as_ptr())) } {
             PushOutcome::Done => Ok(()),
             PushOutcome::Refused => self.kfree_slow(object),
         }
     }
 
-    /// What no section does, and whatever is no object.
+    /// Frees what no section can free, or returns the error for an address that is no object's.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -129,7 +135,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let address = ObjectAddress::from_ptr(object.as_ptr());
         match self.map.kind_at(address.get()) {
             None | Some(map::NONE | map::LARGE) => self.free_large_kmalloc(object),
-            // SAFETY: the page is that cache's; the rest is the promise of the caller that frees it.
+            // SAFETY: the page belongs to this cache, and the caller of `kfree` promises the rest.
             Some(id) => unsafe { self.slab_free::<AnyFastPath>(id, address) },
         }
     }
@@ -155,25 +161,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !hot.is_for_sections(object) {
             return PushOutcome::Refused;
         }
-        // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
-        // caller gives the object up.
+        // SAFETY: the page belongs to a cache, so the address and the start of its slab are in the range. An object
+        // starts at the address, as `is_for_sections` found, and the caller gives it up.
         let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         F::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 
-    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap
-    /// that can bring more memory online.
+    /// Makes small requests fail if no slab can be made for them, instead of getting a block of pages. For a heap that
+    /// can bring more memory online.
     pub fn fail_without_slab(&self) {
         self.fails_without_slab.store(true, Relaxed);
     }
 
-    /// From now on a small request for which there is no slab takes the smallest block of pages that holds it, as it
-    /// does unless [`fail_without_slab`](Self::fail_without_slab) was called.
+    /// Lets small requests get the smallest block of pages that holds them if no slab can be made, which is the
+    /// default. Reverses [`fail_without_slab`](Self::fail_without_slab).
     pub fn take_pages_without_slab(&self) {
         self.fails_without_slab.store(false, Relaxed);
     }
 
-    /// Whether a small request takes a block of pages where there is no slab for it.
+    /// Returns whether a small request gets a block of pages if no slab can be made for it.
     pub(super) fn takes_pages_without_slab(&self) -> bool {
         !self.fails_without_slab.load(Relaxed)
     }
@@ -181,7 +187,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[cold]
     #[inline(never)]
     pub(super) fn malloc_slow(&self, size: usize) -> *mut u8 {
-        // C wants an address of its own for no bytes, too.
+        // C demands a distinct address for 0 bytes, too.
         self.kmalloc(size.max(1), Gfp::KERNEL).map_or(core::ptr::null_mut(), NonNull::as_ptr)
     }
 
@@ -209,7 +215,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         freed.map_err(|_| self.refused(ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 }))
     }
 
-    /// The first frame of a block that was asked for by size.
+    /// Returns the first frame of a block that was allocated by size.
     fn large(&self, object: NonNull<u8>) -> Result<Pfn, ObjectFreeError> {
         let address = object.as_ptr() as u64;
         let block = self.map.pfn(address).filter(|&pfn| self.map.kind(pfn) == map::LARGE);
@@ -221,17 +227,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Order::new(self.map.slab(pfn).local().list(0) as u8)
     }
 
-    /// Bytes that the owner of an object may use. linux: ksize
+    /// Returns the bytes of an object that its owner may use. linux: ksize
     ///
     /// # Errors
-    /// If it is not where an object or a block begins.
+    /// If no object or block starts at the address.
     pub fn ksize(&self, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let kind = self.kind_of(object);
         self.size_in(self.find_cache(kind).as_deref(), object)
     }
 
-    /// Bytes of the object of a cache without checks that begins at an address: [`ksize`](Self::ksize) for those who
-    /// trust the cache to stay, as kmalloc's do. Costs a load and a multiplication; `None` for everything else.
+    /// Returns the bytes of the object at an address, if the object belongs to a cache without checks; otherwise
+    /// `None`. This is [`ksize`](Self::ksize) for callers that know that the cache stays, as kmalloc's caches do. Costs
+    /// a load and a multiplication.
     #[inline(always)]
     pub fn object_bytes(&self, object: NonNull<u8>) -> Option<usize> {
         let address = ObjectAddress::from_ptr(object.as_ptr());
@@ -239,8 +246,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         hot.is_object(address).then_some(hot.object_bytes() as usize)
     }
 
-    /// Bytes of the objects that serve requests of so many, as far as caches do: [`ksize`](Self::ksize) before there is
-    /// an object. Costs two loads; 0 for requests that get pages.
+    /// Returns the bytes of an object that serves a request of `size` bytes, or 0 if the request gets pages. This is
+    /// [`ksize`](Self::ksize) before the object is allocated. Costs two loads.
     #[inline(always)]
     pub fn size_of_request(&self, size: usize) -> usize {
         if size > TABLE_MAX { 0 } else { self.hot(self.sizes.cache_for(size)).object_bytes() as usize }
@@ -250,7 +257,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.map.kind_at(object.as_ptr() as u64).unwrap_or(map::NONE)
     }
 
-    /// The same for an object of this cache, or of none.
+    /// Returns the bytes that the owner of an object may use; `cache` is the cache of its page, if it is in one.
     fn size_in(&self, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let at = ObjectAddress::from_ptr(object.as_ptr());
         let address = at.get();
@@ -268,35 +275,37 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Memory of another size with what was in the old one, as far as that goes: in place if the old one has as much
-    /// ([`ksize`](Self::ksize)), so memory that shrinks stays where it is; else moved. linux: krealloc
+    /// Changes the size of allocated memory and keeps its contents up to the smaller of the two sizes. linux: krealloc
     ///
-    /// With [`Gfp::ZERO`] new bytes are zero, if it was asked for with that from the start, each time.
+    /// If the old memory is large enough ([`ksize`](Self::ksize)), it stays in place, even if much less is requested.
+    /// Otherwise the contents are moved to new memory. A new size of 0 frees the old memory and returns [`ZERO_SIZE`].
+    /// With [`Gfp::ZERO`], new bytes are zero, provided that the allocation and each later change of its size used that
+    /// flag.
     ///
     /// # Errors
-    /// If `object` is none of ours, or is to be moved and noticed to be free, or there is no memory; the old memory
-    /// stays as it is then.
+    /// If the address is not that of an object or a block, or if the object has to move and is found to be free, or if
+    /// there is no memory. The old memory is unchanged then.
     ///
     /// # Safety
-    /// As for [`kfree`](Self::kfree). If an error is returned, the object is still its owner's.
+    /// As for [`kfree`](Self::kfree). If an error is returned, the object still belongs to its owner.
     #[track_caller]
     pub unsafe fn krealloc(&self, object: NonNull<u8>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, KreallocError> {
         let kind = self.kind_of(object);
-        // The caller keeps the cache that the object is in, so no reference is taken.
+        // The caller keeps the cache of the object, so no reference is taken.
         let old = self.size_in(self.cache(kind), object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {
             if gfp.contains(Gfp::ZERO) {
-                // SAFETY: the owner's memory has so many bytes, and nothing past the new size is in use.
+                // SAFETY: the owner's memory has `old` bytes, and those past the new size are not in use.
                 unsafe { object.add(size).write_bytes(0, old - size) };
             }
             return Ok(object);
         }
         let new = self.kmalloc(size, gfp).map_err(KreallocError::Memory)?;
-        // SAFETY: both have so many bytes, and are not the same.
+        // SAFETY: both objects have at least this many bytes, and a new object does not overlap an allocated one.
         unsafe { new.copy_from_nonoverlapping(object, old.min(size)) };
-        // SAFETY: the caller gives the old object up, which is copied by now.
+        // SAFETY: the caller gives the old object up, and its contents have been copied.
         if let Err(error) = unsafe { self.kfree(object) } {
-            // SAFETY: nobody has seen the new one.
+            // SAFETY: `new` was allocated above, and no other code has its address.
             let freed = unsafe { self.kfree(new) };
             debug_assert!(freed.is_ok(), "what was just allocated can be freed");
             return Err(KreallocError::Object(error));
@@ -305,12 +314,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Why memory did not change its size.
+/// Reasons why memory could not change its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KreallocError {
-    /// The address is of no object and no block that can be freed.
+    /// The address is not that of an object or a block that can be freed.
     Object(ObjectFreeError),
-    /// There is no memory for the new size; the old object stays.
+    /// There is no memory for the new size. The old object stays.
     Memory(ObjectError),
 }
 
@@ -325,7 +334,8 @@ impl core::fmt::Display for KreallocError {
 
 impl core::error::Error for KreallocError {}
 
-/// The largest power of two that divides a size, up to the smallest page. linux: mm/slab_common.c:create_kmalloc_cache
+/// Returns the largest power of two that divides a size, up to the smallest page. linux:
+/// mm/slab_common.c:create_kmalloc_cache
 fn align_of_size(size: u32) -> u32 {
     (1 << size.trailing_zeros()).min(4096)
 }

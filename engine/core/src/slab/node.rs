@@ -1,7 +1,8 @@
-//! A node's slabs, which nobody owns.
+//! Slabs of a node, which have no owner.
 //!
-//! While nobody owns a slab, its own list is changed by its holder only. So the CPU that frees its last object in
-//! use sees it by the count, and looks under the node's lock whether the slab can go.
+//! While a slab has no owner, only its holder changes the slab's own list. So the CPU that frees the slab's last object
+//! in use learns this from the counts in the slab's words, and checks under the node's lock whether the slab can be
+//! discarded.
 
 use super::SlabAllocator;
 use core::ops::Range;
@@ -18,7 +19,7 @@ use crate::base::{NodeId, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes the first slab off a node's list; the slab stays queued. linux: mm/slub.c:get_partial_node
+    /// Takes the first slab off a node's list. The slab stays queued. linux: mm/slub.c:get_partial_node
     pub(super) fn get_partial_node(&self, node: NodeId, id: CacheId) -> Option<Pfn> {
         self.get_partial_node_above(node, id, 0)
     }
@@ -62,7 +63,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Moves the slabs on a node's stack to the node's list. No CPU owns them: only the holder of a slab changes its
-    /// owner, and the holder was the CPU that pushed it.
+    /// owner, and the CPU that pushed the slab was its holder.
     pub(super) fn flush_node_stack(&self, node: NodeId, id: CacheId, list: &mut List<NodePartial>) {
         for pfn in self.node_partial(node, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Node, "a slab of a CPU waits for that CPU");
@@ -70,20 +71,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Whether all objects of a slab that nobody owns are free. The caller holds it.
+    /// Returns whether all objects of a slab without owner are free. The caller holds the slab.
     #[inline(never)]
     pub(super) fn is_wholly_free(&self, cache: &Cache, pfn: Pfn) -> bool {
         self.free_objects(cache, pfn) == cache.layout.objects
     }
 
-    /// The last object in use of a slab was freed, it seems, and nobody owns it: gives it back, unless the node keeps
-    /// it, or somebody has it in hand.
+    /// Discards a slab without owner whose last object in use seems to have been freed, unless the node keeps it or it
+    /// is not on the node's list because another CPU holds it.
     pub(super) fn retire_from_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
         let mut list = self.node_partial(node, cache.id).lock();
         self.flush_node_stack(node, cache.id, &mut list);
         let slab = self.map.slab(pfn);
-        // It may have gone meanwhile, and its pages may be another cache's.
+        // The slab may have been discarded meanwhile, and its pages may belong to another cache.
         if !list.has(slab) || !self.is_wholly_free(cache, pfn) {
             return;
         }
@@ -94,8 +95,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.discard_slab(cache, pfn);
     }
 
-    /// Counts a slab on a node's list that is wholly free, or takes it off if the node has enough; `false` then: the
-    /// caller holds it, and discards it.
+    /// Counts a wholly free slab on a node's list, and returns `true`. If the node has enough wholly free slabs, takes
+    /// the slab off the list and returns `false`; the caller holds the slab then, and discards it.
     pub(super) fn keep_or_remove(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) -> bool {
         let keeps = list.wholly_free() < cache.limits.node_free;
         if keeps {
@@ -106,7 +107,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         keeps
     }
 
-    /// Counts a slab that nobody owns, and that is queued, if it is wholly free, however many the node has.
+    /// Counts a queued slab without owner, if it is wholly free, regardless of the number of such slabs on the node.
     pub(super) fn count_on_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
         let mut list = self.node_partial(node, cache.id).lock();
@@ -117,14 +118,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// What a slab that the caller holds, and that nobody owns, has on its own list.
+    /// Returns the own list of a slab that the caller holds and that has no owner.
     pub(super) fn own_chain(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let local = self.map.slab(pfn).local();
         Chain { head: local.list(self.map.slab_address(pfn).get()), len: cache.layout.objects - local.used() }
     }
 
-    /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the
-    /// caller's: [`deactivate_with`](Self::deactivate_with) lets go of it.
+    /// Takes all free objects of a slab that the caller holds and that has no owner. The slab stays queued, so the
+    /// caller still holds it; [`deactivate_with`](Self::deactivate_with) releases it.
     fn take_unowned(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let remote =
@@ -132,8 +133,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.own_chain(cache, pfn).concat(remote, cache.links)
     }
 
-    /// Puts a queued slab that the caller holds and no CPU owns on its node's list; releases it if all its objects are
-    /// in use, and discards it if the node has enough wholly free slabs. linux: mm/slub.c:deactivate_slab
+    /// Puts a queued slab that the caller holds and that has no owner on its node's list. Releases it instead if all
+    /// its objects are in use, and discards it if the node has enough wholly free slabs. linux:
+    /// mm/slub.c:deactivate_slab
     pub(super) fn deactivate_slab(&self, cache: &Cache, pfn: Pfn) {
         if cache.has_bits {
             return self.deactivate_bitmap_slab(cache, pfn);
@@ -149,20 +151,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Writes what is left on a slab's own list, and lets go of it if that is nothing and nothing was freed from
-    /// elsewhere. The caller holds it, and nobody owns it.
+    /// Writes the remaining free objects to a slab's own list. Releases the slab and returns `true` if there are none
+    /// and none was freed remotely. The caller holds the slab, and the slab has no owner.
     pub(super) fn unqueue_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) -> bool {
         let slab = self.map.slab(pfn);
         slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         chain.is_empty() && slab.unqueue(self.map.slab_address(pfn))
     }
 
-    /// Puts a slab that has free objects on its node's list, or discards it.
+    /// Puts a slab that has free objects on its node's list, or discards it if the node has enough wholly free slabs.
     pub(super) fn put_on_node(&self, cache: &Cache, pfn: Pfn) {
         let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
         let mut list = self.node_partial(node, cache.id).lock();
-        // After the slab's own list was written: a CPU that freed before is seen here, and one that frees later sees
-        // that list, and comes to retire the slab.
+        // This happens after the slab's own list was written. So a remote free before this point is seen here, and a
+        // CPU that frees later sees that list and retires the slab.
         slab.meet_remote();
         let is_free = self.is_wholly_free(cache, pfn);
         if is_free && list.wholly_free() >= cache.limits.node_free {

@@ -1,10 +1,10 @@
-//! The pages of slabs: new slabs, and the end of slabs; several at once, where they lie side by side.
+//! Pages of slabs: allocation of new slabs, and return of wholly free ones, several adjacent slabs at once.
 //!
-//! A zone is asked for one block, which is cut into slabs; slabs that lie side by side go back to it as one block. So
-//! what a zone costs, a lock and a walk of its free lists each time, is shared by several slabs. With large objects, of
-//! which few fit into a slab, that is most of what they cost.
+//! Several slabs are cut from one block of a zone, and adjacent slabs are given back as one block. So several slabs
+//! share the cost in the zone, which is a lock and a walk over free lists each time. This is most of the cost of large
+//! objects, of which a slab has few.
 //!
-//! linux: mm/slub.c:allocate_slab, __free_slab, where each slab is a block of its own
+//! linux: mm/slub.c:allocate_slab, __free_slab, where each slab is a separate block
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -21,14 +21,14 @@ use crate::page::AllocError;
 use crate::platform::Platform;
 use crate::policy::slab::SlabOrder;
 
-/// Flags of a request for an object that say nothing about its slab, or must not: objects do not move, and a cache has
-/// memory of its own kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
+/// Flags of a request for an object that do not apply to its slab or would be wrong for it: objects are not movable,
+/// and all memory of a cache is of one kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
 const NOT_FOR_SLABS: Gfp =
     Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Makes a slab of new pages. No CPU owns it, it is marked as queued, and the caller holds it. The caller holds no
-    /// lock. linux: mm/slub.c:new_slab
+    /// Makes a slab of new pages. The slab has no owner and is marked as queued, and the caller holds it. The caller
+    /// must hold no lock. linux: mm/slub.c:new_slab
     pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let order = cache.layout.order;
         let first = self.pages.alloc_slab_pages(node, slab_gfp(cache, gfp), order).map_err(ObjectError::Pages)?;
@@ -36,15 +36,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         slabs.map(|slabs| slabs.start).ok_or(ObjectError::Pages(AllocError::OutOfMemory))
     }
 
-    /// Makes `1 << power` adjacent slabs; returns nothing unless this node has a free block for them.
+    /// Makes `1 << power` adjacent slabs. Returns `None` if this node has no free block for them.
     pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         let whole = Order::from_u8(cache.layout.order.get() + power)?;
         let first = self.pages.try_alloc_slab_pages(node, slab_gfp(cache, gfp), whole)?;
         self.init_slabs(cache, first, whole)
     }
 
-    /// Makes slabs of a block that was allocated for them; nothing, and the block is free again, if it is beyond the
-    /// slabs' metadata. Costs a store a page and an atomic step a slab.
+    /// Makes slabs of a block that was allocated for them. If the block is outside the range that has metadata of
+    /// slabs, frees the block and returns `None`. Costs a store per page and an atomic step per slab.
     fn init_slabs(&self, cache: &Cache, first: Pfn, whole: Order) -> Option<Range<Pfn>> {
         let order = cache.layout.order;
         if !self.map.has(first, whole) {
@@ -61,7 +61,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Some(slabs)
     }
 
-    /// Makes a slab of pages: all of its objects are free.
+    /// Makes one slab, all of whose objects are free, of allocated pages.
     fn init_slab(&self, cache: &Cache, pfn: Pfn) {
         let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         self.setup_objects(cache, base);
@@ -88,17 +88,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn init_freelist(&self, cache: &Cache, base: SlabAddress) -> Chain {
         let objects = cache.layout.objects_of(base);
         if cache.order == SlabOrder::Address {
-            // SAFETY: the pages are new, and hold these objects, each named once.
+            // SAFETY: the pages are new and used by no other code, and these are all objects in them, each of which
+            // occurs once.
             return unsafe { Chain::build(base, objects, cache.links) };
         }
         let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
         let first = base.get() + u64::from(cache.layout.first);
         let shuffled = (0..count).map(|at| ObjectAddress::new(first + shuffle(at, count, turn) * size));
-        // SAFETY: likewise; a shuffle names each place once.
+        // SAFETY: as above; `shuffle` returns each place once.
         unsafe { Chain::build(base, shuffled, cache.links) }
     }
 
-    /// A number that is hard to guess for each slab.
+    /// Returns a number for a new slab that is hard to guess.
     fn turn(&self, cache: &Cache) -> u64 {
         mix(cache.secret ^ self.turns.fetch_add(1, Relaxed))
     }
@@ -126,12 +127,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// The flags of a request for a slab's pages, from those of one for an object.
+/// Returns the flags of a request for a slab's pages, given those of a request for an object.
 fn slab_gfp(cache: &Cache, gfp: Gfp) -> Gfp {
     (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN
 }
 
-/// Frees the pages of new slabs if a constructor panics.
+/// Guard that frees the pages of new slabs if a constructor panics.
 struct FreeOnPanic<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for FreeOnPanic<F> {
@@ -140,8 +141,9 @@ impl<F: FnMut()> Drop for FreeOnPanic<F> {
     }
 }
 
-/// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so
-/// that each place is met once, from a start that is hard to guess; no memory is needed for it.
+/// Returns the place of the `at`-th object that is handed out, of `count`. The places are visited in steps that share
+/// no divisor with the count, so each place occurs once. The start is hard to guess, and no memory is needed for the
+/// order.
 fn shuffle(at: u64, count: u64, turn: u64) -> u64 {
     let mut step = (turn >> 32) % count;
     while common_divisor(step, count) != 1 {

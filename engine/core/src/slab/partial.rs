@@ -1,14 +1,14 @@
-//! Slabs that have free objects, as a CPU or a node holds them: a list under a lock, and a stack before it.
+//! Slabs with free objects that a CPU or a node holds: a list under a lock, and a stack in front of it.
 //!
 //! The CPU that frees the first object of a slab pushes the slab onto the stack, without a lock. A CPU that needs a
-//! slab takes the lock and *brings home* what is on the stack. A slab on a list is marked in its owner's word with the
-//! cache, so that one load says whether it is on this very list, whatever had its pages meanwhile; and it may be
-//! counted:
+//! slab takes the lock and moves all slabs from the stack to the list. The owner word of a listed slab also names the
+//! list and its cache. So one load determines whether a slab is on a given list, even if its pages were used for
+//! something else meanwhile. A listed slab may be counted:
 //!
-//! - as *wholly free*, once it was found to be: it stays so until it is taken off, since a CPU takes objects of no
-//!   listed slab but the one that it allocates from, which is not counted;
-//! - as *waiting*, on a CPU's list, if others freed into it. These are the last on the list, so they are found at once
-//!   when they are too many.
+//! - as *wholly free*, once it was found to be so. It stays wholly free until it is taken off the list, since a CPU
+//!   allocates from no listed slab except its current one, which is not counted;
+//! - as *waiting*, on a CPU's list, if other CPUs freed into it. Waiting slabs are the last on the list, so they are
+//!   found at once when there are too many.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -21,25 +21,25 @@ use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::{Pfn, RawLock};
 
 const NIL: u32 = u32::MAX;
-/// Bit of the owner's word: on a list.
+/// Bit of the owner word: the slab is on a list.
 const LISTED: u64 = 1 << 16;
-/// Bit of the owner's word: counted as wholly free.
+/// Bit of the owner word: the slab is counted as wholly free.
 const COUNTED: u64 = 1 << 17;
-/// Bit of the owner's word: counted among those that others freed into.
+/// Bit of the owner word: the slab is counted as waiting.
 const WAITING: u64 = 1 << 18;
-/// Where in the owner's word the number of the list's cache begins.
+/// First bit of the number of the list's cache in the owner word.
 const CACHE_SHIFT: u32 = 24;
 
-/// Whose slabs: decides the lock's rank.
+/// Kind of holder of a list, which determines the lock's rank.
 pub(super) trait Holder {
     /// Rank of the list's lock among all locks.
     const RANK: Rank;
 }
 
-/// Marker of the lists of CPUs.
+/// Marker type for lists of CPUs.
 #[derive(Debug)]
 pub(super) struct CpuPartial;
-/// Marker of the lists of nodes.
+/// Marker type for lists of nodes.
 #[derive(Debug)]
 pub(super) struct NodePartial;
 
@@ -51,29 +51,29 @@ impl Holder for NodePartial {
     const RANK: Rank = Rank::SlabNode;
 }
 
-/// Slabs with free objects of one cache.
+/// List and stack of slabs of one cache that have free objects.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Partial<L, H> {
-    /// Slabs that other CPUs pushed, on their way to the list.
+    /// Slabs that other CPUs pushed, and that are not on the list yet.
     pub stack: Stack,
     list: Locked<L, List<H>>,
 }
 
 impl<L: RawLock, H: Holder> Partial<L, H> {
-    /// None, of a cache and an owner.
+    /// Creates an empty list and stack of a cache for an owner.
     pub(super) fn new(cache: CacheId, owner: Owner) -> Partial<L, H> {
         let place = owner.raw() | LISTED | u64::from(cache.get()) << CACHE_SHIFT;
         let list = List { head: NIL, tail: NIL, len: 0, free: 0, waiting: 0, place, holder: PhantomData };
         Partial { stack: Stack::new(), list: Locked::new(list) }
     }
 
-    /// The list under its lock, for which this waits.
+    /// Waits for the list's lock and takes it.
     pub(super) fn lock(&self) -> Guard<'_, L, List<H>> {
         self.list.lock()
     }
 
-    /// The list, unless somebody has it.
+    /// Takes the list's lock, unless another caller has it.
     pub(super) fn try_lock(&self) -> Option<Guard<'_, L, List<H>>> {
         self.list.try_lock()
     }
@@ -87,7 +87,7 @@ pub(super) struct List<H> {
     len: u32,
     free: u32,
     waiting: u32,
-    /// The owner's word of a slab that is on it, but for what the slab is counted as.
+    /// Owner word of a slab on this list, without the bits that count the slab.
     place: u64,
     holder: PhantomData<H>,
 }
@@ -97,37 +97,37 @@ impl<H: Holder> Ranked for List<H> {
 }
 
 impl<H> List<H> {
-    /// Number of slabs on the list now.
+    /// Returns the number of slabs on the list.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Those of them that were counted as wholly free.
+    /// Returns the number of slabs that are counted as wholly free.
     pub(super) fn wholly_free(&self) -> u32 {
         self.free
     }
 
-    /// Those of them that others freed into.
+    /// Returns the number of slabs that are counted as waiting.
     pub(super) fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// First frame of the list's first slab.
+    /// Returns the first frame of the list's first slab.
     pub(super) fn first(&self) -> Option<Pfn> {
         (self.head != NIL).then(|| Pfn::new(self.head))
     }
 
-    /// The last slab, which is a waiting one if there is any.
+    /// Returns the first frame of the list's last slab, which is a waiting one if there is any.
     pub(super) fn last(&self) -> Option<Pfn> {
         (self.tail != NIL).then(|| Pfn::new(self.tail))
     }
 
-    /// Whether a slab is on this list, whatever became of its pages.
+    /// Returns whether a slab is on this list. The slab's pages may have been given back.
     pub(super) fn has(&self, slab: &Slab) -> bool {
         slab.owner.load(Acquire) & !(COUNTED | WAITING) == self.place
     }
 
-    /// Puts a slab first that the caller holds.
+    /// Puts a slab that the caller holds at the front of the list.
     pub(super) fn push(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let first = self.head;
         self.join(map, NIL, pfn.raw());
@@ -135,7 +135,7 @@ impl<H> List<H> {
         self.note_listed(map.slab(pfn));
     }
 
-    /// Puts a slab last that the caller holds, and that others freed into.
+    /// Puts a slab that the caller holds, and that other CPUs freed into, at the end of the list.
     pub(super) fn push_waiting(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let last = self.tail;
         self.join(map, last, pfn.raw());
@@ -145,7 +145,7 @@ impl<H> List<H> {
         mark(map.slab(pfn), WAITING);
     }
 
-    /// Takes a slab off, which the caller then holds.
+    /// Takes a slab off the list. The caller holds it afterwards.
     pub(super) fn remove(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let slab = map.slab(pfn);
         debug_assert!(self.has(slab), "a slab is taken off the list that it is on");
@@ -157,13 +157,13 @@ impl<H> List<H> {
         slab.owner.store(Owner::from_raw(word).raw(), Relaxed);
     }
 
-    /// Counts a listed slab as wholly free.
+    /// Counts a listed slab as wholly free, unless it is already counted.
     pub(super) fn count_free(&mut self, slab: &Slab) {
         self.free += u32::from(!is_counted_free(slab));
         mark(slab, COUNTED);
     }
 
-    /// Whether its counts are those of its slabs, and the waiting ones are the last; for walkers.
+    /// Returns whether the list's counts match its slabs, and the waiting slabs are the last. For consistency checks.
     pub(super) fn is_counted(&self, map: SlabMap<'_>) -> bool {
         let before = self.iter(map).take_while(|&pfn| !is_counted_waiting(map.slab(pfn))).count() as u32;
         let (free, waiting) = (self.count(map, is_counted_free), self.count(map, is_counted_waiting));
@@ -182,7 +182,7 @@ impl<H> List<H> {
         debug_assert!(self.has(slab), "a slab is listed where its owner looks, and nowhere else");
     }
 
-    /// Makes two slabs neighbours; NIL is the end on either side.
+    /// Makes two slabs neighbours. NIL is the end of the list on either side.
     fn join(&mut self, map: SlabMap<'_>, before: u32, after: u32) {
         match before {
             NIL => self.head = after,
@@ -194,7 +194,7 @@ impl<H> List<H> {
         }
     }
 
-    /// The slabs on it, first to last.
+    /// Returns the slabs on the list, first to last.
     pub(super) fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m, H> {
         let mut next = self.head;
         core::iter::from_fn(move || {
@@ -205,12 +205,12 @@ impl<H> List<H> {
     }
 }
 
-/// Whether a listed slab is counted as wholly free.
+/// Returns whether a listed slab is counted as wholly free.
 pub(super) fn is_counted_free(slab: &Slab) -> bool {
     slab.owner.load(Relaxed) & COUNTED != 0
 }
 
-/// Whether a listed slab is counted among those that others freed into.
+/// Returns whether a listed slab is counted as waiting.
 pub(super) fn is_counted_waiting(slab: &Slab) -> bool {
     slab.owner.load(Relaxed) & WAITING != 0
 }
@@ -225,7 +225,8 @@ mod tests {
     use super::*;
     use crate::platform::host::CheckedSpinLock;
 
-    /// A list of three slabs, of which one is wholly free, and another one waits; then something happens to it.
+    /// Creates a list of three slabs, of which one is wholly free and another one waits, and calls `spoil` on it.
+    /// Returns whether the counts still match.
     fn is_counted_after(spoil: fn(&mut List<CpuPartial>, SlabMap<'_>)) -> bool {
         with_map(0, |map| {
             let partial = Partial::<CheckedSpinLock, CpuPartial>::new(CacheId::new(3), Owner::Node);

@@ -1,15 +1,15 @@
-//! A CPU whose list has run out looks for a slab: nearest first.
+//! Refill of a CPU's list that is used up. The CPU looks for free objects in this order:
 //!
-//! 1. What others freed into the slab it has just used up. Only when that is nothing is the slab let go; it stays the
-//!    CPU's, and is queued again by the first free into it.
-//! 2. Its other slabs that have free objects.
-//! 3. The node's slabs, which nobody owns: it owns the slab from then on.
-//! 4. New pages ([`grow`](SlabAllocator::grow)), with no lock held.
+//! 1. Remote frees of the slab that it has just used up. The slab is let go only if there are none. The CPU still owns
+//!    it, and the first free into it queues it again.
+//! 2. The CPU's other slabs that have free objects.
+//! 3. The node's slabs, which have no owner. The CPU owns the slab from then on.
+//! 4. New pages ([`grow`](SlabAllocator::grow)), which are allocated with no lock held.
 //!
-//! All of it happens under the lock of this CPU's slabs of the cache, so that only sections that began before can still
-//! change the CPU's list. The lock binds no one to the CPU, though: each step that touches what only the CPU's sections
-//! may write is a section itself, and says so if the caller has been moved. Objects in hand then go back to their slab
-//! the way that is open to everybody, as if they were freed from elsewhere.
+//! The first three steps hold the lock of this CPU's slabs of the cache, so that only sections that began before can
+//! still change the CPU's list. The lock does not keep the caller on the CPU, though. Therefore each step that changes
+//! words which only the CPU's sections may write is a section itself, and fails if the caller has been moved. Objects
+//! that the caller has taken by then are returned to their slab as remote frees, which any CPU may do.
 //!
 //! linux: mm/slub.c:___slab_alloc
 
@@ -29,7 +29,7 @@ use crate::platform::Platform;
 /// Result of a refill of a CPU's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefillOutcome {
-    /// The list may have objects now; the caller tries again.
+    /// The list may have objects now, and the caller tries again.
     Again,
     /// Neither the CPU nor its node has a slab with free objects.
     Nothing,
@@ -38,9 +38,9 @@ pub(super) enum RefillOutcome {
 /// Result of an attempt to allocate from a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlabOutcome {
-    /// The CPU allocates from it, or somebody else does something better: look again.
+    /// The CPU allocates from the slab, or the state has changed: the caller looks again.
     Again,
-    /// The slab that was taken had no free object after all.
+    /// The slab that was taken has no free object.
     Exhausted,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct RefillTarget<'a> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Gives this CPU's list objects, unless it has some by now.
+    /// Refills this CPU's list, unless it has objects by now.
     pub(super) fn refill(&self, cache: &Cache) -> RefillOutcome {
         let cpu = self.local.cpu();
         let mut list = self.cpu_partial(cpu, cache.id).lock();
@@ -68,7 +68,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return RefillOutcome::Again;
         }
         let at = RefillTarget { cpu, cache, seen };
-        // A stray write to a link can have a list end anywhere: only a slab of this CPU is believed.
+        // After a stray write to a link, a list may end in any address, so the slab is used only if this CPU owns it.
         let current = self.current(cache, cpu);
         if let Some(slab) = current.filter(|&pfn| self.owner_in(cache, pfn) == Some(Owner::Cpu(cpu)))
             && self.use_current(at, slab, list) == SlabOutcome::Again
@@ -76,7 +76,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return RefillOutcome::Again;
         }
         self.flush_cpu_stack(cpu, cache.id, list);
-        // What others freed into first: it may wait no longer than the rest, and what waited longest has most objects.
+        // Waiting slabs are used first, since remote frees must not wait longer than the rest. The slab that has waited
+        // longest has the most objects.
         while let Some(pfn) = list.last().filter(|_| list.waiting() > 0).or_else(|| list.first()) {
             list.remove(self.map, pfn);
             if self.use_own(at, pfn, list) == SlabOutcome::Again {
@@ -86,7 +87,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.use_node_slabs(at, list)
     }
 
-    /// The slab that a CPU's list is of. The caller has the lock of the CPU's slabs.
+    /// Returns the slab that a CPU's list belongs to. The caller has the lock of the CPU's slabs.
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId) -> Option<Pfn> {
         let slot = self.slot(cpu, cache.id);
         let address = match self.path(cache) {
@@ -101,7 +102,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.map.pfn(address)
     }
 
-    /// Whether the word of a CPU's slot says that there are objects.
+    /// Returns whether the word of a CPU's slot has free objects.
     fn has_objects(&self, cache: &Cache, seen: u64) -> bool {
         match self.path(cache) {
             Path::Bitmap => !self.map.slab_by_word(seen).bits().is_empty(),
@@ -109,7 +110,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// What was freed into the slab that has just been used up, without letting go of it.
+    /// Allocates from the free objects of the slab that has just been used up: its own list and its remote frees. The
+    /// slab stays queued or not as before.
     fn use_current(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, .. } = at;
         if self.path(cache) == Path::Bitmap {
@@ -122,14 +124,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.publish(at, pfn, chain, list)
     }
 
-    /// A slab of this CPU that was taken off its list.
+    /// Allocates from a slab of this CPU that was taken off its list.
     fn use_own(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, .. } = at;
         if self.path(cache) == Path::Bitmap {
             return self.use_own_bits(at, pfn, list);
         }
         let slab = self.map.slab(pfn);
-        // First it is not queued any more, then its own list is taken: a free that comes between queues it again.
+        // The queued bit is cleared before the slab's own list is taken: a free in between queues the slab again.
         let remote = slab.take_remote_unqueued(self.map.slab_address(pfn));
         match self.take_local(cpu, cache, slab) {
             Ok(own) => {
@@ -143,7 +145,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Takes slabs off the node's list until one can be used; this CPU owns that slab from then on.
+    /// Takes slabs off the node's list until one can be used. This CPU owns that slab from then on.
     fn use_node_slabs(&self, at: RefillTarget<'_>, list: &mut List<CpuPartial>) -> RefillOutcome {
         let node = self.pages.node_of(at.cpu);
         loop {
@@ -160,7 +162,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let mine = Exchange::new(&slab.owner, slab.owner.load(Relaxed), Owner::Cpu(cpu).raw());
         if self.local.replace_if(cpu, mine) == ExchangeOutcome::Done {
-            // Only an owner may have it not queued: else a free would hand it to the next CPU that looks.
+            // Only a slab with an owner may be held without being queued. Otherwise a remote free would queue it, and
+            // hand it to the next CPU that looks.
             return self.use_own(at, pfn, list);
         }
         self.add_partial(cache, pfn);
@@ -170,7 +173,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes a slab's own list, on its owner's CPU.
     ///
     /// # Errors
-    /// If the caller does not run there any more.
+    /// If the caller does not run on that CPU any more.
     pub(super) fn take_local(&self, cpu: CpuId, cache: &Cache, slab: &Slab) -> Result<Chain, ExchangeOutcome> {
         let nothing = Local::new(end_mark(self.map.base_of(slab)), cache.layout.objects);
         loop {
@@ -189,7 +192,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes a chain this CPU's list, if that still is the mark that was seen.
+    /// Makes a chain this CPU's list, if the list still is the mark that was read before.
     fn publish(&self, at: RefillTarget<'_>, pfn: Pfn, chain: Chain, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, seen } = at;
         if chain.is_empty() {
@@ -198,7 +201,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slot = self.slot(cpu, cache.id);
         let mut exchange = Exchange::new(slot.main, seen, chain.head);
         if self.path(cache) != Path::Tagged {
-            // Two words: the list stays a mark until the other one says which slab it is of.
+            // There are two words to write: the list stays a mark until the second word names the new slab.
             let (of, now) = (slot.paired.load(Acquire), self.map.address(pfn));
             if of != now {
                 let turned = Exchange::new(slot.paired, of, now).with_witness(slot.main, seen);
@@ -229,8 +232,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Moves the slabs on a CPU's stack to the CPU's list. That CPU owns all of them: only the holder of a slab changes
-    /// its owner, and the holder was the CPU that pushed it.
+    /// Moves the slabs on a CPU's stack to the CPU's list. The CPU owns all of them: only the holder of a slab changes
+    /// its owner, and the CPU that pushed the slab was its holder.
     pub(super) fn flush_cpu_stack(&self, cpu: CpuId, id: CacheId, list: &mut List<CpuPartial>) {
         for pfn in self.cpu_partial(cpu, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab waits for its owner");
@@ -238,7 +241,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes a slab of new pages, and gives it to this CPU, or to the node if the caller is moved.
+    /// Makes a slab of new pages, and gives it to this CPU, or to the node if the caller was moved.
     ///
     /// # Errors
     /// If there are no pages.
@@ -251,7 +254,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             self.add_partial(cache, pfn);
             return Ok(());
         }
-        // The slab that ran out may have got objects since; it keeps them, and is queued.
+        // The slab that was used up may have free objects by now. It keeps them, and is queued.
         let used = self.use_unowned(RefillTarget { cpu, cache, seen }, pfn, &mut list);
         debug_assert!(used == SlabOutcome::Again, "a new slab has objects");
         self.unlock_and_trim(cpu, cache, list);

@@ -1,12 +1,13 @@
-//! Which cache serves a request by size: the sizes that a policy has, each of them a cache, and the table that finds
-//! the smallest one that holds a request.
+//! Sizes of `kmalloc`: the list of sizes of a policy, each of which has a cache, and the table that finds the smallest
+//! size that holds a request.
 //!
-//! Linux has thirteen sizes, up to 8 KiB. `fine` has 8 bytes, multiples of 16 up to 128, and four to a doubling above,
-//! up to 32 KiB: from 64 bytes on, what is asked for just above a size gets a quarter more, and not twice as much.
+//! Linux has thirteen sizes, up to 8 KiB. `fine` has 8 bytes, multiples of 16 up to 128, and four sizes per doubling
+//! above, up to 32 KiB. From 64 bytes on, a request just above a size gets a quarter more than that size, instead of
+//! twice as much.
 //!
-//! The table has a byte for each 8 bytes of request, so that one load finds the cache of any request up to 32 KiB,
-//! whatever sizes there are, and nothing is asked of the request before. Of its 4 KiB a program touches the lines of
-//! the sizes it asks for. A request for nothing, or beyond the largest size, finds that there is no cache.
+//! The table has one byte for each 8 bytes of request size. One load finds the cache of any request up to 32 KiB,
+//! whichever sizes the policy has, and without a comparison before. A program touches only those cache lines of the 4
+//! KiB table that belong to its request sizes. For 0 bytes, and beyond the largest size, the table has no cache.
 //!
 //! linux: mm/slab_common.c:kmalloc_info, include/linux/slab.h:__kmalloc_index
 
@@ -14,7 +15,7 @@ use super::id::CacheId;
 use super::map;
 use crate::policy::slab::SlabSizes;
 
-/// Bytes, and the name of the cache. A cache's number is its size's place, and one.
+/// Bytes of a size, and the name of its cache. The number of the cache is the index of the size plus one.
 type Size = (u32, &'static str);
 
 const LINUX: [Size; 13] = [
@@ -77,7 +78,7 @@ const FINE: [Size; 41] = [
     (32 << 10, "kmalloc-32k"),
 ];
 
-/// The sizes of a policy, the smallest first.
+/// Returns the sizes of a policy, in ascending order.
 pub(super) const fn sizes(of: SlabSizes) -> &'static [Size] {
     match of {
         SlabSizes::Linux => &LINUX,
@@ -85,30 +86,30 @@ pub(super) const fn sizes(of: SlabSizes) -> &'static [Size] {
     }
 }
 
-/// Bytes of the largest request that has a place in the table.
+/// Bytes of the largest request that the table covers.
 pub(super) const TABLE_MAX: usize = 32 << 10;
-/// Bytes of request that share a place, as a power of two.
+/// Binary logarithm of the bytes of request that share a place in the table.
 const STEP_SHIFT: u32 = 3;
-/// Places of the table.
+/// Number of places in the table.
 pub(super) const PLACES: usize = place_of(TABLE_MAX) + 1;
 
-/// Where a request of at most [`TABLE_MAX`] bytes has its place.
+/// Returns the place of a request of at most [`TABLE_MAX`] bytes.
 #[inline(always)]
 const fn place_of(size: usize) -> usize {
     (size + (1 << STEP_SHIFT) - 1) >> STEP_SHIFT
 }
 
-/// For each place, the cache; none for nothing, and beyond the largest size.
+/// Cache for each place, or none for 0 bytes and beyond the largest size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SizeTable<'s>(&'s [CacheId; PLACES]);
 
 impl<'s> SizeTable<'s> {
-    /// The table of these [places](PLACES), filled by [`cache_at`].
+    /// Creates the table from its [places](PLACES), which [`cache_at`] has filled.
     pub(super) fn new(places: &'s [CacheId; PLACES]) -> SizeTable<'s> {
         SizeTable(places)
     }
 
-    /// The cache for so many bytes, at most [`TABLE_MAX`].
+    /// Returns the cache for `size` bytes, at most [`TABLE_MAX`].
     #[inline(always)]
     pub(super) fn cache_for(self, size: usize) -> CacheId {
         debug_assert!(size <= TABLE_MAX, "the caller has looked");
@@ -116,7 +117,8 @@ impl<'s> SizeTable<'s> {
     }
 }
 
-/// What stands in a place of the table of a policy's sizes: the smallest that holds its requests.
+/// Returns the cache for a place in the table of a policy's sizes: that of the smallest size that holds all requests of
+/// the place.
 pub(super) fn cache_at(of: SlabSizes, place: usize) -> CacheId {
     let at = sizes(of).iter().position(|&(size, _)| size as usize >= place << STEP_SHIFT);
     at.filter(|_| place > 0).map_or(map::NONE, |at| CacheId::new(at as u8 + 1))

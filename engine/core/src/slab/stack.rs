@@ -1,8 +1,9 @@
-//! A stack of slabs on their way to a CPU or a node that will look for them: pushed without a lock, taken whole.
+//! Stack of slabs that wait for a CPU or a node: pushed without a lock, and taken as a whole.
 //!
-//! One word holds the first slab's frame and the number of slabs, so a pusher knows how many wait. Because a taker
-//! takes all, there is nothing to compare with a value that has come back meanwhile. A stack whose CPU went offline is
-//! closed: a push is still taken, and the pusher is told to see to it.
+//! One word holds the first slab's frame and the number of slabs, so a CPU that pushes a slab knows how many wait. A
+//! CPU that takes slabs takes all of them, so the word is never compared with a value that may have recurred meanwhile
+//! (ABA). The stack of an offline CPU is closed. A push onto a closed stack still succeeds, but the caller must then
+//! move the slabs to the node.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -15,20 +16,22 @@ const NIL: u32 = u32::MAX;
 const EMPTY: u64 = NIL as u64;
 const CLOSED: u64 = 1 << 63;
 
-/// A stack of slabs that other CPUs push without a lock.
+/// Stack of slabs that other CPUs push without a lock.
 #[derive(Debug)]
 pub(super) struct Stack(AtomicU64);
 
 impl Stack {
-    /// A stack without slabs, open to pushes.
+    /// Creates an empty, open stack.
     pub(super) fn new() -> Stack {
         Stack(AtomicU64::new(EMPTY))
     }
 
-    /// Pushes a slab that the caller holds; says how many there are now. `None`: the stack is closed, see to it.
+    /// Pushes a slab that the caller holds, and returns the number of slabs on the stack. Returns `None` if the stack
+    /// is closed; the caller must then move the slabs to the node.
     pub(super) fn push(&self, map: &SlabMap<'_>, pfn: Pfn) -> Option<u32> {
         let slab = map.slab(pfn);
-        // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
+        // Loom remembers one access of an atomic: if the word were read first, loom would not try the orders in which
+        // another CPU races with the exchange.
         let mut top = if cfg!(loom) { EMPTY } else { self.0.load(Relaxed) };
         loop {
             slab.next.store(top as u32, Relaxed);
@@ -41,10 +44,10 @@ impl Stack {
         }
     }
 
-    /// Takes everything off it, the slab that was pushed last first.
+    /// Takes all slabs off the stack. The iterator yields the slab that was pushed last first.
     pub(super) fn take<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
         let mut top = self.0.load(Relaxed);
-        // Most are empty: a look does not take the line from the CPUs that push.
+        // Most stacks are empty. A load does not take the cache line from the CPUs that push.
         while top as u32 != NIL {
             let order = ordered(Fault::TakeUnacquired, AcqRel);
             match self.0.compare_exchange_weak(top, top & CLOSED | EMPTY, order, Relaxed) {
@@ -55,13 +58,14 @@ impl Stack {
         let mut next = top as u32;
         core::iter::from_fn(move || {
             let pfn = (next != NIL).then(|| Pfn::new(next))?;
-            // Read before the slab is handed on: its new place will use the link.
+            // The link is read before the slab is yielded, since the caller may put the slab on a list, which
+            // overwrites the link.
             next = map.slab(pfn).next.load(Relaxed);
             Some(pfn)
         })
     }
 
-    /// What is on it, for walkers when nothing runs.
+    /// Returns the slabs on the stack, for consistency checks while no other code runs.
     pub(super) fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
         let mut next = self.0.load(Acquire) as u32;
         core::iter::from_fn(move || {
@@ -71,17 +75,17 @@ impl Stack {
         })
     }
 
-    /// Whether it is closed: a CPU that pushes a slab must give it to the node itself.
+    /// Returns whether the stack is closed: a CPU that pushes a slab must then move it to the node itself.
     pub(super) fn is_closed(&self) -> bool {
         self.0.load(Acquire) & CLOSED != 0
     }
 
-    /// Closes it: from now on a CPU that pushes a slab must give it to the node itself.
+    /// Closes the stack. From now on a CPU that pushes a slab must move it to the node itself.
     pub(super) fn close(&self) {
         self.0.fetch_or(CLOSED, AcqRel);
     }
 
-    /// Opens it: from now on its CPU looks at what is pushed.
+    /// Opens the stack. From now on its CPU takes the slabs that are pushed.
     pub(super) fn open(&self) {
         self.0.fetch_and(!CLOSED, AcqRel);
     }

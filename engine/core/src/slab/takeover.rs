@@ -1,14 +1,14 @@
-//! Takeover of slabs: from a CPU that owns them to its node.
+//! Takeover of slabs: moving slabs from a CPU that owns them to its node.
 //!
-//! A CPU that has stopped allocating would keep its slabs, and what others free into them, for ever. So its slabs are
-//! taken from it: those that others freed into by the CPU that frees into one too many, and all of them when it goes
-//! offline, or when a cache is shrunk or destroyed. After it went offline, a CPU that leaves a slab with it sees to
-//! that slab.
+//! A CPU that has stopped allocating would keep its slabs, and the objects that other CPUs free into them, for ever.
+//! Therefore its slabs are taken from it. If too many slabs wait for a CPU, the CPU that frees into one more takes the
+//! waiting ones. All slabs are taken when the CPU goes offline, or when a cache is shrunk or destroyed. After the CPU
+//! went offline, a CPU that pushes a slab onto its stack takes that slab too.
 //!
-//! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still
-//! saw the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others.
-//! No slab is lost: a disowned slab stays queued until it is deactivated. If the CPU does not answer the fence, its
-//! disowned slabs are leaked, since the CPU may still use them.
+//! Each slab is first disowned by a store, and then there is one fence. After it, no section on that CPU still uses the
+//! old owner, so the slabs' own lists do not change any more. Objects that are freed meanwhile go onto the lists of
+//! remote frees. No slab is lost: a disowned slab stays queued until it is deactivated. If the CPU does not answer the
+//! fence, its disowned slabs are leaked, since the CPU may still use them.
 //!
 //! linux: mm/slub.c:flush_cpu_slab, deactivate_slab
 
@@ -30,11 +30,11 @@ use crate::platform::Platform;
 
 const NIL: u32 = u32::MAX;
 
-/// A CPU does not answer the fence.
+/// Error: a CPU does not answer the fence.
 struct UnansweredFence;
 
-/// Slabs that the caller disowned and holds, linked through their metadata. A platform may panic when pages are
-/// given back; then the node has the slabs that were not on their way, and no more pages go.
+/// Slabs that the caller disowned and holds, linked through their metadata. The platform may panic when pages are given
+/// back. The remaining slabs then go to the node, and no more pages are given back.
 pub(super) struct DisownedSlabs<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
@@ -42,7 +42,7 @@ pub(super) struct DisownedSlabs<'a, 's, 'm, P: Platform, C: CpuLocal> {
 }
 
 impl<P: Platform, C: CpuLocal> DisownedSlabs<'_, '_, '_, P, C> {
-    /// Takes a slab from who owns it.
+    /// Takes a slab from its owner, and adds it to these slabs.
     pub(super) fn disown(&mut self, pfn: Pfn) {
         let slab = self.allocator.map.slab(pfn);
         slab.disown();
@@ -50,7 +50,7 @@ impl<P: Platform, C: CpuLocal> DisownedSlabs<'_, '_, '_, P, C> {
         self.first = pfn.raw();
     }
 
-    /// The slab that came last.
+    /// Takes the slab that was added last.
     fn pop(&mut self) -> Option<Pfn> {
         let pfn = (self.first != NIL).then(|| Pfn::new(self.first))?;
         self.first = self.allocator.map.slab(pfn).next.load(Acquire);
@@ -77,14 +77,14 @@ impl<P: Platform, C: CpuLocal> DisownedSlabs<'_, '_, '_, P, C> {
         Some(slabs)
     }
 
-    /// Discards all of them: they are wholly free.
+    /// Discards all slabs, which are wholly free.
     pub(super) fn discard_all(&mut self) {
         while let Some(slabs) = self.pop_adjacent() {
             self.allocator.discard_slabs(self.cache, slabs);
         }
     }
 
-    /// Leaks all of them, since a section may still use them.
+    /// Leaks all slabs, since a section may still use them.
     fn leak(mut self) {
         self.first = NIL;
     }
@@ -115,10 +115,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.unlock_and_trim(cpu, cache, list);
     }
 
-    /// Counts a slab that is queued among those that others freed into, if it is on its CPU's list.
+    /// Counts a queued slab as waiting, if it is on its CPU's list.
     pub(super) fn count_waiting(&self, cpu: CpuId, cache: &Cache, slab: &Slab) {
         let mut list = self.cpu_partial(cpu, cache.id).lock();
-        // It may have been used since, or have gone to the node. On the stack it is counted when it is brought home.
+        // The slab may have been used since, or may have been moved to the node. If it is on the stack, it is counted
+        // when it is moved to the list.
         if list.has(slab) && !is_counted_waiting(slab) && self.is_waiting(cache.id, slab) {
             let pfn = self.map.pfn_of(slab);
             list.remove(self.map, pfn);
@@ -127,7 +128,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.unlock_and_trim(cpu, cache, list);
     }
 
-    /// Whether others freed into a slab since its owner took what they had.
+    /// Returns whether other CPUs freed objects into a slab that its owner has not taken yet.
     pub(super) fn is_waiting(&self, id: CacheId, slab: &Slab) -> bool {
         if self.hot(id).has_bits() { !slab.remote_bits().is_empty() } else { !slab.remote().is_empty() }
     }
@@ -157,7 +158,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         for _ in 0..surplus {
             let Some(pfn) = list.last() else { break };
             list.remove(self.map, pfn);
-            // The one it allocates from stays: it would come back at once.
+            // The slab that the CPU allocates from stays, since it would be queued again at once.
             if current == Some(pfn) { kept = current } else { disowned.disown(pfn) }
         }
         if let Some(pfn) = kept {
@@ -177,8 +178,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         DisownedSlabs { allocator: self, cache, first: NIL }
     }
 
-    /// Takes all objects and slabs of a cache from a CPU. A CPU on which no section runs has none, and cannot be waited
-    /// for; a CPU that is out of reach keeps what it has. linux: mm/slub.c:flush_cpu_slab
+    /// Takes all objects and slabs of a cache from a CPU. A CPU on which no section runs has none, and cannot be
+    /// fenced. A CPU that is out of reach keeps its slabs. linux: mm/slub.c:flush_cpu_slab
     pub(super) fn flush_cpu_slab(&self, cpu: CpuId, cache: &Cache) {
         if cpu.0 >= self.local.cpus() || self.local.is_out_of_reach(cpu) {
             return;
@@ -202,16 +203,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         disowned.deactivate_all();
     }
 
-    /// Waits for sections that know what was disowned.
+    /// Waits for all sections on a CPU that may have read the owner of a disowned slab.
     fn fence(&self, cpu: CpuId) -> FenceOutcome {
         if is_planted(Fault::DisownsUnfenced) { FenceOutcome::Ended } else { self.local.fence(cpu) }
     }
 
-    /// Takes a CPU's list of objects, and returns it with its slab; the caller holds the lock of the CPU's slabs. No
-    /// section uses slabs that were disowned before this call after it.
+    /// Takes a CPU's list of objects, and returns it with its slab. The caller holds the lock of the CPU's slabs. After
+    /// this call, no section uses slabs that were disowned before it.
     ///
     /// # Errors
-    /// If the CPU does not answer: nothing lies still then.
+    /// If the CPU does not answer the fence, in which case its slabs may still change.
     fn take_cpu_freelist(
         &self,
         cpu: CpuId,
@@ -222,15 +223,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             return Ok(None);
         }
         let slot = self.slot(cpu, cache.id);
-        // A stray write to a link can have a list end anywhere: another CPU's slab is not believed.
+        // After a stray write to a link, a list may end in any address, so another CPU's slab is not used.
         let current = self.current(cache, cpu).filter(|&pfn| match self.owner_in(cache, pfn) {
             Some(Owner::Cpu(owner)) => owner == cpu,
             Some(Owner::Node) => true,
             None => false,
         });
         if let Some(pfn) = current {
-            // The CPU that sets the bit holds the slab. If it is set, the slab is in hand already, or some CPU is about
-            // to push it onto this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
+            // If this CPU sets the bit, it holds the slab. If the bit is set already, another CPU holds the slab or is
+            // about to push it onto this CPU's stack. The slab then stays with its owner, and the objects taken from
+            // the slot are freed remotely.
             if self.map.slab(pfn).queue() == Queue::Push {
                 disowned.disown(pfn);
             }
@@ -240,10 +242,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(current.map(|pfn| (pfn, head)))
     }
 
-    /// Empties a CPU's slot: the list that was in it.
+    /// Empties a CPU's slot, and returns the list that was in it.
     fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, UnansweredFence> {
         match self.path(cache) {
-            // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
+            // The slot only names a slab, whose free objects are in the slab's own word. Only the holder of the lock
+            // makes the slot name another slab.
             Path::Bitmap => slot.main.store(self.no_list(self.path(cache)), Release),
             Path::Tagged => {}
             _ => slot.paired.store(0, Release),
@@ -260,21 +263,21 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if is_mark(head) {
             return;
         }
-        // SAFETY: a drained list is the caller's.
+        // SAFETY: the list was drained from the slot, so it belongs to the caller.
         let chain = unsafe { Chain::count(head, cache.layout.objects, cache.links) };
         let last = chain.last(cache.links);
         self.free_chain_remote(cache, self.map.slab(pfn), chain, last);
     }
 
-    /// Gives every slab back that is wholly free and a node's; what CPUs and barns have stays theirs, so nothing is
-    /// fenced. For memory that is to go back in larger pieces, which a single such slab prevents.
+    /// Gives back every wholly free slab of all nodes. Slabs and sheaves of CPUs and barns are not changed, so no CPU
+    /// is fenced. For callers that want to give back memory in larger pieces, which a single such slab prevents.
     pub fn shrink_nodes(&self) {
         for cache in self.each_cache() {
             self.node_ids().for_each(|node| self.shrink_node(node, &cache));
         }
     }
 
-    /// Gives back every wholly free slab of a node. Costs a look at each of its slabs that is not used up.
+    /// Gives back every wholly free slab of a node. Costs a look at each of its slabs that has free objects.
     pub(super) fn shrink_node(&self, node: NodeId, cache: &Cache) {
         let mut disowned = self.disowned_slabs(cache);
         let mut list = self.node_partial(node, cache.id).lock();

@@ -1,7 +1,8 @@
-//! How many objects of each cache are in use, while everybody goes on.
+//! Usage of caches: the number of objects in use of each cache, counted while other CPUs go on.
 //!
-//! One walk over all slabs, with no lock: what comes and goes meanwhile is counted or not, so the numbers are those of
-//! no one moment. As in Linux, an object that is free and with a CPU, or in a sheaf, counts as in use.
+//! One walk over all slabs without a lock counts the objects. Objects that are allocated or freed meanwhile may be
+//! counted or not, so the numbers do not belong to one moment. As in Linux, a free object in a CPU's slot or in a sheaf
+//! counts as in use.
 //!
 //! linux: mm/slub.c:get_slabinfo
 
@@ -17,10 +18,10 @@ use super::{SlabAllocator, map};
 use crate::base::Pfn;
 use crate::platform::Platform;
 
-/// How many slabs and objects a cache has.
+/// Numbers of slabs and objects of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// Objects in use, with a CPU, or in a sheaf of a node's barn.
+    /// Objects in use, in a CPU's slot, or in a sheaf of a node's barn.
     pub active: u64,
     /// Objects that the slabs have room for.
     pub objects: u64,
@@ -29,18 +30,20 @@ pub struct CacheUsage {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Shows each cache, in the order of their numbers, with what it has. Costs a look at each page of the range.
+    /// Calls `visit` with each cache and its usage, in the order of cache numbers. Costs a look at each page of the
+    /// range.
     pub fn usage(&self, visit: impl FnMut(&Cache, CacheUsage)) {
         self.usage_before(self.map.frames().end, visit);
     }
 
-    /// The same where no slab lies at this frame or above: only the pages before it are looked at.
+    /// Does what [`usage`](Self::usage) does, for callers that know that no slab is at the frame `end` or above. Only
+    /// the pages before it are looked at.
     pub fn usage_before(&self, end: Pfn, mut visit: impl FnMut(&Cache, CacheUsage)) {
         let active = self.active_objects(end);
         for cache in self.each_cache() {
             let slabs = self.counts[cache.id.index()].load(Relaxed);
             let objects = slabs * u64::from(cache.layout.objects);
-            // A copy: the function that is shown the cache may destroy it.
+            // The cache is copied and its reference released, because `visit` may destroy it.
             let shown = *cache;
             drop(cache);
             visit(&shown, CacheUsage { active: active[shown.id.index()].min(objects), objects, slabs });
@@ -57,7 +60,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let pages = match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
                 kind => {
-                    // Slabs of a cache lie together, most often.
+                    // Adjacent slabs mostly belong to one cache, so the reference is kept for the next slab.
                     if held.as_ref().is_none_or(|cache| cache.id != kind) {
                         held = self.find_cache(kind);
                     }
@@ -72,8 +75,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         active
     }
 
-    /// A number for what the caches are like: allocators that say the same lay their slabs and sheaves out alike. What
-    /// mangles links is not looked at.
+    /// Returns a hash of the caches' layouts. Two allocators with the same hash have the same layout of slabs and
+    /// sheaves. The secrets that mangle links are not included.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = [Slab::SIZE as u64, STRIDE as u64].into_iter().fold(0, mix_in);
         for cache in self.each_cache() {
@@ -85,8 +88,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         hash
     }
 
-    /// Where the tables lie that say what each page is used for: for readers outside of the process, which find them
-    /// at these addresses as long as the allocator is there.
+    /// Returns the addresses of the tables that describe the use of each page. Readers outside the process find the
+    /// tables there as long as the allocator exists.
     pub fn tables(&self) -> Tables {
         let [kinds, slabs] = self.map.tables();
         Tables {
@@ -105,19 +108,19 @@ fn mix_in(hash: u64, number: u64) -> u64 {
 /// Addresses of an allocator's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
-    /// Where its range of memory begins.
+    /// Start of its range of memory.
     pub memory: u64,
-    /// A byte for each page: the number of its cache, 0 for none.
+    /// Table of one byte for each page: the number of the page's cache, or 0 for none.
     pub kinds: u64,
-    /// Metadata of each page, of which that of a slab's first page stands for the slab: [`Slab::from_words`].
+    /// Table of slabs' metadata for each page; that of a slab's first page describes the slab: [`Slab::from_words`].
     pub slabs: u64,
-    /// The words of CPU 0; those of the next CPU lie [`STRIDE`](super::cpu::STRIDE) bytes after them.
+    /// Words of CPU 0. Those of the next CPU follow [`STRIDE`](super::cpu::STRIDE) bytes later.
     pub slots: u64,
 }
 
 impl Slab {
-    /// Objects of the slab on none of its lists. The words are read one after the other, so they may contradict each
-    /// other.
+    /// Returns the number of objects of the slab that are on none of its lists. The words are read one after the other,
+    /// so they may be inconsistent.
     pub fn active(&self, cache: &Cache) -> u16 {
         if cache.has_bits {
             let free = self.free_bits().len() as u16;
