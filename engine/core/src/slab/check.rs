@@ -1,9 +1,11 @@
-//! The proof that nothing is lost: every slab's objects are counted where they are.
+//! Consistency check of all slabs: every object is counted where it is.
 //!
-//! To be run while nothing else does. Each object of a slab is in use, on the slab's own list, on its list for all
-//! others, or on the list of the one CPU that allocates from it, or in one sheaf; each list is made of objects of its
-//! slab, ends in the slab's mark, and is as long as its word says; a slab that has free objects is where its owner
-//! finds it; and it is counted there as what it is.
+//! The check runs while no other code uses the allocator. It checks that
+//!
+//! - each object of a slab is in exactly one of these places: in use, on the slab's own list, on its list of remote
+//!   frees, on the list of the one CPU that allocates from the slab, or in one sheaf;
+//! - each list consists of objects of its slab, ends in the slab's mark, and is as long as its word records;
+//! - each slab with free objects is on a list or stack of its owner, and is counted there correctly.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -20,60 +22,60 @@ use super::{Cache, SlabAllocator};
 use crate::base::Pfn;
 use crate::platform::Platform;
 
-/// State of the slab that must not be: what `check` found first.
+/// Inconsistent state of the slab allocator: the first violation that `check` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabViolation {
-    /// A list leaves its slab, goes in circles, or does not end in the slab's mark.
+    /// A list leaves its slab, is circular, or does not end in the slab's mark.
     List {
-        /// First frame of the slab in question.
+        /// First frame of the slab.
         slab: Pfn,
     },
-    /// A list is not as long as it says.
+    /// The length of a list differs from the recorded length.
     Count {
-        /// First frame of the slab in question.
+        /// First frame of the slab.
         slab: Pfn,
-        /// Number of objects that the slab's word says.
+        /// Number of objects that the slab's word records.
         expected: u16,
         /// Number of objects that were counted.
         found: u16,
     },
     /// Several CPUs allocate from one slab, or an object is free in two places.
     Shared {
-        /// First frame of the slab in question.
+        /// First frame of the slab.
         slab: Pfn,
     },
-    /// A slab has free objects, and is where nobody will find it.
+    /// A slab has free objects, but no CPU would find it.
     Lost {
-        /// First frame of the slab in question.
+        /// First frame of the slab.
         slab: Pfn,
     },
-    /// A slab is on a list or a stack of one that does not own it, or of another cache.
+    /// A slab is on a list or a stack of a CPU or node that does not own it, or of another cache.
     Misplaced {
-        /// First frame of the slab in question.
+        /// First frame of the slab.
         slab: Pfn,
     },
-    /// A slab is counted as wholly free, or as one that others freed into, and is not; or the other way round.
+    /// A slab's count as wholly free or as waiting does not match its state.
     Miscounted {
-        /// First frame of the slab in question.
+        /// First frame of the slab.
         slab: Pfn,
     },
-    /// A sheaf holds what is no object of its cache, or more than it has room for.
+    /// A sheaf contains an address that is not an object of its cache, or more objects than it has room for.
     Sheaf {
-        /// Number of the cache in question.
+        /// Number of the cache.
         cache: CacheId,
     },
-    /// There are more or fewer sheaves than memory was taken for.
+    /// The number of sheaves differs from the number of allocated sheaves.
     Sheaves {
-        /// Number that was counted as memory was taken.
+        /// Number of sheaves whose memory is allocated.
         expected: u64,
-        /// As there are with CPUs and in barns.
+        /// Number of sheaves that CPUs and barns hold.
         found: u64,
     },
-    /// A cache has more or fewer slabs than it counts.
+    /// The number of a cache's slabs differs from the recorded number.
     Slabs {
-        /// Number of the cache in question.
+        /// Number of the cache.
         cache: CacheId,
-        /// Number of slabs that the cache's counter says.
+        /// Number of slabs that the cache's counter records.
         expected: u64,
         /// Number of slabs that were found.
         found: u64,
@@ -110,28 +112,28 @@ impl fmt::Display for SlabViolation {
 
 impl core::error::Error for SlabViolation {}
 
-/// What the slabs of all caches hold together.
+/// Totals of the slabs of all caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlabCensus {
-    /// Number of slabs, of all caches.
+    /// Number of slabs.
     pub slabs: u64,
-    /// Objects that these slabs have room for.
+    /// Number of objects that these slabs have room for.
     pub objects: u64,
-    /// Objects that are not in use: in slabs, on CPUs' lists and in sheaves.
+    /// Number of objects that are not in use: in slabs, on CPUs' lists and in sheaves.
     pub free: u64,
-    /// Those that are in use as sheaves.
+    /// Number of objects that are in use as sheaves.
     pub sheaves: u64,
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Walks everything, and counts.
+    /// Checks all slabs, lists and sheaves, and counts objects.
     ///
     /// # Errors
-    /// The first violation.
+    /// The first violation that is found.
     ///
     /// # Safety
-    /// Nobody else allocates, frees, shrinks, or does anything else with this allocator meanwhile: links are read where
-    /// objects are free, and no lock keeps a CPU from handing them out.
+    /// No other call allocates, frees, shrinks, or uses this allocator in any other way meanwhile: the check reads
+    /// links in free objects, and no lock keeps another CPU from handing these objects out.
     pub unsafe fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
         let mut sheaves_found = 0;
@@ -163,7 +165,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(census)
     }
 
-    /// One slab; how many of its objects are free.
+    /// Checks one slab, and returns the number of its free objects.
     fn check_slab(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         if cache.has_bits {
             return self.check_bits(cache, pfn);
@@ -191,7 +193,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(own + others + current)
     }
 
-    /// One slab whose free objects are bits.
+    /// Checks one slab whose free objects are bits, and returns the number of its free objects.
     fn check_bits(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let slab = self.map.slab(pfn);
         let (own, others, all) = (slab.bits(), slab.remote_bits(), cache.layout.all_bits());
@@ -209,7 +211,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(self.free_objects(cache, pfn) + in_sheaves)
     }
 
-    /// The length of a list of a slab.
+    /// Checks a list of a slab, and returns its length.
     fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, expected: Option<u16>) -> Result<u16, SlabViolation> {
         let base = self.map.slab_address(pfn);
         let mut found = 0;
@@ -222,11 +224,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 return Err(SlabViolation::List { slab: pfn });
             }
             found += 1;
-            // SAFETY: an object of the slab, on one of its lists, and nothing runs.
+            // SAFETY: the object belongs to the slab and is on one of its lists, so it is free. No other code uses the
+            // allocator, as the caller of `check` promises.
             at = unsafe { get_freepointer(object, cache.links) };
         }
         match expected {
-            // Under `page-field` a CPU's list has the mark that was there when the CPU turned to the slab.
+            // Under `page-field`, a CPU's list ends in the mark that was in the slot when the CPU began to use the
+            // slab.
             _ if at != end_mark(base) && (expected.is_some() || self.path(cache) == Path::Tagged) => {
                 Err(SlabViolation::List { slab: pfn })
             }
@@ -235,7 +239,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Where slabs are listed, and whether all that are queued are.
+    /// Checks that listed slabs are on the right lists, and that all queued slabs are listed.
     fn check_places(&self, cache: &Cache) -> Result<(), SlabViolation> {
         let mut listed = 0;
         for cpu in self.pages.cpu_ids() {
@@ -259,7 +263,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             self.check_counts(&list, |pfn| self.is_wholly_free(cache, pfn) == is_counted_free(self.map.slab(pfn)))?;
         }
         match self.queued_slabs(cache).next() {
-            // All that are listed are queued; so another one is not listed.
+            // All listed slabs are queued. So if the numbers differ, some queued slab is not listed.
             Some(slab) if self.queued_slabs(cache).count() != listed => Err(SlabViolation::Lost { slab }),
             _ => Ok(()),
         }
@@ -287,7 +291,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(listed)
     }
 
-    /// Whether a list counts its slabs as what they are.
+    /// Checks that each slab on a list is counted correctly.
     fn check_counts<H>(&self, list: &List<H>, is_right: impl Fn(Pfn) -> bool) -> Result<(), SlabViolation> {
         let miscounted = list.iter(self.map).find(|&pfn| !is_right(pfn));
         let wrong = miscounted.or_else(|| list.first().filter(|_| !list.is_counted(self.map)));
@@ -315,7 +319,7 @@ fn is_on_list(list: u64, object: ObjectAddress, cache: &Cache) -> bool {
         match first_object(at) {
             None => return false,
             Some(first) if first == object => return true,
-            // SAFETY: an object on a list that the caller keeps still.
+            // SAFETY: the object is on a list of its slab, so it is free, and the caller prevents changes of the list.
             Some(first) => at = unsafe { get_freepointer(first, cache.links) },
         }
     }

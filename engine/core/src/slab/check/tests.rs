@@ -1,4 +1,5 @@
-//! What is planted is found: slabs on the wrong list, on none, and counted as what they are not.
+//! Tests of the consistency check with planted defects: slabs on a wrong list, slabs on no list, and slabs that are
+//! counted wrongly.
 
 extern crate std;
 
@@ -24,8 +25,8 @@ type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, CpuLocks<'l, 
 const CPU: CpuId = CpuId(0);
 const SIZE: u32 = 1024;
 
-/// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free,
-/// and a third one, which is used up, on none; says what the walker finds.
+/// Plants a defect in a cache, and returns the violation that the check finds. CPU 0 has two of the cache's slabs on
+/// its list, in each of which only the first object is free. A third slab is used up and on no list.
 fn violation_of(plant: fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
     violation_of_closure(&plant)
 }
@@ -40,14 +41,14 @@ fn violation_of_closure(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3]))
         let count = usize::from(cache.info().layout.objects);
         let objects: Vec<NonNull<u8>> = (0..4 * count).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
         for first in [objects[0], objects[count]] {
-            // SAFETY: allocated above, and not freed since.
+            // SAFETY: the object was allocated above, and is freed once.
             unsafe { cache.free(first) }.unwrap();
         }
-        // SAFETY: this is the only thread, so nothing changes the slab during the check.
+        // SAFETY: this is the only thread, so nothing uses the allocator during the check.
         unsafe { slab.check() }.unwrap();
         let slabs = [0, 1, 2].map(|at| slab.map.pfn(objects[at * count].as_ptr() as u64).unwrap());
         plant(slab, cache.id, slabs);
-        // SAFETY: no other thread runs during this check either.
+        // SAFETY: this is the only thread, so nothing uses the allocator during the check.
         unsafe { slab.check() }.err()
     })
     .unwrap()
@@ -59,7 +60,7 @@ fn a_slab_on_no_list_is_lost() {
     assert!(matches!(lost, Some(SlabViolation::Lost { .. })), "{lost:?}");
 }
 
-/// Their numbers agree.
+/// The numbers of listed and queued slabs are equal in this case.
 #[test]
 fn a_slab_on_no_list_is_not_made_up_for_by_one_that_is_not_queued() {
     let swapped = violation_of(|slab, id, [one, _, used_up]| {
@@ -92,13 +93,15 @@ fn a_slab_that_others_freed_into_is_counted_as_waiting() {
     assert!(matches!(uncounted, Some(SlabViolation::Miscounted { .. })), "{uncounted:?}");
 }
 
-/// The second slab's first object is free, and alone on its list, as the first's is on its own.
+/// Returns a defect: a link of the first slab that leads to the address that `wrong` computes from the addresses of two
+/// slabs. The first object of each of the two slabs is free, and alone on its list.
 fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3]) {
     move |slab, id, [one, two, _]| {
         let (links, [one, two]) = (slab.cache(id).unwrap().links, [one, two].map(|pfn| slab.map.address(pfn)));
         let next = wrong([one, two]);
-        // SAFETY: free objects, or what lies in them; that they are linked wrong is the point. Whatever follows, the
-        // list ends in its slab's mark, and is as long as it says.
+        // SAFETY: `one` is a free object. `next` is `one`, another free object, or an address inside an allocated
+        // object that the test does not access; each has room for a link and is aligned to it. The wrong link is the
+        // planted defect. The list ends in a mark or is circular, and the check counts objects, so it terminates.
         unsafe {
             set_freepointer(ObjectAddress::new(one), next, links);
             if next != one {

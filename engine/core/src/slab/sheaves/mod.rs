@@ -1,30 +1,30 @@
-//! `sheaves`: a CPU has its free objects in arrays, of any slabs; nobody owns a slab.
+//! Sheaves: each CPU keeps its free objects in arrays, of any slabs. No CPU owns a slab.
 //!
-//! A CPU allocates from its *main* sheaf and frees into it, whatever slab the object is of and whatever CPU allocated
-//! it. When the main sheaf will not do, because it is empty or because it is full, another takes its place, nearest
-//! first:
+//! A CPU allocates from its *main* sheaf and frees into it, regardless of the object's slab and of the CPU that
+//! allocated it. If the main sheaf is empty or full, another sheaf replaces it, tried in this order:
 //!
 //! ```text
 //! spare    the CPU's second sheaf
-//! barn     the node's: a full one for an empty one, or the other way round
-//! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs, in
-//!          their order (`group`); both under one hold of the lock of the node's slabs, as far as these go
+//! barn     the node's sheaves: a full one in exchange for an empty one, or the other way round
+//! slabs    an empty sheaf is filled from the node's slabs, then from new pages; a full one is flushed to its slabs, in
+//!          the order of the slabs (`group`); both hold the lock of the node's slabs once, as far as these suffice
 //! ```
 //!
-//! The main sheaf is changed by sections on its CPU, as a list is: the slot's word says where its last object is. It is
-//! replaced by a section too, under the lock of the CPU's part of the cache, so it stays with the CPU while that lock
-//! is held, however full it is. The spare belongs to the lock alone. A sheaf that is filled or flushed belongs to the
-//! call meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another CPU, it
-//! finds another place there, or in the barn.
+//! Sections on the CPU change the main sheaf as they change a list: the slot's word is the place of the sheaf's last
+//! object. The main sheaf is replaced by a section too, under the lock of the CPU's part of the cache. So it stays with
+//! the CPU while that lock is held, although its length may change. The spare is protected by the lock alone. A sheaf
+//! that is being filled or flushed belongs to the call that does so, with no lock held on it. If the CPU has another
+//! sheaf in its place afterwards, or the caller was moved to another CPU, the sheaf becomes a spare or is put into the
+//! barn.
 //!
-//! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab;
-//! and so is one that a request to free many names twice in a row. One freed again later is noticed only where slabs
-//! have bitmaps, when it is flushed.
+//! A double free is detected if the two frees follow each other on a CPU. The object is then found in its sheaf or, if
+//! it was freed to its slab, in that slab. It is also detected if a bulk free names an object twice in a row. A later
+//! double free is detected only if slabs have bitmaps, when the object is flushed.
 //!
-//! Sheaves are memory, and come from caches of their own, which have none. Without memory for a sheaf objects go to
-//! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to
-//! its slab at once: a CPU's sheaves have objects of another node only where its own had none left, or one that had
-//! more slabs than it keeps.
+//! The memory of sheaves comes from caches which do not have sheaves themselves. If there is no memory for a sheaf,
+//! objects are allocated from slabs and freed to slabs one by one. On a machine with several nodes, an object of
+//! another node than the CPU's is freed to its slab at once. A CPU's sheaves have objects of another node only if its
+//! own node had no free objects left, or if the other node had more slabs than it keeps.
 //!
 //! linux: mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main, sheaf_flush_unused, refill_sheaf
 
@@ -56,24 +56,24 @@ use guard::SheafGuard;
 pub(super) use sheaf::OwnedSheaf;
 use sheaf::{UNWRITTEN, Want};
 
-/// Caches that sheaves come from.
+/// Number of caches that sheaves are allocated from.
 pub(super) const KINDS: usize = sheaf::SIZES.len();
 
 /// The sheaves of one CPU for one cache, locked. linux: mm/slub.c:slub_percpu_sheaves
 struct PercpuSheaves<'m, L: RawLock> {
     cpu: CpuId,
     slot: Slot<'m>,
-    /// Objects that a sheaf of the cache has room for.
+    /// Number of objects that a sheaf of the cache has room for.
     capacity: u64,
-    /// What the slot says when it has no main sheaf.
+    /// Word of a slot that has no main sheaf.
     none: Top,
-    /// The CPU went offline, and nobody would look at what it is given.
+    /// True if the CPU is offline, so that it would never use a sheaf that it is given.
     is_offline: bool,
     _slabs: Guard<'m, L, List<CpuPartial>>,
 }
 
 impl<L: RawLock> PercpuSheaves<'_, L> {
-    /// Where the main sheaf ends, if there is one.
+    /// Returns the top of the main sheaf, if there is one.
     fn main(&self) -> Option<Top> {
         let top = Top::from_raw(self.slot.main.load(Acquire));
         (top != self.none).then_some(top)
@@ -85,16 +85,17 @@ impl<L: RawLock> PercpuSheaves<'_, L> {
         self.main().is_some() && want.is_met_by(self.main_len(), self.capacity)
     }
 
-    /// Returns the sheaf of a slot's word; nothing if the word stands for no sheaf.
+    /// Returns the sheaf of a slot's word, or `None` if the word is the placeholder for no sheaf.
     ///
     /// # Safety
-    /// As for [`OwnedSheaf::from_top`], if it is one.
+    /// As for [`OwnedSheaf::from_top`], unless the word is the placeholder.
     unsafe fn sheaf_at(&self, top: Top) -> Option<OwnedSheaf> {
-        // SAFETY: the caller's promise, and each sheaf of a cache has the same capacity.
+        // SAFETY: the caller promises what `from_top` demands of the word, and each sheaf of a cache has the same
+        // capacity.
         (top != self.none).then(|| unsafe { OwnedSheaf::from_top(top, self.capacity) })
     }
 
-    /// Objects in the main sheaf; that may be over at once.
+    /// Returns the number of objects in the main sheaf, which sections may change at once.
     fn main_len(&self) -> u64 {
         self.main().map_or(0, |top| top.len(self.capacity))
     }
@@ -102,12 +103,13 @@ impl<L: RawLock> PercpuSheaves<'_, L> {
     fn take_spare(&mut self) -> Option<OwnedSheaf> {
         let word = self.slot.paired.load(Acquire);
         self.slot.paired.store(0, Release);
-        // SAFETY: a sheaf that was put here by `set_spare`; no section looks at this word, and nobody without this
-        // lock.
+        // SAFETY: the word is 0 or that of a sheaf that `restore_spare` stored. No section reads this word, and other
+        // code reads it only with the lock that `self` holds. The word was cleared above, so the sheaf is in no word
+        // any more.
         unsafe { OwnedSheaf::from_word(word) }
     }
 
-    /// Makes a sheaf the spare, if there is none and the CPU is online.
+    /// Makes a sheaf the spare, if there is none and the CPU is online. Returns the sheaf otherwise.
     fn set_spare(&mut self, sheaf: OwnedSheaf) -> Result<(), OwnedSheaf> {
         if self.is_offline && !is_planted(Fault::KeepsOffline) || self.slot.paired.load(Acquire) != 0 {
             return Err(sheaf);
@@ -116,7 +118,7 @@ impl<L: RawLock> PercpuSheaves<'_, L> {
         Ok(())
     }
 
-    /// Makes a sheaf the spare again that [`take_spare`](Self::take_spare) returned.
+    /// Stores a sheaf as the spare again that [`take_spare`](Self::take_spare) returned.
     fn restore_spare(&mut self, sheaf: OwnedSheaf) {
         debug_assert_eq!(self.slot.paired.load(Acquire), 0, "it was taken from there");
         self.slot.paired.store(sheaf.into_word(), Release);
@@ -124,7 +126,7 @@ impl<L: RawLock> PercpuSheaves<'_, L> {
 }
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Makes the caches that sheaves come from, if there are sheaves.
+    /// Creates the caches of sheaves, if the policy has sheaves.
     pub(super) fn create_sheaf_caches(&self) -> Result<(), CreateError> {
         let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
         for (class, &(size, name)) in (0..).zip(wanted) {
@@ -133,19 +135,19 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(())
     }
 
-    /// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything
-    /// back has given back the sheaves when it comes to them.
+    /// Returns the number of the first cache of sheaves. These are the last of all caches, so that a walk which gives
+    /// back unused memory has freed the sheaves of all other caches when it gets to them.
     pub(super) fn first_of_sheaves(&self) -> CacheId {
         CacheId::new((self.caches.len() - 1 - KINDS) as u8)
     }
 
-    /// The cache of sheaves of a size, by its place among the sizes.
+    /// Returns the cache of sheaves of a size, given the size's index.
     fn cache_of_sheaves(&self, class: u8) -> CacheId {
         CacheId::new(self.first_of_sheaves().get() + class)
     }
 
-    /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every
-    /// object, so that a fast path always finds a sheaf.
+    /// Returns the word of slots that have no sheaf. It is the top of a sheaf without room, which has no object and
+    /// refuses every object, so that a fast path always finds a sheaf.
     pub(super) fn no_sheaf(&self) -> Top {
         self.no_sheaf.top()
     }
@@ -156,7 +158,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == home)
     }
 
-    /// Whether the policy gives CPUs sheaves.
+    /// Returns whether the policy gives CPUs sheaves.
     pub(super) fn has_sheaves(&self) -> bool {
         self.pages.rules().slab.objects.has_sheaves()
     }
@@ -174,12 +176,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// A node's barn of a cache, under its lock.
+    /// Locks a node's barn of a cache.
     fn barn(&self, node: NodeId, id: CacheId) -> Guard<'s, P::Lock, Barn> {
         self.barns[node.index() * self.caches.len() + id.index()].lock()
     }
 
-    /// Sets how many sheaves with objects the barns of a new cache keep. linux: mm/slub.c:barn_init
+    /// Sets the number of sheaves with objects that the barns of a new cache keep. linux: mm/slub.c:barn_init
     pub(super) fn barn_init(&self, cache: &Cache) {
         self.node_ids().for_each(|node| self.barn(node, cache.id).set_full_max(cache.full_sheaves));
     }
@@ -226,7 +228,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         result.map(|_| object[0])
     }
 
-    /// Allocates an object straight from a slab, where there is no sheaf for it.
+    /// Allocates an object directly from a slab, since there is no memory for a sheaf.
     fn alloc_without_sheaf(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
         let mut object = [UNWRITTEN];
         self.refill_objects(cache, gfp, &mut object)?;
@@ -236,10 +238,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Frees an object when the main sheaf is full, or there are several nodes. linux: mm/slub.c:free_to_pcs
     ///
     /// # Errors
-    /// If the object is free already: the last one in the main sheaf, or in its slab, as far as a look tells.
+    /// If the object is found to be free already: it is the last one in the main sheaf, or is free in its slab as far
+    /// as a look at the slab's words shows.
     pub(super) fn free_to_pcs(&self, cache: &Cache, freed: FreedObject<'_>) -> Result<(), ObjectFreeError> {
         while self.is_on_local_node(freed.object()) {
-            // SAFETY: `FreedObject` owns the object, which is of this cache.
+            // SAFETY: `FreedObject` owns the object, which was allocated from this cache.
             if unsafe { self.local.push_sheaf(self.slots(cache.id), freed.object()) } == PushOutcome::Done {
                 return Ok(());
             }
@@ -247,7 +250,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 return Err(self.refused(ObjectFreeError::DoubleFree { address: freed.object().get() }));
             }
             if let Err(full) = self.pcs_replace_main(cache, Want::Room) {
-                // Without memory for another one, the spare is emptied.
+                // If there is no memory for another sheaf, the spare is emptied.
                 let sheaf = full
                     .or_else(|| self.alloc_empty_sheaf(cache, Gfp::NOWAIT))
                     .or_else(|| self.lock_pcs(self.local.cpu(), cache).take_spare());
@@ -266,7 +269,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(())
     }
 
-    /// Whether an object is the last one that this CPU's main sheaf got. The sheaf is taken for the look.
+    /// Returns whether an object is the last one that was put into this CPU's main sheaf. The sheaf is taken from the
+    /// slot meanwhile.
     fn is_last_in_main(&self, cache: &Cache, object: ObjectAddress) -> bool {
         let pcs = self.lock_pcs(self.local.cpu(), cache);
         let Ok(Some(main)) = self.swap_main(&pcs, None) else { return false };
@@ -275,11 +279,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         is_last
     }
 
-    /// Gives this CPU a main sheaf that meets a want: the spare, or one of the barn's. linux:
+    /// Replaces this CPU's main sheaf by one that meets a want: the spare, or a sheaf of the barn. linux:
     /// mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main
     ///
     /// # Errors
-    /// If there is none: with the sheaf to fill, or to flush, for it; or with nothing, if that has to be made.
+    /// If there is no such sheaf. The error contains the sheaf that the caller has to fill or flush, or nothing if the
+    /// caller has to make one.
     fn pcs_replace_main(&self, cache: &Cache, want: Want) -> Result<(), Option<OwnedSheaf>> {
         let cpu = self.local.cpu();
         let mut pcs = self.lock_pcs(cpu, cache);
@@ -313,7 +318,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Makes a sheaf the main one, if the caller still runs on that CPU, and stows away what is left.
+    /// Makes a sheaf the main one, if the caller still runs on that CPU. The replaced sheaf and `unfit` become the
+    /// spare, go to the barn, or are flushed and freed.
     fn set_main(
         &self,
         mut pcs: PercpuSheaves<'_, P::Lock>,
@@ -330,7 +336,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Replaces the main sheaf by another sheaf, or by none, and returns the former one.
     ///
     /// # Errors
-    /// With the sheaf, if the caller does not run on that CPU any more.
+    /// If the caller does not run on that CPU any more. The error contains the new sheaf.
     fn swap_main(
         &self,
         pcs: &PercpuSheaves<'_, P::Lock>,
@@ -345,18 +351,20 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             }
             match self.local.replace_if(pcs.cpu, Exchange::new(pcs.slot.main, former.raw(), fresh_top.raw())) {
                 ExchangeOutcome::Done => break former,
-                // Others that run on this CPU have taken an object out of it, or put one in.
+                // Other code on this CPU has taken an object out of the sheaf or put one in.
                 ExchangeOutcome::Changed => {}
-                // SAFETY: the sheaf of this word never got into the slot.
+                // SAFETY: `into_top` gave this word for `fresh`, and the exchange failed, so the sheaf never got into
+                // the slot.
                 ExchangeOutcome::Moved => return Err(unsafe { pcs.sheaf_at(fresh_top) }),
             }
         };
-        // SAFETY: the sheaf of this word has just left the slot, by a section on its CPU.
+        // SAFETY: a section on this CPU has just exchanged this word for another. So the sheaf is in no word any more,
+        // and no later section reads it.
         Ok(unsafe { pcs.sheaf_at(former_top) })
     }
 
-    /// Stores a sheaf that was filled or flushed: as this CPU's main sheaf, if the present one still does not meet the
-    /// want.
+    /// Stores a sheaf that was filled or flushed. It becomes this CPU's main sheaf if the present one still does not
+    /// meet the want, and is stored elsewhere otherwise.
     fn install(&self, cache: &Cache, guard: SheafGuard<'_, 's, 'm, P, C>) {
         let Some(fresh) = guard.into_sheaf() else { return };
         let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
@@ -380,7 +388,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Makes a sheaf the CPU's spare, or puts it into the barn of the CPU's node.
     ///
     /// # Errors
-    /// With the sheaf, if there is a spare and the barn has no room.
+    /// If there is a spare and the barn has no room. The error contains the sheaf.
     fn put_in_spare_or_barn(
         &self,
         pcs: &mut PercpuSheaves<'_, P::Lock>,
@@ -392,12 +400,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Takes a CPU's sheaves from it, and flushes and frees them. linux: mm/slub.c:__pcs_flush_all_cpu
     ///
-    /// The main one is drained as a list is ([`CpuLocal::drain`]): what stands in the word for none is one onto which
-    /// no section pushes, and nobody but a section writes the word without this lock.
+    /// The main sheaf is drained as a list is ([`CpuLocal::drain`]). No section pushes onto the placeholder that
+    /// replaces it, and only sections write the word without this lock.
     pub(super) fn pcs_flush_all_cpu(&self, cpu: CpuId, cache: &Cache) {
         let mut pcs = self.lock_pcs(cpu, cache);
         let top = Top::from_raw(self.local.drain(cpu, pcs.slot, pcs.none.raw()));
-        // SAFETY: it was in the word, and no section knows it any more.
+        // SAFETY: the word was drained from the slot, so the sheaf is in no word any more, and no section uses it.
         let main = unsafe { pcs.sheaf_at(top) };
         let spare = pcs.take_spare();
         drop(pcs);
@@ -422,15 +430,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// What is in all sheaves of a cache, for walkers.
+    /// Calls `look` with each sheaf of a cache, for consistency checks.
     pub(super) fn each_sheaf(&self, cache: &Cache, mut look: impl FnMut(&OwnedSheaf)) {
         let id = cache.id;
         for cpu in self.pages.cpu_ids() {
             let slot = self.slot(cpu, id);
             let top = Top::from_raw(slot.main.load(Acquire));
-            // SAFETY: nothing else runs while one walks, and the values end here.
+            // SAFETY: no other code runs during a check, so no section changes the sheaf. The value is not used after
+            // this call, so the sheaf still has one holder.
             let main = (top != self.no_sheaf()).then(|| unsafe { OwnedSheaf::from_top(top, u64::from(cache.sheaf)) });
-            // SAFETY: likewise, and no lock is needed then.
+            // SAFETY: as above; the lock that protects the spare is not needed while no other code runs.
             let spare = unsafe { OwnedSheaf::from_word(slot.paired.load(Acquire)) };
             main.iter().chain(&spare).for_each(&mut look);
         }

@@ -1,44 +1,45 @@
-//! One sheaf: an array of free objects, and its holder.
+//! Sheaf: an array of free objects with one holder.
 //!
-//! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the
-//! second word the *spare*, which belongs to the holder of the lock of the CPU's part of the cache; in a barn it
-//! belongs to the holder of the barn's lock. Everywhere else it is an [`OwnedSheaf`]: a value that is moved, with
-//! exclusive access to the sheaf.
+//! The first word of a CPU's slot holds the *main* sheaf, which sections on that CPU change. The second word holds the
+//! *spare*, which is protected by the lock of the CPU's part of the cache. A sheaf in a barn is protected by the barn's
+//! lock. Every other sheaf is an [`OwnedSheaf`]: a value that is moved and has exclusive access to the sheaf.
 
 use core::ptr::NonNull;
 
 use super::super::address::ObjectAddress;
 use super::super::cpu::sheaf::{Sheaf, Top};
 
-/// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
+/// Sizes of the memory of sheaves, one for each capacity, in ascending order.
 pub(super) const SIZES: [(u32, &str); 5] =
     [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512"), (1024, "sheaf-1k")];
 
-/// Which of [`SIZES`] a sheaf lies in.
+/// Returns the index in [`SIZES`] of the memory of a sheaf.
 pub(super) fn size_class(capacity: u64) -> u8 {
     let class = SIZES.iter().position(|&(size, _)| u64::from(size) >= Sheaf::bytes(capacity));
     class.expect("no sheaf is larger than the largest size") as u8
 }
 
-/// What stands in an array before objects are written to it.
+/// Initial value of arrays before objects are written to them.
 pub(super) const UNWRITTEN: ObjectAddress = ObjectAddress::new(0);
 
-/// A sheaf, with exclusive access to it.
+/// Sheaf with exclusive access to it.
 #[derive(Debug)]
 #[must_use = "its objects would be lost"]
 pub(in crate::slab) struct OwnedSheaf(NonNull<Sheaf>);
 
-// SAFETY: its holder is alone with it.
+// SAFETY: the value has exclusive access to its sheaf, and objects may be used on any thread.
 unsafe impl Send for OwnedSheaf {}
 
 impl OwnedSheaf {
-    /// Makes an empty sheaf.
+    /// Creates an empty sheaf.
     ///
     /// # Safety
-    /// The memory is the caller's, as much as [`Sheaf::bytes`] says, and aligned to that.
+    /// The memory belongs to the caller, has the number of bytes that [`Sheaf::bytes`] returns, and is aligned to that
+    /// number.
     pub(super) unsafe fn new(memory: NonNull<u8>, capacity: u64) -> OwnedSheaf {
         let sheaf = memory.cast::<Sheaf>();
-        // SAFETY: the caller's promise. The addresses are written once, so that all of them can be read.
+        // SAFETY: the memory belongs to the caller and is large enough for the head, `capacity` addresses and the
+        // ceiling, as the caller promises. All places are written once, so that they can be read as initialized memory.
         unsafe {
             sheaf.write(Sheaf::empty(capacity));
             let places = memory.add(Sheaf::OBJECTS_OFFSET).cast::<ObjectAddress>();
@@ -48,23 +49,23 @@ impl OwnedSheaf {
         OwnedSheaf(sheaf)
     }
 
-    /// Takes a sheaf out of the word of a spare; nothing if there is none.
+    /// Takes a sheaf out of a spare's word; returns `None` if there is no sheaf.
     ///
     /// # Safety
-    /// The word is 0 or that of a sheaf, which from now on is in no word any more.
+    /// The word is 0, or that of a sheaf which is in no word any more from now on.
     pub(super) unsafe fn from_word(word: u64) -> Option<OwnedSheaf> {
         NonNull::new(word as *mut Sheaf).map(OwnedSheaf)
     }
 
-    /// The word that a slot holds for a spare; the slot has it from then on.
+    /// Returns the word that a slot holds for a spare. The sheaf belongs to the slot from then on.
     pub(super) fn into_word(self) -> u64 {
         self.0.as_ptr().expose_provenance() as u64
     }
 
-    /// Takes a sheaf with room for so many objects out of the word of a main one.
+    /// Takes a sheaf with room for `capacity` objects out of a main sheaf's word.
     ///
     /// # Safety
-    /// It was in a slot, from now on is in no word any more, and no section changes it.
+    /// The sheaf was in a slot and is in no word any more from now on, and no section changes it.
     pub(super) unsafe fn from_top(top: Top, capacity: u64) -> OwnedSheaf {
         let place = NonNull::new(top.sheaf(capacity) as *mut Sheaf).expect("no sheaf is at address 0");
         let mut held = OwnedSheaf(place);
@@ -72,77 +73,81 @@ impl OwnedSheaf {
         held
     }
 
-    /// The word that a slot holds for a main one; the slot has it from then on.
+    /// Returns the word that a slot holds for a main sheaf. The sheaf belongs to the slot from then on.
     pub(super) fn into_top(self) -> Top {
         Top::new(self.0.as_ptr().expose_provenance() as u64, self.len() as u64)
     }
 
-    /// The memory it lies in, without what was in it.
+    /// Returns the memory of the sheaf, which must be empty.
     pub(super) fn into_memory(self) -> NonNull<u8> {
         debug_assert!(self.is_empty(), "its objects would be lost");
         self.0.cast()
     }
 
     fn sheaf(&self) -> &Sheaf {
-        // SAFETY: a sheaf's memory is there as long as the value.
+        // SAFETY: the sheaf's memory is allocated and initialized as long as this value exists, and this value has
+        // exclusive access to it.
         unsafe { self.0.as_ref() }
     }
 
     fn set_len(&mut self, len: usize) {
-        // SAFETY: a sheaf's memory is there as long as the value, and the holder is alone with it.
+        // SAFETY: the sheaf's memory is allocated and initialized as long as this value exists, which has exclusive
+        // access to it and is borrowed mutably.
         unsafe { self.0.as_mut() }.len = len as u64;
     }
 
-    /// Number of objects in the sheaf.
+    /// Returns the number of objects in the sheaf.
     pub(crate) fn len(&self) -> usize {
         self.sheaf().len as usize
     }
 
-    /// Number of objects that the sheaf has room for.
+    /// Returns the number of objects that the sheaf has room for.
     pub(crate) fn capacity(&self) -> usize {
         self.sheaf().capacity as usize
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the sheaf has no objects.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The addresses of its objects, first to last.
+    /// Returns the addresses of the sheaf's objects, first to last.
     pub(crate) fn objects(&self) -> &[ObjectAddress] {
         let places = self.places();
-        // SAFETY: all places were written when the sheaf was made, and nobody else has it.
+        // SAFETY: all places were written when the sheaf was created, `len` is at most their number, and this value has
+        // exclusive access to them.
         unsafe { core::slice::from_raw_parts(places.as_ptr(), self.len()) }
     }
 
     fn places(&self) -> NonNull<ObjectAddress> {
-        // SAFETY: the addresses follow the header.
+        // SAFETY: the addresses follow the head in the same allocation.
         unsafe { self.0.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast() }
     }
 
-    /// The places after its last object: room for more.
+    /// Returns the places after the last object, which have room for more.
     fn room(&mut self) -> &mut [ObjectAddress] {
-        // SAFETY: as in `objects`; the two do not overlap.
+        // SAFETY: as in `objects`; the value is borrowed mutably, so no slice of `objects` exists meanwhile.
         unsafe { core::slice::from_raw_parts_mut(self.places().add(self.len()).as_ptr(), self.capacity() - self.len()) }
     }
 
-    /// Has its room filled from the front by `fill`, which returns how many objects it wrote.
+    /// Lets `fill` write objects to the free places, starting with the first. `fill` returns the number of objects that
+    /// it wrote.
     pub(crate) fn fill_by(&mut self, fill: impl FnOnce(&mut [ObjectAddress]) -> usize) {
         let filled = fill(self.room());
         debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
         self.set_len(self.len() + filled);
     }
 
-    /// Has its objects taken, all of them.
+    /// Lets `take` take all objects.
     pub(crate) fn empty_by(&mut self, take: impl FnOnce(&mut [ObjectAddress])) {
         let len = self.len();
-        // From now on they are not the sheaf's, even if `take` does not come back.
+        // The sheaf is empty before `take` is called, so that it does not contain the objects if `take` panics.
         self.set_len(0);
-        // SAFETY: as in `objects`; the sheaf says that it has none, and is the holder's alone.
+        // SAFETY: as in `objects`; the value is borrowed mutably, so no other slice of these places exists meanwhile.
         take(unsafe { core::slice::from_raw_parts_mut(self.places().as_ptr(), len) });
     }
 
-    /// Puts as many objects into it as there is room for, and says how many.
+    /// Puts as many of the objects into the sheaf as it has room for, and returns their number.
     pub(crate) fn put(&mut self, objects: &[ObjectAddress]) -> usize {
         let count = objects.len().min(self.room().len());
         self.room()[..count].copy_from_slice(&objects[..count]);
@@ -150,7 +155,8 @@ impl OwnedSheaf {
         count
     }
 
-    /// Takes as many objects out of it as are wanted and there, the last ones, and says how many.
+    /// Takes objects from the end of the sheaf into `wanted`, as many as it has place for and the sheaf has. Returns
+    /// their number.
     pub(crate) fn take(&mut self, wanted: &mut [ObjectAddress]) -> usize {
         let left = self.len().saturating_sub(wanted.len());
         let taken = &self.objects()[left..];
@@ -161,17 +167,17 @@ impl OwnedSheaf {
     }
 }
 
-/// What a CPU's main sheaf lacks.
+/// Property that a CPU's main sheaf lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// A sheaf with an object to hand out.
+    /// The sheaf must have an object to hand out.
     Objects,
-    /// A sheaf with room for a freed object.
+    /// The sheaf must have room for a freed object.
     Room,
 }
 
 impl Want {
-    /// Whether a sheaf would do that has so many objects, and room for so many.
+    /// Returns whether a sheaf with `len` objects, and room for `capacity`, meets the want.
     pub(super) fn is_met_by(self, len: u64, capacity: u64) -> bool {
         match self {
             Want::Objects => len > 0,
@@ -179,7 +185,7 @@ impl Want {
         }
     }
 
-    /// Whether a sheaf in hand would do.
+    /// Returns whether an owned sheaf meets the want.
     pub(super) fn is_met(self, sheaf: &OwnedSheaf) -> bool {
         self.is_met_by(sheaf.sheaf().len, sheaf.sheaf().capacity)
     }
@@ -190,13 +196,13 @@ mod tests {
     use super::*;
     use crate::policy::slab::sheaf_capacity;
 
-    /// Of a sheaf of four.
+    /// Memory of a sheaf with room for four objects.
     #[repr(align(64))]
     struct Memory {
         _words: [u64; 8],
     }
 
-    /// The figures of Linux, which come out of its rounding too.
+    /// The expected values are those of Linux, computed by Linux's rounding.
     #[test]
     fn capacities_fill_their_memory_as_in_linux() {
         const LINUX_HEADER: u64 = 32;
@@ -208,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Of 1 KiB each, so that as many fit as there are KiB.
+    /// The objects have 1 KiB each, so the number of KiB is the number of objects that fit.
     #[test]
     fn a_sheaf_of_so_many_bytes_is_the_largest_that_they_hold() {
         let capacities = [3, 4, 11, 12, 27, 28, 59, 60, 123, 124, 1000].map(|kib| sheaf_capacity(1024, Some(kib)));
@@ -224,7 +230,7 @@ mod tests {
     fn a_sheaf_is_a_stack_of_stretches() {
         let mut memory = Memory { _words: [0; 8] };
         let object = ObjectAddress::new;
-        // SAFETY: the array is aligned, and has room for a head and four addresses.
+        // SAFETY: the array is aligned to its 64 bytes, which have room for a head, four addresses and the ceiling.
         let mut sheaf = unsafe { OwnedSheaf::new(NonNull::from(&mut memory).cast(), 4) };
         assert!(Want::Room.is_met(&sheaf) && !Want::Objects.is_met(&sheaf));
         assert_eq!(sheaf.put(&[8, 16, 24].map(object)), 3);
@@ -246,14 +252,14 @@ mod tests {
     fn a_main_sheaf_is_known_by_the_place_of_its_last_object() {
         let mut memory = Memory { _words: [0; 8] };
         for len in 0..=4 {
-            // SAFETY: it is aligned, and large enough for four.
+            // SAFETY: the array is aligned to its 64 bytes, which have room for a head, four addresses and the ceiling.
             let mut sheaf = unsafe { OwnedSheaf::new(NonNull::from(&mut memory).cast(), 4) };
             sheaf.put(&[ObjectAddress::new(8); 4][..len]);
             let top = sheaf.into_top();
-            // SAFETY: all places from the mark below to the mark above are the sheaf's.
+            // SAFETY: the place of the last object and the place above it are within the sheaf, including its marks.
             let (last, above) = unsafe { (top.place().read(), top.up().place().read()) };
             assert_eq!((last.get() == Sheaf::BOTTOM, above.get() == Sheaf::CEILING), (len == 0, len == 4));
-            // SAFETY: it has just become a word.
+            // SAFETY: `into_top` has just returned this word, so the sheaf is in no other word, and no section uses it.
             assert_eq!(unsafe { OwnedSheaf::from_top(top, 4) }.len(), len);
         }
     }

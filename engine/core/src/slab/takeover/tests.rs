@@ -1,4 +1,4 @@
-//! Slabs are taken from a CPU on which a section has begun to free into one of them.
+//! Tests of slabs that are taken from a CPU while a section on it has begun to free into one of them.
 
 extern crate std;
 
@@ -22,18 +22,18 @@ use crate::slab::{CacheConfig, KmemCache};
 type Slabs<'s, 'm, 'l> = SlabAllocator<'s, 'm, Threads<NoProbe>, LateSections<'l>>;
 type Cache<'k, 's, 'm, 'l> = KmemCache<'k, 's, 'm, Threads<NoProbe>, LateSections<'l>>;
 
-/// Three objects of this size fill a slab.
+/// Object size, three of which fill a slab.
 const SIZE: u32 = 1344;
-/// Slabs of which one more waits for CPU 0 than may.
+/// Number of slabs, one more than may wait for CPU 0.
 const SLABS: usize = 5;
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
     run_on_cpu(CpuId(cpu));
-    // SAFETY: allocated from it, and freed once.
+    // SAFETY: the objects were allocated from this cache, and are freed once.
     objects.into_iter().for_each(|object| unsafe { cache.free(object) }.unwrap());
 }
 
-/// Runs on a machine whose CPUs keep no free slab, and let four wait.
+/// Runs a test on a machine whose CPUs keep no free slab, and on which four slabs may wait for a CPU.
 fn on_machine(objects: SlabPolicy, local: LateSections<'_>, run: impl FnOnce(&Slabs<'_, '_, '_>)) {
     let numbers =
         Numbers { slab_min_objects: Some(1), slab_max_order: Some(0), slab_cpu_free: Some(0), ..Numbers::default() };
@@ -44,19 +44,20 @@ fn on_machine(objects: SlabPolicy, local: LateSections<'_>, run: impl FnOnce(&Sl
     with_slab(Threads::default(), &config, 1 << 11, local, 1, |slab| run(slab)).unwrap();
 }
 
-/// All objects of so many slabs, and as many more, in the order in which they were allocated.
+/// Allocates all objects of `SLABS` slabs, and `more` objects in addition. Returns them in the order of allocation.
 fn fill(cache: &Cache<'_, '_, '_, '_>, more: usize) -> Vec<NonNull<u8>> {
     (0..3 * SLABS + more).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect()
 }
 
-/// CPU 0 has slabs of whose objects it and CPU 1 have freed one each, and is about to free the third of one, when that
-/// slab is one too many.
+/// Moves waiting slabs to the node while CPU 0 frees into one of them. CPU 0 has five slabs. It has freed an object of
+/// each of them, and CPU 1 an object of each of four. A section on CPU 0 has begun to free the last object of the fifth
+/// slab when CPU 1 frees into that slab too, so that one slab too many waits.
 fn free_meanwhile(objects: SlabPolicy) {
     let begun = Cell::new(None);
     let end = |cpu| {
         let Some((slab, word)) = begun.take().filter(|_| cpu == CpuId(0)) else { return };
         let slab: *const Slab = slab;
-        // SAFETY: the metadata is there as long as the machine.
+        // SAFETY: the slab's metadata exists as long as the machine does.
         unsafe { &*slab }.local.store(word, Release);
     };
     on_machine(objects, LateSections { end: &end }, |slab| {
@@ -70,14 +71,14 @@ fn free_meanwhile(objects: SlabPolicy) {
         let word = if cache.info().has_bits {
             metadata.bits().with(slab.bit_of(cache.id, last)).raw()
         } else {
-            // SAFETY: allocated above, and freed here alone.
+            // SAFETY: the object was allocated above, and is freed only here.
             unsafe { set_freepointer(last, metadata.local().list(last.get()), cache.info().links) };
             metadata.local().with_freed(last).raw()
         };
         begun.set(Some((core::ptr::from_ref(metadata), word)));
         free(&cache, 1, [objects[1]]);
         assert!(begun.take().is_none(), "nobody waited for the section that had begun");
-        // SAFETY: no other thread uses the slab meanwhile.
+        // SAFETY: this is the only thread, so nothing uses the allocator during the check.
         let census = unsafe { slab.check() }.unwrap();
         assert_eq!(census.objects - census.free, SLABS as u64, "one of four slabs, and the last that was allocated");
         assert_eq!(slab.cpu_partial(CpuId(0), cache.id).lock().len(), 0, "all that waited are the node's");
@@ -91,8 +92,8 @@ fn whoever_gives_waiting_slabs_to_the_node_waits_for_a_free_that_had_begun() {
     }
 }
 
-/// Of one slab on the way to CPU 0 that CPU has taken back what was freed, since it still allocates from it: nothing
-/// waits there.
+/// One of the slabs on CPU 0's stack has no remote frees any more: CPU 0 still allocates from it, and has taken them
+/// back. So that slab is not counted as waiting.
 #[test]
 fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
@@ -110,7 +111,8 @@ fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
     }
 }
 
-/// Whoever has slabs in hand does not come back: the node has them, and counts those that are wholly free.
+/// The holder of disowned slabs does not finish, as in a panic. The node then has these slabs, and counts those that
+/// are wholly free.
 #[test]
 fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
@@ -130,13 +132,14 @@ fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
             let list = slab.node_partial(NodeId(0), cache.id).lock();
             assert_eq!((list.len(), list.wholly_free()), (2, 1), "{objects:?}");
             drop(list);
-            // SAFETY: no other thread uses the slab meanwhile.
+            // SAFETY: this is the only thread, so nothing uses the allocator during the check.
             unsafe { slab.check() }.unwrap();
         });
     }
 }
 
-/// What came in whatever order of address goes together, if it lies side by side.
+/// Adjacent slabs that were added one after the other are given back together, if they were added in ascending or
+/// descending order of addresses.
 #[test]
 fn slabs_that_lie_side_by_side_are_given_back_together() {
     on_machine(SlabPolicy::Bitmap, LateSections { end: &|_| () }, |slab| {
@@ -160,7 +163,7 @@ fn slabs_that_lie_side_by_side_are_given_back_together() {
             runs.into_iter().for_each(|run| slab.discard_slabs(info, run));
         }
         assert_eq!(cache.slabs(), 0);
-        // SAFETY: no other thread uses the slab meanwhile.
+        // SAFETY: this is the only thread, so nothing uses the allocator during the check.
         unsafe { slab.check() }.unwrap();
     });
 }
