@@ -1,7 +1,8 @@
-//! A node's barn: whole sheaves that its CPUs exchange, full ones for empty ones.
+//! Barn: whole sheaves of a node, which its CPUs exchange, full ones for empty ones.
 //!
-//! It has room for so many of each kind; what is beyond that is flushed to its slabs, or its memory given back. Where
-//! objects are large it takes fewer full ones, since each object in them may keep a slab.
+//! A barn has room for a fixed number of each kind. Further full sheaves are flushed to their slabs, and the memory of
+//! further sheaves is freed. For large objects a barn keeps fewer full sheaves, since each object in them may keep a
+//! slab.
 //!
 //! linux: mm/slub.c:node_barn
 
@@ -9,10 +10,10 @@ use super::sheaf::{OwnedSheaf, Want};
 use crate::base::lock::{Rank, Ranked};
 use crate::policy::slab::BARN_SHEAVES_MAX;
 
-/// Sheaves of one cache that are no CPU's.
+/// Sheaves of one cache that belong to no CPU.
 #[derive(Debug)]
 pub(in crate::slab) struct Barn {
-    /// With objects; few of them have room.
+    /// Sheaves with objects, most of which are full.
     full: Pile,
     empty: Pile,
 }
@@ -27,7 +28,7 @@ impl Barn {
         Barn { full: Pile::new(), empty: Pile::new() }
     }
 
-    /// Sets how many sheaves with objects an empty barn keeps at most.
+    /// Sets the maximum number of sheaves with objects of an empty barn.
     pub(in crate::slab) fn set_full_max(&mut self, full: usize) {
         debug_assert!(self.iter().next().is_none() && full <= BARN_SHEAVES_MAX, "it is a new cache's");
         self.full.max = full;
@@ -51,7 +52,7 @@ impl Barn {
     /// barn_replace_full_sheaf
     ///
     /// # Errors
-    /// With that one, if there is no such sheaf, or enough of the other kind.
+    /// If the barn has no such sheaf, or has no room for the other one. The error contains the sheaf that was passed.
     pub(super) fn replace(&mut self, want: Want, unfit: Option<OwnedSheaf>) -> Result<OwnedSheaf, Option<OwnedSheaf>> {
         let is_surplus = unfit.as_ref().is_some_and(|sheaf| self.pile(sheaf).is_full());
         if is_surplus {
@@ -67,27 +68,27 @@ impl Barn {
         if sheaf.is_empty() { &mut self.empty } else { &mut self.full }
     }
 
-    /// Takes any sheaf, full or empty, if there is one.
+    /// Takes any sheaf, with or without objects, if there is one.
     pub(super) fn get_any(&mut self) -> Option<OwnedSheaf> {
         self.full.take().or_else(|| self.empty.take())
     }
 
-    /// Whether a sheaf with objects would be too many.
+    /// Returns whether the barn has no room for another sheaf with objects.
     pub(super) fn is_full(&self) -> bool {
         self.full.is_full()
     }
 
-    /// Every sheaf of the barn, full ones first.
+    /// Returns all sheaves of the barn, those with objects first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &OwnedSheaf> {
         self.full.iter().chain(self.empty.iter())
     }
 }
 
-/// Sheaves of a kind, the last one first.
+/// Stack of sheaves of one kind.
 #[derive(Debug)]
 struct Pile {
     len: usize,
-    /// Sheaves that it takes.
+    /// Maximum number of sheaves.
     max: usize,
     sheaves: [Option<OwnedSheaf>; BARN_SHEAVES_MAX],
 }
@@ -135,7 +136,7 @@ mod tests {
         let mut barn = Barn::new();
         let mut rejected = 0;
         for (at, memory) in memory.iter_mut().enumerate() {
-            // SAFETY: aligned, with room for two addresses.
+            // SAFETY: the array is aligned to its 64 bytes, which have room for a head, two addresses and the ceiling.
             let mut sheaf = unsafe { OwnedSheaf::new(NonNull::from(memory).cast(), 2) };
             sheaf.put(&[UNWRITTEN][..at % 2]);
             rejected += usize::from(barn.put(sheaf).is_err());

@@ -1,7 +1,9 @@
-//! Many objects at once: whole stretches of a sheaf are copied, and sheaves exchanged in between, under one lock.
+//! Bulk allocation and free: many objects are copied from and to sheaves at once, and sheaves are exchanged in between,
+//! under one lock.
 //!
-//! The stretches are the spare's, which belongs to that lock; the main sheaf takes its turn as the spare. What the CPU
-//! and its barn do not have, or have no room for, comes from slabs and goes to them directly, as in Linux.
+//! Objects are copied from and to the spare, which that lock protects. The main sheaf becomes the spare when its turn
+//! comes. Objects that the CPU and its barn do not have come from slabs directly, and objects for which they have no
+//! room are flushed to slabs, as in Linux.
 //!
 //! linux: mm/slub.c:alloc_from_pcs_bulk, free_to_pcs_bulk
 
@@ -19,14 +21,14 @@ use super::sheaf::{OwnedSheaf, UNWRITTEN, Want};
 use crate::base::Gfp;
 use crate::platform::Platform;
 
-/// Objects that are gathered before a lock is taken for them.
+/// Number of objects that are collected before a lock is taken for them.
 const GATHERED_MAX: usize = 64;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Fills `objects`, or none of it.
+    /// Allocates an object for every element of `objects`, or none.
     ///
     /// # Errors
-    /// If not all could be had.
+    /// If there are not enough objects.
     pub(in crate::slab) fn alloc_from_pcs_bulk(
         &self,
         cache: &Cache,
@@ -71,11 +73,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Puts objects of this CPU's node into its sheaves, and flushes those for which there is no room. Changes their
-    /// order.
+    /// Puts objects of this CPU's node into its sheaves, and flushes those for which there is no room. Changes the
+    /// order of `objects`.
     ///
     /// # Errors
-    /// If one is free already: the last one in a sheaf that the next ones were to go into. It stays as it is.
+    /// If an object is free already, as far as this is detected: it is the last object of the sheaf that it was to be
+    /// put into. It stays as it is.
     fn free_to_pcs_bulk(&self, cache: &Cache, objects: &mut [ObjectAddress]) -> Result<(), ObjectFreeError> {
         if objects.is_empty() {
             return Ok(());
@@ -124,10 +127,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Another sheaf for a spare that does not meet a want: the main one, or one of the barn's.
+    /// Replaces a spare that does not meet a want by another sheaf: the main one, or one of the barn's.
     ///
     /// # Errors
-    /// With the spare, if there is none.
+    /// If there is no such sheaf. The error contains the spare.
     fn next_spare(
         &self,
         pcs: &PercpuSheaves<'_, P::Lock>,
@@ -143,13 +146,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 }
 
 impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
-    /// See [`free_bulk`](Self::free_bulk).
+    /// Frees objects of a cache with sheaves. See [`free_bulk`](Self::free_bulk).
     ///
     /// # Errors
-    /// As there.
+    /// As for [`free_bulk`](Self::free_bulk).
     ///
     /// # Safety
-    /// As there.
+    /// As for [`free_bulk`](Self::free_bulk).
     pub(in crate::slab) unsafe fn free_bulk_to_pcs(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         let (slab, cache) = (self.slab, self.info());
         let mut gathered = [UNWRITTEN; GATHERED_MAX];

@@ -1,4 +1,5 @@
-//! The proof that sheaves have what is free, once, and that no sheaf is lost; to be run while nothing else does.
+//! Consistency check of sheaves: they contain free objects only, each object once, and no sheaf is lost. The check runs
+//! while no other code uses the allocator.
 
 use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
@@ -10,7 +11,8 @@ use crate::base::Pfn;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
+    /// Counts the objects of a slab that are in sheaves, and checks that each is there once and is not free in the slab
+    /// too.
     pub(in crate::slab) fn check_in_sheaves(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let base = self.map.slab_address(pfn);
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
@@ -28,7 +30,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if is_sound { Ok(count) } else { Err(SlabViolation::Shared { slab: pfn }) }
     }
 
-    /// The sheaves of a cache: each holds objects of it; how many there are.
+    /// Counts the sheaves of a cache, and checks that each contains only objects of the cache.
     pub(in crate::slab) fn check_sheaves(&self, cache: &Cache) -> Result<u64, SlabViolation> {
         let (mut found, mut is_sound) = (0, true);
         self.each_sheaf(cache, |sheaf| {
@@ -39,7 +41,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if is_sound { Ok(found) } else { Err(SlabViolation::Sheaf { cache: cache.id }) }
     }
 
-    /// Whether a number is that of a cache that sheaves come from.
+    /// Returns whether a number is that of a cache which sheaves are allocated from.
     pub fn is_sheaf_cache(&self, id: CacheId) -> bool {
         self.has_sheaves() && id >= self.first_of_sheaves()
     }

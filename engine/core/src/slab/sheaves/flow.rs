@@ -1,4 +1,4 @@
-//! Objects between sheaves and slabs, many at a time; and the memory that sheaves are made of.
+//! Transfer of objects between sheaves and slabs, many at a time, and allocation of the memory of sheaves.
 //!
 //! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
 
@@ -20,20 +20,23 @@ use super::sheaf::{OwnedSheaf, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
-/// A cache that needs a slab gets one for each so many that it has.
+/// Slabs of a cache per slab that is made ahead: a cache that needs a slab gets an eighth as many new slabs as it has.
 pub(super) const AHEAD: u64 = 8;
-/// Flags by which a request waits, reclaims, or draws on reserves.
+/// Flags that make a request wait, reclaim, or use reserves, or that zero the memory.
 const RECLAIM_OR_RESERVES: Gfp =
     Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many. The
-    /// first ones by address are the last ones there, which a sheaf hands out first: a caller that uses what it gets
-    /// goes through memory in one direction. They are of this node, else of one that has more than it keeps, else of
-    /// new pages, else of any node.
+    /// Takes free objects out of slabs until `room` is full or no more objects are available cheaply. Returns their
+    /// number.
+    ///
+    /// Objects are written in descending order of addresses, and a sheaf hands out its last object first. So a caller
+    /// that uses objects in the order of allocation accesses memory in one direction. The objects are taken from slabs
+    /// of this node, then from a slab of a node that has more slabs than it keeps, then from new pages, then from slabs
+    /// of any node.
     ///
     /// # Errors
-    /// If there is not a single one, and no page for a slab.
+    /// If no object is found, and there is no page for a slab.
     pub(super) fn refill_objects(
         &self,
         cache: &Cache,
@@ -77,9 +80,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room.len() - left
     }
 
-    /// Makes several slabs for so many objects, if the node has a free block: an eighth as many as the cache has, or as
-    /// many as the objects need if those are more or the eighth is not there. Each number is rounded up to a power of
-    /// two, and no larger than what a node may keep.
+    /// Makes several slabs for a number of objects, if the node has a free block for them. It makes an eighth as many
+    /// slabs as the cache has. If the objects need more slabs, or there is no block for the eighth, it makes as many as
+    /// the objects need. Each number is rounded up to a power of two, and is at most the number that a node may keep.
     fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
         let most = cache.limits.made_at_once.ilog2();
         let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64, most);
@@ -94,18 +97,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes two to this power of slabs side by side; nothing for one slab.
+    /// Makes two to this power of adjacent slabs; returns `None` for a single slab.
     fn several_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         if power == 0 { None } else { self.new_slabs(cache, gfp, node, power) }
     }
 
-    /// Gets a slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
+    /// Gets a slab for objects beyond those that are needed: of this node or of new pages, without reclaim and without
+    /// reserves.
     fn get_partial_without_reclaim(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
         self.get_partial_node(node, cache.id)
             .or_else(|| self.new_slab(cache, without_reclaim_or_reserves(gfp), node).ok())
     }
 
-    /// Gets a slab that may have free objects, which the caller then holds: of this node, of new pages, of any node.
+    /// Gets a slab that may have free objects, which the caller then holds: a slab of this node, of new pages, or of
+    /// any node.
     fn get_partial_or_new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         if let Some(pfn) = self.get_partial_node(node, cache.id) {
             return Ok(pfn);
@@ -127,11 +132,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.node_ids().filter(move |&other| other != node)
     }
 
-    /// Takes free objects out of a node's slabs, to the end of the room, until there is no room or no slab; says how
-    /// many. Costs one lock, and an atomic step for each slab that is used up.
+    /// Takes free objects out of a node's slabs into the end of `room`, until `room` is full or there are no more
+    /// slabs. Returns their number. Costs one lock, and an atomic step for each slab that is used up.
     ///
-    /// A slab from which this only takes need not take its turn among the CPUs that free from elsewhere: whoever frees
-    /// its last object in use has seen that the object was taken.
+    /// A slab from which this function only takes objects needs no
+    /// [`meet_remote`](super::super::slab::Slab::meet_remote): a CPU that frees the slab's last object in use got that
+    /// object after it was taken, and so sees the slab's words as they are written here.
     fn refill_objects_node(&self, cache: &Cache, node: NodeId, room: &mut [ObjectAddress]) -> usize {
         let mut list = self.node_partial(node, cache.id).lock();
         self.flush_node_stack(node, cache.id, &mut list);
@@ -149,7 +155,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room.len() - left
     }
 
-    /// Takes free objects out of a slab that the caller holds, and lets go of it.
+    /// Takes free objects out of a slab that the caller holds, and releases the slab.
     fn alloc_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
         let (taken, is_let_go) = self.alloc_from_held_slab(cache, pfn, room);
         if !is_let_go {
@@ -158,15 +164,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         taken
     }
 
-    /// Takes free objects out of a slab that the caller holds, to the end of the room; says how many, and whether it
-    /// let go of the slab, which has no others.
+    /// Takes free objects out of a slab that the caller holds, into the end of `room`. Returns their number, and
+    /// whether the slab was released because nothing is left in it.
     fn alloc_from_held_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         if cache.has_bits {
             return self.alloc_from_bits(cache, pfn, room);
         }
         let mut chain = self.own_chain(cache, pfn);
         let mut taken = chain.pop_into(room, cache.links);
-        // What others freed may wait as long as there are more: the two are not joined for it.
+        // Remote frees are taken only if the slab's own list does not suffice, so that the two lists need not be
+        // joined.
         if taken < room.len() {
             let left = room.len() - taken;
             chain = self.map.slab(pfn).take_remote(self.map.slab_address(pfn));
@@ -175,13 +182,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         (taken, self.unqueue_with(cache, pfn, chain))
     }
 
-    /// Frees objects to their slabs, those of the same slab together; as Linux does it, if they are close. Changes
-    /// their order.
+    /// Frees objects to their slabs, and changes their order. Objects of one slab are freed together; under Linux's
+    /// rules, only those that are close to each other.
     pub(super) fn flush(&self, cache: &Cache, objects: &mut [ObjectAddress]) {
         Flush::new(self, cache, objects).run();
     }
 
-    /// Frees objects of one slab to it.
+    /// Frees objects of one slab to that slab. Reports them if the slab does not belong to the cache.
     pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
         let Some(pfn) = self.slab_of(cache, last) else {
@@ -198,18 +205,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The slab that an object is in, if it is one of the cache's: what was freed twice may have come home before, and
-    /// its slab have gone.
+    /// Returns the slab of an object, if it belongs to the cache. If an object was freed twice, it may have been
+    /// returned to its slab before, and the slab may have been discarded.
     fn slab_of(&self, cache: &Cache, object: ObjectAddress) -> Option<Pfn> {
         self.map.pfn(object.slab(cache.layout.mask).get()).filter(|&pfn| self.map.kind(pfn) == cache.id)
     }
 
-    /// The same under the lock of a node's slabs, if the objects are of one of these, and none is free already; `false`
-    /// if not, and nothing was done: what there is to report is reported without a lock. A slab that is to go is in
-    /// hand then. Costs one atomic step.
+    /// Frees objects of one slab to that slab under the lock of the node's slabs, and returns `true`. Returns `false`
+    /// and does nothing if the slab is not on this node or one of the objects is free already; errors are reported
+    /// later, without a lock. A slab that is to be discarded is added to `goes`. Costs one atomic step.
     ///
-    /// Who frees the last object in use of a slab that is being queued here waits for the lock, and then finds it on
-    /// the list.
+    /// If another CPU frees the last object in use of a slab that is being queued here, it waits for the lock and then
+    /// finds the slab on the list.
     pub(super) fn free_listed(
         &self,
         cache: &Cache,
@@ -228,7 +235,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let (after, queue) = slab.push_remote(chain_of(cache, neighbours), last, cache.links);
             (after.len() == slab.local().used(), queue)
         };
-        // If another CPU holds the slab, which is not on the list then, that CPU sees that the slab is free.
+        // If another CPU holds the slab, the slab is not on the list, and that CPU will find that the slab is wholly
+        // free.
         let is_held = queue == Queue::Push;
         let is_free = seems_free && (is_held || list.has(slab)) && self.is_wholly_free(cache, pfn);
         let is_surplus = is_free && list.wholly_free() >= cache.limits.node_free;
@@ -245,8 +253,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         true
     }
 
-    /// The same after a panic: the slab stays where it is, since no more pages are given back, and what is no object of
-    /// the cache is dropped without a report.
+    /// Frees objects of one slab to that slab after a panic. No more pages are given back, so the slab stays with the
+    /// node, and an address that is not an object of the cache is dropped without a report.
     pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
         let Some(pfn) = self.slab_of(cache, last) else { return };
@@ -274,7 +282,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let capacity = Some(u64::from(cache.sheaf)).filter(|&objects| objects > 0)?;
         let of = self.cache_of_sheaves(size_class(capacity));
         let memory = self.slab_alloc::<AnyFastPath>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
-        // SAFETY: new memory of that class, aligned to its size.
+        // SAFETY: the memory was allocated above from the cache of this size class, whose objects are as large as such
+        // a sheaf and aligned to their size.
         Some(unsafe { OwnedSheaf::new(memory, capacity) })
     }
 
@@ -283,7 +292,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut guard = SheafGuard::new(self, cache, Some(sheaf));
         guard.update(|sheaf| self.sheaf_flush(cache, sheaf));
         let Some(memory) = guard.into_sheaf().map(OwnedSheaf::into_memory) else { return };
-        // SAFETY: it came from `alloc_empty_sheaf`, and nobody has it any more.
+        // SAFETY: `alloc_empty_sheaf` allocated the memory, and the sheaf was consumed by `into_memory`, so no other
+        // code uses it.
         let freed = unsafe { self.kfree(memory) };
         debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
     }
@@ -294,15 +304,15 @@ fn power(slabs: u64, most: u32) -> u8 {
     slabs.next_power_of_two().ilog2().min(most) as u8
 }
 
-/// Flags of a request for what the caller can do without: no reclaim, no reserves, no complaint. linux:
+/// Returns the flags of a request that the caller can do without: no reclaim, no reserves, no warning. linux:
 /// mm/slub.c:refill_objects, __alloc_empty_sheaf
 fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
     (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
 }
 
-/// Objects of one slab on their way back to it, linked in their order.
+/// Links objects of one slab, which are to be freed to it, in their order.
 fn chain_of(cache: &Cache, neighbours: &[ObjectAddress]) -> Chain {
     let base = neighbours[0].slab(cache.layout.mask);
-    // SAFETY: objects in hand, each named once, and all of this slab: what a flush splits off.
+    // SAFETY: the caller owns the objects, which a flush has split off. All belong to this slab, and each occurs once.
     unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) }
 }

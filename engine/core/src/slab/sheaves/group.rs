@@ -1,31 +1,33 @@
-//! Objects in order of slabs: before a flush, those of one slab are brought together, so that a slab's metadata is
-//! visited once, and changed by one atomic step, however its objects lay in the sheaf.
+//! Grouping of objects by slab before a flush, so that the metadata of each slab is visited once and changed by one
+//! atomic step, wherever its objects were in the sheaf.
 //!
-//! One pass finds each object's slab in a small table by its address, and links the objects of a slab; a second one
-//! writes them out, slab by slab. Nothing is compared with more than its neighbours in the table, so it costs some
-//! steps an object, not a sort. These steps cost more than two visits of a slab, so objects stay as they are where
-//! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
-//! after a second look. What then lies together, or nearly so, is freed together ([`gather`]), as in Linux.
+//! A first pass looks up each object's slab in a small table by address, and links the objects of each slab. A second
+//! pass writes them out, slab by slab. An object is compared only with its neighbours in the table, so the cost is some
+//! steps per object, without a sort. These steps cost more than two visits of a slab, so objects stay as they are if
+//! grouping gains little. This is so if there are few runs of objects of one slab, which one look at each object shows,
+//! or if there are nearly as many slabs as runs, which a second look shows. Afterwards, objects of one slab that are
+//! adjacent or nearly so are freed together ([`gather`]), as in Linux.
 
 use super::super::address::{ObjectAddress, SlabAddress, SlabMask};
 
-/// Objects that are brought into order together: a sheaf's, 124, or those of a request for many.
+/// Maximum number of objects that are grouped together: those of a sheaf, up to 124, or of a bulk request.
 const OBJECTS_MAX: usize = 128;
-/// Places of the table, a power of two, twice as many as there can be slabs.
+/// Places of the table, a power of two and twice the maximum number of slabs.
 const PLACES: usize = 2 * OBJECTS_MAX;
-/// No object.
+/// Index that stands for no object.
 const NONE: u8 = u8::MAX;
-/// Fewer runs are not worth a look at which slabs they are of.
+/// Minimum number of runs for which the slabs are counted.
 const RUNS_MIN: usize = 8;
-/// As many runs of a slab, on the average, are worth the passes.
+/// Minimum average number of runs per slab for which the objects are grouped.
 const RUNS_OF_SLAB_MIN: usize = 4;
-/// Objects of a slab, one after the other, that are no accident.
+/// Objects of one slab in a row that are taken as a sign of order.
 const RUN_MIN: usize = 4;
-/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
+/// Maximum number of objects of other slabs that are skipped in search of more objects of a slab. linux:
 /// mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
 
-/// Brings objects of the same slab together. Slabs keep the order of their first objects, and objects of a slab theirs.
+/// Moves objects of the same slab together. The slabs keep the order of their first objects, and the objects of a slab
+/// keep their order.
 pub(super) fn group(objects: &mut [ObjectAddress], mask: SlabMask) {
     for objects in objects.chunks_mut(OBJECTS_MAX) {
         let runs = runs(objects, mask);
@@ -35,34 +37,34 @@ pub(super) fn group(objects: &mut [ObjectAddress], mask: SlabMask) {
     }
 }
 
-/// Whether the first objects are of one slab, as where all are in order.
+/// Returns whether the first objects belong to one slab, as they do if all objects are in order.
 pub(super) fn begins_with_run(objects: &[ObjectAddress], mask: SlabMask) -> bool {
     let first = &objects[..objects.len().min(RUN_MIN)];
     first.iter().all(|object| mask.is_shared(object.get(), objects[0].get()))
 }
 
-/// How often the slab changes from one object to the next, and one.
+/// Returns the number of runs: maximal sequences of objects of one slab.
 fn runs(objects: &[ObjectAddress], mask: SlabMask) -> usize {
     1 + objects.windows(2).filter(|pair| !mask.is_shared(pair[0].get(), pair[1].get())).count()
 }
 
-/// About how many slabs objects are of: never more than there are.
+/// Returns an estimate of the number of slabs, which is never above the true number.
 fn slabs(objects: &[ObjectAddress], mask: SlabMask) -> usize {
     let seen = objects.iter().fold(0_u128, |seen, object| seen | 1 << (place_of(object.slab(mask)) / 2));
     seen.count_ones() as usize
 }
 
-/// From each object to the next one of its slab.
+/// Links from each object to the next object of its slab.
 struct Links {
     next: [u8; OBJECTS_MAX],
-    /// A bit for each object that is its slab's first.
+    /// Set of the objects that are the first of their slab.
     firsts: u128,
 }
 
 impl Links {
     fn new(objects: &[ObjectAddress], mask: SlabMask) -> Links {
         let mut links = Links { next: [NONE; OBJECTS_MAX], firsts: 0 };
-        // The last object of each slab so far.
+        // Last object of each slab so far.
         let mut lasts = [NONE; PLACES];
         for (at, &object) in objects.iter().enumerate() {
             let slab = object.slab(mask);
@@ -97,7 +99,8 @@ impl Links {
     }
 }
 
-/// Where in the table a slab is looked for first: the upper bits of a product, which all bits of its address move.
+/// Returns the place in the table where the search for a slab begins: the upper bits of a product, which depend on all
+/// bits of the address.
 fn place_of(slab: SlabAddress) -> usize {
     (slab.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
@@ -107,10 +110,11 @@ fn is_of_slab(object: &ObjectAddress, base: SlabAddress, mask: SlabMask) -> bool
     mask.is_shared(object.get(), base.get())
 }
 
-/// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
+/// Moves objects of the first object's slab to the front, if they are close to each other, and returns their number.
 pub(super) fn gather(objects: &mut [ObjectAddress], mask: SlabMask) -> usize {
     let base = objects[0].slab(mask);
-    // Eight at a time, without a branch for each: runs are long where objects are freed in the order of allocation.
+    // Eight objects are compared at a time, without a branch for each: runs are long if objects are freed in the order
+    // of allocation.
     let eights = objects
         .chunks_exact(8)
         .take_while(|eight| eight.iter().fold(true, |all, object| all & is_of_slab(object, base, mask)));
@@ -136,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Slabs of 4 KiB.
+    /// Mask of slabs of 4 KiB.
     const MASK: SlabMask = SlabMask::for_size(0x1000);
 
     fn group_addresses<const N: usize>(addresses: [u64; N]) -> [u64; N] {

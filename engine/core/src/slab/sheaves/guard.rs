@@ -1,5 +1,5 @@
-//! Guards of sheaves and objects during calls that may panic: the platform may when pages are allocated or freed, and a
-//! constructor may. The sheaf then goes to a barn or, if none has room, is flushed and freed.
+//! Guards of sheaves and objects during calls that may panic. The platform may panic when pages are allocated or freed,
+//! and so may a constructor. A guarded sheaf is then put into a barn or, if none has room, is flushed and freed.
 
 use super::super::SlabAllocator;
 use super::super::address::ObjectAddress;
@@ -39,7 +39,8 @@ impl<'a, 's, 'm, P: Platform, C: CpuLocal> SheafGuard<'a, 's, 'm, P, C> {
     }
 }
 
-/// Into any barn that has room, since the CPU may not be known; or back where its memory came from.
+/// Puts the sheaf into any barn that has room, since the current CPU may not be known. If none has room, flushes and
+/// frees it.
 impl<P: Platform, C: CpuLocal> Drop for SheafGuard<'_, '_, '_, P, C> {
     fn drop(&mut self) {
         let Some(mut sheaf) = self.sheaf.take() else { return };
@@ -53,19 +54,19 @@ impl<P: Platform, C: CpuLocal> Drop for SheafGuard<'_, '_, '_, P, C> {
     }
 }
 
-/// Objects that go to their slabs, those of one slab after the other. If giving a slab's pages back panics, the other
-/// objects go to their slabs all the same, and no more pages go.
+/// Objects that are being freed to their slabs, slab by slab. If giving back a slab's pages panics, the remaining
+/// objects are freed to their slabs nevertheless, and no more pages are given back.
 pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
     objects: &'o mut [ObjectAddress],
-    /// Nothing was found out yet about their order, and it is the policy to bring those of a slab together.
+    /// True if objects are to be grouped by slab, and their order has not been examined yet.
     is_order_open: bool,
 }
 
 impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
-    /// Objects of a cache, which are brought into the order of their slabs, where that is the policy, once they turn
-    /// out not to be in it: a program that frees in the order in which it allocated pays for no look.
+    /// Prepares the flush of objects of a cache. If the policy groups objects by slab, they are grouped once they are
+    /// found not to be in order. So a program that frees in the order of allocation does not pay for grouping.
     pub(super) fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
         cache: &'a Cache,
@@ -74,15 +75,15 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
         Flush { allocator, cache, objects, is_order_open: cache.flushes_by_slab }
     }
 
-    /// Frees all of them.
+    /// Frees all objects.
     pub(super) fn run(&mut self) {
         while !self.objects.is_empty() {
             self.run_under_lock();
         }
     }
 
-    /// Frees objects of this CPU's node under one lock, until it comes to others, and these without it. Pages go back
-    /// after the lock is opened.
+    /// Frees objects of this CPU's node under one lock, up to the first objects that need it released, and then frees
+    /// those without the lock. Pages are given back after the lock is released.
     fn run_under_lock(&mut self) {
         let (slab, cache) = (self.allocator, self.cache);
         let node = slab.pages.node_of(slab.local.cpu());
@@ -98,7 +99,7 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
         goes.discard_all();
     }
 
-    /// Those of one slab, which are not among the others from now on.
+    /// Splits off the next objects that belong to one slab, and returns them.
     fn next(&mut self) -> &'o [ObjectAddress] {
         let (objects, mask) = (core::mem::take(&mut self.objects), self.cache.layout.mask);
         if self.is_order_open && !begins_with_run(objects, mask) {

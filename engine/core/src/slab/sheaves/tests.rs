@@ -1,4 +1,4 @@
-//! What nobody outside can see: which sheaf an object is in, and that the walker finds what was planted.
+//! Tests of internal state: the sheaf that an object is in, and planted defects that the consistency check finds.
 
 extern crate std;
 
@@ -30,7 +30,7 @@ mod twice;
 type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 
 const GFP: Gfp = Gfp::KERNEL;
-/// Objects of this size go 60 to a sheaf.
+/// Object size for which a sheaf has room for 60 objects.
 const SIZE: u32 = 64;
 const CAPACITY: usize = 60;
 
@@ -41,18 +41,18 @@ fn policy() -> Policy {
     policy
 }
 
-/// Whether `check` finds every object of the slab in one place.
+/// Checks that every object of every slab is in exactly one place.
 fn check<C: CpuLocal>(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, C>) -> Result<SlabCensus, SlabViolation> {
-    // SAFETY: each test has one thread that does anything.
+    // SAFETY: only one thread of each test uses the allocator at the time of the check.
     unsafe { slab.check() }
 }
 
-/// Runs on a machine with a CPU for each of these nodes; its memory is on node 0.
+/// Runs a test on a machine with a CPU for each of these nodes. All memory is on node 0.
 fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_, '_>)) {
     on_machine_with(policy(), cpu_nodes, run);
 }
 
-/// The same under another policy.
+/// Runs a test on such a machine under a given policy.
 fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_, '_>)) {
     let nodes = cpu_nodes.iter().max().map_or(1, |node| node.0 + 1);
     let config = Config { policy, cpu_nodes, nodes, ..Config::default() };
@@ -60,11 +60,11 @@ fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machi
     with_locked_slab(Threads::default(), &config, 1 << 12, 1, |slab| run(slab)).unwrap();
 }
 
-/// Objects in the main sheaf, the spare, and the barn of a CPU.
+/// Returns the numbers of objects in the main sheaf, in the spare, and in the barn of a CPU.
 fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: CacheId, cpu: CpuId) -> [usize; 3] {
     let slot = slab.slot(cpu, id);
     let in_main = slab.lock_pcs(cpu, slab.cache(id).unwrap()).main_len() as usize;
-    // SAFETY: nothing else runs, and the value ends here.
+    // SAFETY: no other code runs, and the value is not used after this line, so the sheaf still has one holder.
     let in_spare = unsafe { OwnedSheaf::from_word(slot.paired.load(Relaxed)) }.map_or(0, |sheaf| sheaf.len());
     [in_main, in_spare, slab.barn(slab.pages.node_of(cpu), id).iter().map(OwnedSheaf::len).sum()]
 }
@@ -75,7 +75,7 @@ fn allocate(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, coun
 
 fn free(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects: &[NonNull<u8>]) {
     for &object in objects {
-        // SAFETY: allocated from it, and freed once.
+        // SAFETY: the object was allocated from this cache, and is freed once.
         unsafe { cache.free(object).unwrap() };
     }
 }
@@ -158,7 +158,7 @@ fn a_node_without_memory_takes_what_others_have_too_much_of() {
     });
 }
 
-/// From now on there is no memory for a sheaf.
+/// Destroys the caches of sheaves, so that there is no memory for a sheaf from now on.
 fn destroy_sheaf_caches(slab: &Machine<'_, '_, '_>) {
     let ids: Vec<_> = slab.each_cache().map(|cache| cache.id).filter(|&id| id >= slab.first_of_sheaves()).collect();
     ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
@@ -177,7 +177,7 @@ fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
         check(slab).unwrap();
         let mut more = [NonNull::dangling(); 100];
         cache.alloc_bulk(GFP, &mut more).unwrap();
-        // SAFETY: allocated just now, and nobody else has it.
+        // SAFETY: the objects were allocated above, and are freed once.
         unsafe { cache.free_bulk(&more).unwrap() };
         free(&cache, &objects);
         check(slab).unwrap();
@@ -185,14 +185,14 @@ fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
     });
 }
 
-/// Moves its caller to another CPU at one look in so many, by chance.
+/// Source of the current CPU that moves its caller to a random CPU, on average once per `one_in` calls.
 #[derive(Debug)]
 struct Restless {
     luck: RefCell<fastrand::Rng>,
     one_in: u32,
 }
 
-// SAFETY: used by one thread only.
+// SAFETY: the value is used by one thread only, so its cell is never shared.
 unsafe impl Sync for Restless {}
 
 impl CurrentCpu for &Restless {
@@ -205,7 +205,7 @@ impl CurrentCpu for &Restless {
     }
 }
 
-/// Each step of an exchange finds its caller on another CPU at some time.
+/// With these rates and seeds, the caller is moved at each step of an exchange at some time.
 #[test]
 fn a_caller_who_is_moved_loses_nothing() {
     for one_in in 2..12 {
@@ -219,7 +219,7 @@ fn a_caller_who_is_moved_loses_nothing() {
                 let mut objects = allocate(&cache, 40 + round);
                 let mut bulk = [NonNull::dangling(); 70];
                 cache.alloc_bulk(GFP, &mut bulk).unwrap();
-                // SAFETY: allocated just now, and nobody else has it.
+                // SAFETY: the objects were allocated above, and are freed once.
                 unsafe { cache.free_bulk(&bulk).unwrap() };
                 check(slab).unwrap();
                 objects.sort();
@@ -236,13 +236,13 @@ fn a_caller_who_is_moved_loses_nothing() {
     }
 }
 
-/// A section on CPU 1 has read where its main sheaf ends, and commits its push when somebody waits for it.
+/// A section on CPU 1 has read the place of its main sheaf's last object, and commits its push when it is fenced.
 #[test]
 fn a_push_that_had_begun_is_waited_for() {
     let push = RefCell::new(None);
     let end = |_| {
         let Some((main, top, object)): Option<(*const AtomicU64, Top, _)> = push.take() else { return };
-        // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
+        // SAFETY: the sheaf still exists and has room, since no code may change it before the fence has ended.
         unsafe {
             top.up().place().write(object);
             (*main).store(top.up().raw(), SeqCst);
@@ -265,14 +265,14 @@ fn a_push_that_had_begun_is_waited_for() {
     .unwrap();
 }
 
-/// Sections of a caller that asked for its CPU once when that was CPU 1, which is offline since.
+/// Sections whose caller once read its CPU's number as CPU 1, which is offline, and runs on CPU 0 otherwise.
 #[derive(Debug)]
 struct MovedCaller<'a> {
     looks: &'a AtomicUsize,
     at: usize,
 }
 
-// SAFETY: one thread, so one section at a time.
+// SAFETY: the test has one thread, so sections do not overlap.
 unsafe impl Sections for MovedCaller<'_> {
     type Section<'a>
         = ()
@@ -309,7 +309,7 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
             free(&cache, &objects);
             let mut bulk = [NonNull::dangling(); 70];
             cache.alloc_bulk(GFP, &mut bulk).unwrap();
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the objects were allocated above, and are freed once.
             unsafe { cache.free_bulk(&bulk).unwrap() };
             assert_eq!(held(slab, cache.id, CpuId(1))[..2], [0, 0], "after look {at}");
             check(slab).unwrap();
@@ -320,8 +320,7 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
     assert!(looks.into_inner() < 200, "each look was the one");
 }
 
-/// Threads on two CPUs pass each other what they allocate, while somebody takes everything from the CPUs again and
-/// again.
+/// Threads on two CPUs pass objects to each other, while the main thread repeatedly takes all objects from the CPUs.
 #[test]
 fn threads_that_pass_objects_lose_none() {
     const THREADS: usize = 4;
@@ -337,7 +336,8 @@ fn threads_that_pass_objects_lose_none() {
                     for tag in 0..20_000_u64 {
                         let object = cache.alloc(GFP).unwrap().cast::<[u64; 2]>();
                         let address = object.as_ptr().expose_provenance() as u64;
-                        // SAFETY: the object is ours, and has 256 bytes.
+                        // SAFETY: the object was allocated above and is not shared yet. It has 256 bytes and is aligned
+                        // to 8.
                         unsafe { object.write([tag, address]) };
                         to.send(address).unwrap();
                         take_in(cache, receiver.try_iter());
@@ -360,11 +360,12 @@ fn threads_that_pass_objects_lose_none() {
     });
 }
 
-/// Frees objects that were passed on, which still say where they are.
+/// Frees objects that another thread has passed on, after checking that they still contain their own address.
 fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects: impl Iterator<Item = u64>) {
     for address in objects {
         let object = NonNull::new(address as *mut u8).unwrap();
-        // SAFETY: the CPU that allocated it has passed it on; it says the same as long as nobody else has it.
+        // SAFETY: the thread that allocated the object has passed it on and does not use it any more. The object is
+        // read and freed here only.
         unsafe {
             assert_eq!(object.cast::<[u64; 2]>().read()[1], address);
             cache.free(object).unwrap();
@@ -372,7 +373,7 @@ fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objec
     }
 }
 
-/// With Linux's header, which is larger, the objects would fill it.
+/// With the header of Linux, which is larger, the objects would fill a power of two.
 #[test]
 fn the_memory_of_each_sheaf_is_a_power_of_two() {
     on_machine(&[NodeId(0)], |slab| {
@@ -386,7 +387,7 @@ fn the_memory_of_each_sheaf_is_a_power_of_two() {
     });
 }
 
-/// Plants a defect in the full sheaves of a CPU, and returns what the walker finds.
+/// Plants a defect in the full sheaves of a CPU, and returns the violation that the check finds.
 fn violation_of(plant: fn(&Machine<'_, '_, '_>, CacheId)) -> Option<SlabViolation> {
     let mut found = None;
     on_machine(&[NodeId(0)], |slab| {
@@ -412,13 +413,15 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         spare.put(&[main]);
         pcs.set_spare(spare).unwrap();
         drop(pcs);
-        // SAFETY: the defect that is planted.
+        // SAFETY: the object was popped from the main sheaf and belongs to the test. Having put it into the spare too
+        // is the planted defect.
         assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), main) }, PushOutcome::Done);
     });
     assert!(matches!(twice, Some(SlabViolation::Shared { .. })), "{twice:?}");
     let listed = violation_of(|slab, id| {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
-        // SAFETY: the object came out of this very sheaf; that it is flushed as well is the defect that is planted.
+        // SAFETY: the object was popped from this sheaf and belongs to the test. Flushing it as well afterwards is the
+        // planted defect.
         assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object) }, PushOutcome::Done);
         slab.flush(slab.cache(id).unwrap(), &mut [object]);
     });
@@ -426,14 +429,14 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
     let overfull = violation_of(|slab, id| {
         let main = slab.slot(CpuId(0), id).main;
         let over = Top::from_raw(main.load(Relaxed)).up();
-        // SAFETY: the sheaf is full, and above its objects is the mark that says so.
+        // SAFETY: the sheaf is full, so the place above its last object is the ceiling, which is part of its memory.
         unsafe { over.place().write(over.down().place().read()) };
         main.store(over.raw(), SeqCst);
     });
     assert!(matches!(overfull, Some(SlabViolation::Sheaf { .. })), "{overfull:?}");
     let foreign = violation_of(|slab, id| {
         let none = ObjectAddress::new(slab.local.pop_sheaf(slab.slots(id)).unwrap().get() + 8);
-        // SAFETY: the defect that is planted: no object begins there.
+        // SAFETY: the planted defect is an address at which no object starts. The address is only stored and compared.
         assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), none) }, PushOutcome::Done);
     });
     assert!(matches!(foreign, Some(SlabViolation::Sheaf { .. })), "{foreign:?}");

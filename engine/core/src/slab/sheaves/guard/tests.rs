@@ -1,4 +1,4 @@
-//! What goes back to a slab together.
+//! Test of the number of objects that a flush frees to a slab together.
 
 extern crate std;
 
@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::CacheConfig;
 
-/// How many objects go back together, of ten slabs whose objects are freed in turn.
+/// Frees objects of ten slabs in turn, and returns the number of objects of each step of the flush.
 fn together(objects: SlabPolicy) -> Vec<usize> {
     const SLABS: usize = 10;
     let mut policy = Policy::FREEHOLD;
@@ -40,7 +40,7 @@ fn together(objects: SlabPolicy) -> Vec<usize> {
     .expect("the configuration is right")
 }
 
-/// Linux looks no further than three objects of other slabs.
+/// Linux searches no further than past three objects of other slabs.
 #[test]
 fn all_objects_of_a_slab_go_back_together() {
     assert_eq!(together(SlabPolicy::SheavesBitmap), [6; 10]);

@@ -1,4 +1,4 @@
-//! Slabs that are made at once: cut from one block, side by side, and as one they go back.
+//! Tests of slabs that are made at once: they are cut from one block, adjacent, and are given back as one block.
 
 use super::super::flow::AHEAD;
 use super::*;
@@ -7,11 +7,11 @@ use crate::page::{MinFree, PageAllocator, Range};
 use crate::platform::{Event, Probe};
 use crate::slab::address::ObjectAddress;
 
-/// Eight objects of this size fill a slab of 128 KiB; 28 are in a sheaf.
+/// Object size, eight of which fill a slab of 128 KiB. A sheaf has room for 28.
 const LARGE: u32 = 16 << 10;
 const SHEAF: usize = 28;
 
-/// A machine of 64 MiB under this policy.
+/// Runs a test on a machine with 64 MiB and the given policy.
 fn on_large_machine(policy: Policy, run: impl FnOnce(&Machine<'_, '_, '_>)) {
     on_large_config(&Config { policy, ..Config::default() }, run);
 }
@@ -21,7 +21,7 @@ fn on_large_config(config: &Config<'_>, run: impl FnOnce(&Machine<'_, '_, '_>)) 
     with_locked_slab(Threads::default(), config, 1 << 14, 1, |slab| run(slab)).unwrap();
 }
 
-/// Where the slabs of objects begin, in the order in which these were given.
+/// Returns the start addresses of the objects' slabs, in the order of the objects and without adjacent duplicates.
 fn slabs_of(cache: &Cache, objects: &[NonNull<u8>]) -> Vec<u64> {
     let addresses = objects.iter().map(|object| ObjectAddress::new(object.addr().get() as u64));
     let mut slabs: Vec<_> = addresses.map(|object| object.slab(cache.layout.mask).get()).collect();
@@ -86,7 +86,8 @@ fn more_are_made_ahead_the_more_there_are() {
     });
 }
 
-/// Takes all memory, and gives every other block of this order back: no larger one is free. What was kept.
+/// Allocates all memory, and frees every other block of this order, so that no larger block is free. Returns the blocks
+/// that were not freed.
 fn break_up<P: Platform>(pages: &PageAllocator<'_, P>, node: NodeId, order: Order) -> Vec<Pfn> {
     let gfp = GFP | Gfp::NORETRY | Gfp::MEMALLOC | Gfp::THISNODE;
     let mut blocks: Vec<_> = core::iter::from_fn(|| pages.alloc_pages_node(node, gfp, order).ok()).collect();
@@ -140,7 +141,7 @@ fn a_block_for_them_is_of_this_node_and_no_failure_is_counted_without_one() {
     .unwrap();
 }
 
-/// Counts requests that failed.
+/// Probe that counts failed requests.
 #[derive(Default)]
 struct Failures(AtomicUsize);
 
@@ -207,7 +208,7 @@ fn what_was_cut_goes_back_as_one_block() {
     });
 }
 
-/// A slab does not give up single frames, but it may be marked while it becomes one.
+/// A slab cannot give up single frames, but a frame may be marked as broken while its block becomes a slab.
 #[test]
 fn what_is_marked_as_broken_goes_by_itself() {
     on_large_machine(Policy::LINUX_7_3, |slab| {

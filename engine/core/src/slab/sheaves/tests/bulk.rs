@@ -1,4 +1,4 @@
-//! Requests for many objects, and many given back at once.
+//! Tests of bulk allocation and bulk free.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn bulk_takes_and_gives_whole_stretches() {
         let of_another = slab.kmalloc(8, GFP).unwrap();
         objects.swap(0, 5);
         let wrong = [&objects[..30], &[foreign, of_another], &objects[30..]].concat();
-        // SAFETY: allocated above, but for two, which are refused.
+        // SAFETY: the objects were allocated above and are freed once, except for two addresses, which are refused.
         let error = unsafe { cache.free_bulk(&wrong) };
         let address = foreign.as_ptr() as u64;
         assert_eq!(error, Err(ObjectFreeError::Foreign { address }), "the first that is wrong is named");
@@ -33,7 +33,7 @@ fn bulk_takes_and_gives_whole_stretches() {
         assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0], "and emptied, before slabs are asked");
         free(&cache, &objects[..CAPACITY + 10]);
         free(&cache, &one);
-        // SAFETY: allocated above, and not freed since.
+        // SAFETY: the object was allocated above, and was not freed since.
         unsafe { slab.kfree(of_another).unwrap() };
         check(slab).unwrap();
         cache.destroy().unwrap();
@@ -47,7 +47,7 @@ fn who_only_asks_for_many_has_sheaves_as_well() {
         let mut objects = [NonNull::dangling(); CAPACITY / 2];
         for _ in 0..3 {
             cache.alloc_bulk(GFP, &mut objects).unwrap();
-            // SAFETY: allocated above, and not freed since.
+            // SAFETY: the objects were allocated above, and were not freed since.
             unsafe { cache.free_bulk(&objects).unwrap() };
             assert_eq!(held(slab, cache.id, CpuId(0)), [0, CAPACITY / 2, 0]);
         }

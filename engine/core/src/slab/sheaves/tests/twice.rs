@@ -1,8 +1,8 @@
-//! An object that is freed twice in a row: the second time is refused, and harms nobody.
+//! Tests of objects that are freed twice in a row: the second free is refused, and has no effect.
 
 use super::*;
 
-/// Both kinds of slabs, with sheaves.
+/// Returns the policies with sheaves for both kinds of slabs.
 fn policies() -> [Policy; 2] {
     [policy(), Policy::FREEHOLD]
 }
@@ -11,15 +11,15 @@ fn expect_refused(freed: Result<(), ObjectFreeError>, object: NonNull<u8>) {
     assert_eq!(freed, Err(ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 }));
 }
 
-/// Has one of the two objects in use of a slab freed twice in a row, by a CPU from which it goes to its slab at once.
-/// The other one stays where it is.
+/// Frees one of two objects in use of a slab twice in a row, on a CPU that frees the object to its slab at once. The
+/// other object stays in use.
 fn free_twice_to_slab(slab: &Machine<'_, '_, '_>, size: u32, cpu: CpuId) {
     let cache = slab.create(&CacheConfig::new("objects", size)).unwrap();
     let [twice, live] = [(); 2].map(|()| cache.alloc(GFP).unwrap());
     cache.shrink();
     run_on_cpu(cpu);
     free(&cache, &[twice]);
-    // SAFETY: it is free; that is what must be noticed.
+    // SAFETY: the object is free, and the allocator must detect the double free.
     expect_refused(unsafe { cache.free(twice) }, twice);
     cache.shrink();
     assert_eq!((cache.slabs(), slab.ksize(live)), (1, Ok(size as usize)), "an object of {size} bytes is in use");
@@ -45,7 +45,8 @@ fn an_object_without_memory_for_a_sheaf() {
     }
 }
 
-/// By one request, before and after the place where it takes a lock, and at its end; then by two.
+/// The double free happens within one bulk free, before, at and after the place where a lock is taken, and then in two
+/// bulk frees.
 #[test]
 fn an_object_among_many() {
     for policy in policies() {
@@ -53,14 +54,15 @@ fn an_object_among_many() {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
             for at in [0, 63, 99] {
                 let objects = allocate(&cache, 100);
-                // SAFETY: allocated just now; one is named twice, which must be noticed.
+                // SAFETY: the objects were allocated above. One occurs twice, which the allocator must detect.
                 expect_refused(unsafe { cache.free_bulk(&[&objects[..=at], &objects[at..]].concat()) }, objects[at]);
                 check(slab).unwrap();
             }
             let objects = allocate(&cache, 40);
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the objects were allocated above, and are freed once.
             unsafe { cache.free_bulk(&objects[..30]).unwrap() };
-            // SAFETY: allocated above, and not freed but for one, which must be noticed.
+            // SAFETY: the objects were allocated above and not freed, except for one, whose double free the allocator
+            // must detect.
             expect_refused(unsafe { cache.free_bulk(&objects[29..]) }, objects[29]);
             check(slab).unwrap();
             cache.destroy().unwrap();
