@@ -1,5 +1,4 @@
-//! The way of a request to a checked cache: the first free object of the node's first slab, if nothing is wrong with
-//! it.
+//! Allocation from a checked cache: the first free object of the node's first slab, if it is undamaged.
 //!
 //! linux: mm/slub.c:alloc_single_from_partial, alloc_debug_processing
 
@@ -17,7 +16,7 @@ use crate::base::{Gfp, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Allocates an object of a checked cache, looks at it, and marks it as in use.
+    /// Allocates an object of a checked cache: checks the object, and marks it as in use.
     pub(in super::super) fn alloc_checked(
         &self,
         cache: &Cache,
@@ -41,7 +40,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The first object of a new slab, on whichever node its pages are.
+    /// Takes the first object of a new slab, whose pages may be on any node.
     fn take_of_new(&self, cache: &Cache, gfp: Gfp, call: Call) -> Result<Option<NonNull<u8>>, ObjectError> {
         let pfn = self.new_slab(cache, gfp, self.pages.node_of(self.local.cpu()))?;
         let mut held = self.lock_node(self.node_of(pfn), cache.id);
@@ -51,7 +50,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(taken)
     }
 
-    /// Takes the first free object of a listed slab, unless something is wrong with it.
+    /// Takes the first free object of a listed slab, unless the object is damaged.
     fn take_first<'s>(
         &self,
         cache: &'s Cache,
@@ -59,7 +58,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         held: &mut LockedNode<'_, 's, P::Lock>,
         call: Call,
     ) -> Option<NonNull<u8>> {
-        // Off the list and back: a slab that is counted as wholly free is so no more.
+        // The slab is taken off the list and put back, so that it is not counted as wholly free any more.
         held.list.remove(self.map, pfn);
         held.list.push(self.map, pfn);
         let slab = self.map.slab(pfn);
@@ -81,7 +80,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     fn zero_asked(&self, cache: &Cache, object: NonNull<u8>, gfp: Gfp, call: Call) {
         if gfp.contains(Gfp::ZERO) {
-            // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
+            // SAFETY: the object was just taken off its slab's list, so no other code uses it, and it has at least the
+            // requested bytes.
             unsafe { object.write_bytes(0, call.asked_of(cache)) };
         }
     }

@@ -1,4 +1,4 @@
-//! The way back: what is given back must be an object, in use, and undamaged.
+//! Free to a checked cache: the address must be that of an object that is in use and undamaged.
 //!
 //! linux: mm/slub.c:free_to_partial_list, free_debug_processing
 
@@ -19,10 +19,11 @@ use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug, SlabReport};
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Gives an address back that is in a page of a checked cache.
+    /// Frees an address that is in a page of a checked cache.
     ///
     /// # Errors
-    /// If there is no object, or it is free, or damaged; that is reported too, and nothing is freed.
+    /// If no object starts there, or the object is free or damaged. The error is reported to the platform too, and
+    /// nothing is freed.
     pub(in super::super) fn free_checked(
         &self,
         cache: &Cache,
@@ -46,7 +47,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(())
     }
 
-    /// The same under the lock of the slab's node; says whether the slab is to be given back.
+    /// Frees an address under the lock of the slab's node. Returns the slab if it is to be discarded.
     fn free_held<'s>(
         &self,
         cache: &'s Cache,
@@ -64,7 +65,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         object.set_track(track::FREED, self.now(call));
         let slab = self.map.slab(pfn);
         let local = slab.local();
-        // SAFETY: an object in use of this slab, which its user gave back, and which is on no list.
+        // SAFETY: the object was in use and on no list, and its user has freed it, so no other code uses it.
         unsafe { set_freepointer(object.address(), local.list(object.address().get()), cache.links) };
         slab.set_local(local.with_freed(object.address()));
         if slab.queue() == Queue::Push {
@@ -73,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(self.idle(cache, pfn, &mut held.list))
     }
 
-    /// The object at an address of a slab.
+    /// Returns the object that starts at an address of a slab, or reports the address.
     fn expect_object<'s>(
         &self,
         cache: &'s Cache,
@@ -96,7 +97,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Err(ObjectFreeError::Interior { address: address.get() })
     }
 
-    /// Whether an object is in use, with nothing wrong. linux: mm/slub.c:free_consistency_checks
+    /// Checks that an object is in use and undamaged, and reports it otherwise. linux:
+    /// mm/slub.c:free_consistency_checks
     fn expect_in_use<'s>(
         &self,
         cache: &'s Cache,
@@ -115,7 +117,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         })
     }
 
-    /// Counts a slab that has become wholly free, or takes it off the list for good if the node has enough of them.
+    /// Counts a slab that has become wholly free. If the node has enough wholly free slabs, takes the slab off the list
+    /// and returns it.
     fn idle(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) -> Option<Pfn> {
         let slab = self.map.slab(pfn);
         if slab.local().used() > 0 || !list.has(slab) {

@@ -1,4 +1,4 @@
-//! Which checks a cache makes, in the letters of Linux's boot option `slab_debug=`.
+//! Selection of checks by the letters of Linux's boot option `slab_debug=`.
 //!
 //! linux: mm/slub.c:parse_slub_debug_flags
 
@@ -6,10 +6,10 @@ use core::fmt;
 
 use super::super::config::CacheFlags;
 
-/// A letter that says nothing here.
+/// Error: a letter that selects no check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabDebugError {
-    /// The letter, as `slab_debug=` on Linux's command line has it.
+    /// The letter, as in `slab_debug=` on Linux's command line.
     pub letter: char,
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for SlabDebugError {
 impl core::error::Error for SlabDebugError {}
 
 impl CacheFlags {
-    /// The checks that letters name, small or large: `F` sanity, `Z` red zones, `P` poison, `U` tracks of users. No
-    /// letter at all means all of them, and `-` none, as in Linux; its tracing, its injected faults and its lists of
-    /// caches are not known here.
+    /// Returns the checks that letters select, in upper or lower case: `F` sanity, `Z` red zones, `P` poison, `U`
+    /// tracks of users. An empty string selects all checks, and `-` none, as in Linux. Linux's letters for tracing and
+    /// injected faults, and its lists of caches, are not supported.
     ///
     /// # Errors
-    /// The first letter that is none of these.
+    /// The first letter that selects no check.
     pub fn from_slab_debug(letters: &str) -> Result<CacheFlags, SlabDebugError> {
         match letters {
             "" => return Ok(CacheFlags::DEBUG),

@@ -1,15 +1,17 @@
-//! DebugState: a cache made with any of [`CacheFlags::DEBUG`] has each allocation and each free checked.
+//! Checked caches: every allocation and every free of a cache with any of [`CacheFlags::DEBUG`] is checked.
 //!
-//! 1. CPUs hold no objects of such a cache, so that each request and each free comes here: fast paths find an empty
-//!    list, and no address that is an object's ([`Hot`](super::hot::Hot)). Other caches pay nothing.
-//! 2. Both are done under the lock of the slab's node, on the list that the slab keeps itself; pages are asked for and
-//!    given back with no lock held. Costs the check of every byte around the object, and with poison of every byte in
+//! 1. CPUs hold no objects of a checked cache, so every allocation and free reaches this module: fast paths find an
+//!    empty list, and no address that is valid for them ([`Hot`](super::hot::Hot)). Other caches have no additional
+//!    cost.
+//! 2. Allocations and frees use the slab's own list, under the lock of the slab's node. Pages are allocated and given
+//!    back with no lock held. Each operation checks every byte around the object, and with poison also every byte in
 //!    it.
-//! 3. What is found damaged is reported ([`Platform::slab_error`]) once the lock is free, and is not used again: a free
-//!    object is taken off its list for good, one in use is not freed. What lies around it is written anew, so that it
-//!    is reported once.
+//! 3. Damage is reported ([`Platform::slab_error`]) after the lock is released. A damaged object is not used again: a
+//!    free object is permanently taken off its list, and an object in use is not freed. The bytes around the object are
+//!    rewritten, so that it is reported once.
 //!
-//! What an object looks like is in [`object`], who had it in [`track`], walks over whole caches in [`validate`].
+//! [`object`] has the layout of an object, [`track`] the records of its users, and [`validate`] the walks over whole
+//! caches.
 
 mod alloc;
 mod free;
@@ -42,29 +44,29 @@ use crate::platform::report::SlabReport;
 use object::Object;
 use state::State;
 
-/// What an allocator knows about its debugging.
+/// Debugging state of an allocator.
 #[derive(Debug)]
 pub(super) struct DebugState {
-    /// Checks that each cache makes, whatever it is asked for.
+    /// Checks that every cache makes in addition to its own flags.
     pub flags: CacheFlags,
-    /// Allocations and frees that were checked: the clock of tracks.
+    /// Number of checked allocations and frees, which is the clock of tracks.
     operations: AtomicU64,
     taken_out: AtomicU64,
 }
 
 impl DebugState {
-    /// Of an allocator whose caches all make these checks.
+    /// Creates the state of an allocator whose caches all make these checks.
     pub(super) const fn new(flags: CacheFlags) -> DebugState {
         DebugState { flags, operations: AtomicU64::new(0), taken_out: AtomicU64::new(0) }
     }
 }
 
-/// A request for an object, or a free, as its caller made it.
+/// Arguments of an allocation or a free, as its caller made it.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
-    /// Bytes asked for; those of the cache's objects if that is more.
+    /// Requested bytes. If this is more than the objects of the cache have, their size is used.
     pub asked: usize,
-    /// Where in the program's source.
+    /// Place of the call in the program's source.
     pub place: &'static Location<'static>,
 }
 
@@ -81,8 +83,8 @@ struct LockedNode<'l, 's, L: RawLock> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// What a cache is asked for, with the checks that all caches make; without any where none is in the program.
-    /// linux: mm/slub.c:kmem_cache_flags
+    /// Returns the configuration of a cache with the checks that all caches make. If the platform has no checked
+    /// caches, removes all checks. linux: mm/slub.c:kmem_cache_flags
     pub(super) fn with_debug_flags<'a>(&self, config: &CacheConfig<'a>) -> CacheConfig<'a> {
         if !P::SLAB_DEBUG {
             return config.with_flags(config.flags - CacheFlags::DEBUG);
@@ -94,7 +96,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         config.with_flags(config.flags | flags)
     }
 
-    /// Objects that were found damaged, and that nobody gets any more.
+    /// Returns the number of objects that were found damaged and are never handed out again.
     pub fn taken_out_of_use(&self) -> u64 {
         self.debugging.taken_out.load(Relaxed)
     }
@@ -104,7 +106,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         cache.layout.objects_of(base).for_each(|object| self.object(cache, object).prepare(State::Free, 0));
     }
 
-    /// Bytes that were asked for when an object of a checked cache was allocated; nothing if its slab goes.
+    /// Returns the bytes that were requested when an object of a checked cache was allocated, or `None` if its slab is
+    /// being discarded.
     pub(super) fn requested_size(&self, cache: &Cache, object: ObjectAddress) -> Option<usize> {
         let pfn = self.map.pfn(object.slab(cache.layout.mask).get())?;
         let held = self.lock_node(self.node_of(pfn), cache.id);
@@ -112,7 +115,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)
     }
 
-    /// Whether a slab is one of a checked cache for as long as its node's list is held.
+    /// Returns whether a slab belongs to a checked cache and remains a slab for as long as its node's list is locked.
     fn stays(&self, id: CacheId, pfn: Pfn, held: &LockedNode<'_, '_, P::Lock>) -> bool {
         let slab = self.map.slab(pfn);
         self.map.kind(pfn) == id && (slab.local().used() > 0 || held.list.has(slab))
@@ -130,8 +133,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     fn object<'c>(&self, cache: &'c Cache, object: ObjectAddress) -> Object<'c> {
         debug_assert!(cache.is_checked());
-        // SAFETY: callers take the object from its slab's list, or found its page to be this cache's, under the node's
-        // lock.
+        // SAFETY: callers take the object from its slab's list, or have found under the node's lock that its page
+        // belongs to this cache. So it is an object of a slab, which the lock or its objects in use keep.
         unsafe { Object::new(cache, object) }
     }
 }

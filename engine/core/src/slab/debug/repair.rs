@@ -1,4 +1,4 @@
-//! What is wrong with an object, and what is done about it: it is taken out of use, and its slab's list is made anew.
+//! Checks of single objects, and repair: a damaged object is taken out of use, and its slab's list is rebuilt.
 //!
 //! linux: mm/slub.c:check_object, slab_fix
 
@@ -19,13 +19,14 @@ use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug};
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes an object out of use. What its last user, or the stray write, left in it stays.
+    /// Takes an object out of use. The object keeps the bytes that its last user, or the stray write, left in it.
     pub(super) fn take_out(&self, object: &Object<'_>) {
         object.become_state(State::Gone, 0);
         self.debugging.taken_out.fetch_add(1, Relaxed);
     }
 
-    /// The same for one that should be free. If it is in use, or out of use, it is the list that is wrong.
+    /// Takes a damaged object that should be free out of use, and rebuilds its slab's list. If the object's state word
+    /// is that of an object in use or out of use, only the list is damaged, and the object is left as it is.
     pub(super) fn take_out_free<'s>(
         &self,
         cache: &'s Cache,
@@ -46,8 +47,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.relink(cache, pfn, &mut held.list);
     }
 
-    /// The same for all free objects whose own words say nothing, as after a write over several of them. They are known
-    /// to be free if the objects that say they are not are as many as the slab knows.
+    /// Takes all free objects whose state words are invalid out of use, for example after a write over several of them.
+    /// The function acts only if the number of objects that are marked as used is the number that the slab records,
+    /// since the others then are known to be free.
     pub(super) fn take_out_unreadable(&self, cache: &Cache, pfn: Pfn) {
         let objects = cache.layout.objects_of(self.map.slab_address(pfn)).map(|object| self.object(cache, object));
         if objects.clone().filter(Object::is_used).count() == usize::from(self.map.slab(pfn).local().used()) {
@@ -55,17 +57,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Links the free objects of a slab anew, by what they say they are.
+    /// Rebuilds the list of a slab's free objects from the objects' state words.
     pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) {
         let base = self.map.slab_address(pfn);
         let free = cache.layout.objects_of(base).filter(|&object| self.object(cache, object).is_free());
-        // SAFETY: all free objects of this slab, which are listed nowhere else, under its node's lock.
+        // SAFETY: these are all free objects of this slab, each of which occurs once. They are on no other list, and
+        // the slab's node is locked, so no other code uses them.
         let chain = unsafe { Chain::build(base, free, cache.links) };
         self.map.slab(pfn).set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         self.unlist_if_exhausted(pfn, list);
     }
 
-    /// Takes a slab off its node's list if nothing in it is free; the next free lists it again.
+    /// Takes a slab off its node's list if it has no free objects. The next free puts it on the list again.
     pub(super) fn unlist_if_exhausted(&self, pfn: Pfn, list: &mut List<NodePartial>) {
         let slab = self.map.slab(pfn);
         if slab.local().is_mark() && list.has(slab) {
@@ -76,16 +79,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Whether a free object is what it should be.
+/// Checks that a free object is undamaged.
 pub(super) fn inspect_free(object: &Object<'_>) -> Result<(), Fault> {
     match object.state() {
-        // Whatever led here, it was no link of ours.
+        // The link or list that led to this object is damaged, since a free list has only free objects.
         Some((State::InUse | State::Gone, _)) => Err(Fault::new(SlabBug::FreePointer)),
         _ => object.inspect(State::Free, 0),
     }
 }
 
-/// Whether an object in use is what it should be.
+/// Checks that an object in use is undamaged.
 pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), Fault> {
     match object.state() {
         Some((_, asked)) => object.inspect(State::InUse, asked),
@@ -96,9 +99,10 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
     }
 }
 
-/// The object after a free one on its list, if the link leads to one of its slab, or ends there.
+/// Returns the object after a free one on its list, or the end mark. Fails if the link leads neither to an object of
+/// the slab nor to its end mark.
 pub(super) fn next_of(cache: &Cache, base: SlabAddress, object: &Object<'_>) -> Result<u64, Fault> {
-    // SAFETY: a free object, under its node's lock.
+    // SAFETY: the object is free and its node is locked, so no other code uses it.
     let next = unsafe { get_freepointer(object.address(), cache.links) };
     let is_sound = next == end_mark(base)
         || (cache.layout.mask.slab_around(next) == base && cache.layout.is_object(ObjectAddress::new(next)));

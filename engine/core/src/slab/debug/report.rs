@@ -1,4 +1,5 @@
-//! Reports, made where the damage is found, and handed to the platform once no lock is held.
+//! Reports of damage and refused frees. They are made where the damage is found, and passed to the platform after all
+//! locks are released.
 //!
 //! linux: mm/slub.c:object_err, cache_from_obj
 
@@ -16,12 +17,13 @@ use super::{Call, track};
 use crate::platform::Platform;
 use crate::platform::report::{Damage, Fix, ObjectReport, SECTION_MAX, Section, SlabBug, SlabReport, Track, Who};
 
-/// Bytes of a zone or of padding that a report shows.
+/// Bytes of a red zone or of padding that a report shows.
 const SHOWN: u32 = 16;
 const ROW: u32 = 16;
 
 impl Object<'_> {
-    /// Up to [`SECTION_MAX`] bytes of each part, those around the damage if it is there. linux: mm/slub.c:print_trailer
+    /// Returns up to [`SECTION_MAX`] bytes of each part, those around the damage for the damaged part. linux:
+    /// mm/slub.c:print_trailer
     pub(super) fn sections(&self, damage: Option<Damage>) -> [Section; 4] {
         let hit = damage.map(|damage| (damage.start - self.start()) as u32);
         let left = self.left();
@@ -46,7 +48,7 @@ impl Object<'_> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// What is wrong with an object. The caller has the lock of its slab's node.
+    /// Creates a report of a damaged object. The caller has the lock of its slab's node.
     pub(super) fn new_report<'s>(
         &self,
         cache: &'s Cache,
@@ -72,12 +74,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The track of an object's allocation, or of its free, if it is known.
+    /// Returns the track of an object's allocation or free, if it is valid.
     pub(super) fn track(&self, object: &Object<'_>, which: u32) -> Option<Track> {
         track::decode(object.track(which)?, self.debugging.operations.load(Relaxed))
     }
 
-    /// The words of a track of the current call.
+    /// Returns the words of a track of the current call.
     pub(super) fn now(&self, call: Call) -> [u64; TRACK_WORDS] {
         let who = match self.pages.platform().caller() {
             0 => Who::Source(call.place),
@@ -86,8 +88,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         track::encode(who, self.local.cpu(), self.debugging.operations.fetch_add(1, Relaxed) + 1)
     }
 
-    /// The error for an address that was given back to a cache in none of whose pages it is; reported if that cache is
-    /// checked, or the one that it is of, or the platform hears of every free that is refused.
+    /// Returns the error for an address that was freed to a cache but is in none of its pages. Reports it if that cache
+    /// or the address's cache is checked, or if the platform requests reports of all refused frees.
     #[cold]
     #[inline(never)]
     pub(in super::super) fn refuse(&self, called: &Cache, freed: ObjectAddress) -> ObjectFreeError {
@@ -109,7 +111,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns the error of a free that is refused, after the platform has heard of it, if it hears of all of them.
+    /// Returns the error of a refused free, after reporting it if the platform requests reports of all refused frees.
     #[inline(always)]
     pub(in super::super) fn refused(&self, error: ObjectFreeError) -> ObjectFreeError {
         if P::REPORTS_REFUSED_FREES {
@@ -118,8 +120,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         error
     }
 
-    /// Returns the error for an address that was given back to `kfree` and is in no cache, after the platform has heard
-    /// of it, if caches are checked or it hears of all frees that are refused.
+    /// Returns the error for an address that was passed to `kfree` and is in no cache. Reports it if caches are
+    /// checked, or if the platform requests reports of all refused frees.
     pub(in super::super) fn refused_large(&self, error: ObjectFreeError) -> ObjectFreeError {
         match error {
             ObjectFreeError::Foreign { address } | ObjectFreeError::Interior { address }
@@ -137,7 +139,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.pages.platform().slab_error(&report);
     }
 
-    /// Reports a free that was refused, for callers that have nobody to give the error to, unless it has been reported.
+    /// Reports a refused free, unless it has been reported already. Used where the error cannot be returned to a
+    /// caller.
     pub(in super::super) fn report_refused(&self, error: ObjectFreeError) {
         let (address, bug) = match error {
             ObjectFreeError::Foreign { address } => (address, SlabBug::Foreign),
@@ -152,7 +155,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The object of a checked cache around an address.
+    /// Returns a description of the object of a checked cache that contains an address.
     fn describe_address(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
         let pfn = self.map.pfn(cache.layout.mask.slab_around(address).get())?;
         let object = cache.layout.object_around(address).filter(|_| self.is_checked(cache))?;

@@ -1,4 +1,4 @@
-//! What an object is, and whether its bytes say so too.
+//! State of an object, and the check that its bytes match the state.
 //!
 //! linux: mm/slub.c:init_object, check_object
 
@@ -11,24 +11,24 @@ use super::super::mix::mix;
 use super::object::Object;
 use crate::platform::report::{Damage, SlabBug};
 
-/// In red zones while the object is in use. linux: SLUB_RED_ACTIVE
+/// Byte of red zones while the object is in use. linux: SLUB_RED_ACTIVE
 const ZONE_IN_USE: u8 = 0xcc;
-/// In red zones while the object is free. linux: SLUB_RED_INACTIVE
+/// Byte of red zones while the object is free. linux: SLUB_RED_INACTIVE
 const ZONE_FREE: u8 = 0xbb;
-/// In all bytes of a free object but the last. linux: POISON_FREE
+/// Value of all bytes of a free object except the last. linux: POISON_FREE
 const POISON: u8 = 0x6b;
-/// In the last byte of a free object. linux: POISON_END
+/// Value of the last byte of a free object. linux: POISON_END
 const POISON_END: u8 = 0xa5;
-/// In the bytes between an object and the next. linux: POISON_INUSE
+/// Value of the bytes between an object and the next. linux: POISON_INUSE
 const PADDING: u8 = 0x5a;
-/// What an object is, by its own word.
+/// State of an object according to its state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The object is free, and on its slab's list.
     Free = 1,
     /// The object was allocated and not freed.
     InUse = 2,
-    /// Taken out of use, because it was found damaged.
+    /// The object was found damaged and taken out of use.
     Gone = 3,
 }
 
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// What is wrong with an object, and which bytes show it.
+/// Defect of an object, and the bytes that show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub bug: SlabBug<'static>,
@@ -50,14 +50,14 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// A fault that no damaged bytes belong to.
+    /// Creates a fault without damaged bytes.
     pub(super) fn new(bug: SlabBug<'static>) -> Fault {
         Fault { bug, damage: None }
     }
 }
 
 impl Object<'_> {
-    /// Its state and the bytes that were asked for, if its word says something sensible.
+    /// Returns the object's state and the requested bytes, if its state word is valid.
     pub(super) fn state(&self) -> Option<(State, u32)> {
         let word = self.word(self.state_at());
         let asked = word as u32;
@@ -67,17 +67,17 @@ impl Object<'_> {
         (asked <= self.object_part().len() as u32).then_some((state, asked))
     }
 
-    /// Returns whether the object's state word says that it is in use, or taken out of use.
+    /// Returns whether the object's state word is that of an object in use or taken out of use.
     pub(super) fn is_used(&self) -> bool {
         matches!(self.state(), Some((State::InUse | State::Gone, _)))
     }
 
-    /// Returns whether the object's state word says that it is free.
+    /// Returns whether the object's state word is that of a free object.
     pub(super) fn is_free(&self) -> bool {
         matches!(self.state(), Some((State::Free, _)))
     }
 
-    /// Everything about a new object, or one that is to be as new.
+    /// Writes all debugging bytes of an object that is new or is to be as new.
     pub(super) fn prepare(&self, state: State, asked: u32) {
         if self.has(CacheFlags::POISON) {
             if state != State::InUse {
@@ -90,7 +90,8 @@ impl Object<'_> {
         self.become_state(state, asked);
     }
 
-    /// What changes when it is allocated or freed, but for the poison of a free one. linux: mm/slub.c:init_object
+    /// Writes the bytes that change when the object is allocated or freed, except for the poison of a free object.
+    /// linux: mm/slub.c:init_object
     pub(super) fn become_state(&self, state: State, asked: u32) {
         if self.has(CacheFlags::RED_ZONE) {
             self.fill(self.left(), state.zone());
@@ -102,10 +103,10 @@ impl Object<'_> {
         self.set_word(self.state_at(), state.stamp(self.address()) | u64::from(asked));
     }
 
-    /// Whether every byte is what it should be in this state. linux: mm/slub.c:check_object
+    /// Checks that every byte has the value that belongs to this state. linux: mm/slub.c:check_object
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first fault that is found.
     pub(super) fn inspect(&self, state: State, asked: u32) -> Result<(), Fault> {
         let (zones, poison) = (self.has(CacheFlags::RED_ZONE), self.has(CacheFlags::POISON));
         if zones {
@@ -146,7 +147,7 @@ impl Object<'_> {
 mod tests {
     use super::*;
 
-    /// In a kernel's addresses the upper bits are set, which in a program's are clear.
+    /// The upper bits are set in addresses of a kernel and clear in addresses of a program.
     #[test]
     fn no_two_states_have_one_stamp_and_no_two_objects() {
         for object in [0x7f12_3456_8008, 0xffff_8881_2345_8008] {

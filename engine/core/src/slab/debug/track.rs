@@ -1,5 +1,5 @@
-//! Who allocated an object, and who freed it: five words after the object, the last of which proves the others, so that
-//! a track that was overwritten is not believed.
+//! Records of the calls that allocated and freed an object. A track is five words after the object. The last word is a
+//! checksum of the others, so that an overwritten track is not used.
 //!
 //! linux: mm/slub.c:set_track, print_track
 
@@ -10,12 +10,12 @@ use super::super::mix::mix;
 use crate::base::CpuId;
 use crate::platform::report::{Track, Who};
 
-/// The track of who allocated the object.
+/// Index of the track of the object's last allocation.
 pub(super) const ALLOCATED: u32 = 0;
-/// Number of the track of who freed the object.
+/// Index of the track of the object's last free.
 pub(super) const FREED: u32 = 1;
 
-/// The words of a track: place, CPU, time, and a word that proves them.
+/// Encodes a track: kind of place, place, CPU, time, and checksum.
 pub(super) fn encode(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
     let (is_code, place) = match who {
         Who::Source(place) => (false, core::ptr::from_ref(place).expose_provenance() as u64),
@@ -25,14 +25,15 @@ pub(super) fn encode(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
     [words[0], words[1], words[2], words[3], proof(words)]
 }
 
-/// A track as it was written, unless nothing was, or somebody wrote over it.
+/// Decodes a track; returns `None` if none was written or it was overwritten.
 pub(super) fn decode(words: [u64; TRACK_WORDS], now: u64) -> Option<Track> {
     let [is_code, place, cpu, when, proven] = words;
     if proof([is_code, place, cpu, when]) != proven {
         return None;
     }
     let who = if is_code == u64::from(false) {
-        // SAFETY: `written` wrote it, as the proof says, for a place in the source, which is there for ever.
+        // SAFETY: the checksum is valid, so `encode` wrote these words. For this kind of place, it stored the address
+        // of a `&'static Location`, whose provenance it exposed and which is valid for ever.
         Who::Source(unsafe { &*core::ptr::with_exposed_provenance::<Location<'static>>(place as usize) })
     } else {
         Who::Code(place as usize)

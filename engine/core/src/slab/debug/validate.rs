@@ -1,7 +1,7 @@
-//! Walks over whole slabs of checked caches: for objects that are damaged, and for those that are in use.
+//! Walks over whole checked caches, which find damaged objects and list objects in use.
 //!
-//! The lock of a slab's node is held for one object at a time, so that an allocation meanwhile waits for little, and
-//! reports are made with no lock held. What comes and goes meanwhile is seen or not.
+//! The lock of a slab's node is held for one object at a time, so that allocations meanwhile wait only briefly, and
+//! reports are made with no lock held. Objects that are allocated or freed meanwhile may be visited or not.
 //!
 //! linux: mm/slub.c:validate_slab_cache, on_freelist, list_slab_objects
 
@@ -18,26 +18,26 @@ use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug, Track};
 
-/// An object in use, as walks over a cache show it.
+/// Object in use, as walks over a cache show it.
 #[derive(Clone, Copy, Debug)]
 pub struct InUse {
-    /// The address of the object's first byte.
+    /// Address of the object's first byte.
     pub address: u64,
-    /// The object's offset from the start of its slab.
+    /// Offset of the object from the start of its slab, in bytes.
     pub offset: u64,
-    /// Who allocated it, if the cache remembers.
+    /// Record of the object's allocation, if the cache has tracks.
     pub allocated: Option<Track>,
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Looks at every object of every checked cache, and reports those that are damaged; says how many there were.
+    /// Checks every object of every checked cache, and reports damaged objects. Returns their number.
     ///
-    /// Those in use are mended, so that they are reported once; free ones are not used again.
+    /// Damaged objects in use are repaired, so that each is reported once; damaged free objects are not used again.
     pub fn validate(&self) -> u64 {
         self.each_cache().map(|cache| self.validate_cache(&cache)).sum()
     }
 
-    /// The same for one cache; 0 if it is not checked.
+    /// Checks every object of a cache; returns 0 if the cache is not checked.
     pub(in super::super) fn validate_cache(&self, cache: &Cache) -> u64 {
         let mut damaged = 0;
         self.visit_checked_objects(
@@ -55,7 +55,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         damaged
     }
 
-    /// Shows every object of a checked cache that is in use.
+    /// Calls `visit` for every object of a checked cache that is in use.
     pub(in super::super) fn each_in_use(&self, cache: &Cache, mut visit: impl FnMut(&InUse)) {
         self.visit_checked_objects(
             cache,
@@ -69,8 +69,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         );
     }
 
-    /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab
-    /// stays, without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
+    /// Returns whether a wholly free slab that the caller holds may be discarded, which is so if it is undamaged.
+    /// Otherwise the slab stays, without the damaged objects, since the faulty code may write to the same memory again.
+    /// linux: mm/slub.c:__free_slab
     pub(in super::super) fn may_discard(&self, cache: &Cache, pfn: Pfn) -> bool {
         if !self.is_checked(cache) {
             return true;
@@ -94,8 +95,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         is_sound
     }
 
-    /// Looks through a slab's list, which should be made of its free objects, and of all of them; makes it anew if it
-    /// is not. linux: mm/slub.c:on_freelist
+    /// Checks that a slab's list consists of all free objects of the slab, and rebuilds the list if it does not. linux:
+    /// mm/slub.c:on_freelist
     pub(super) fn repair_freelist<'s>(&self, cache: &'s Cache, pfn: Pfn, held: &mut LockedNode<'_, 's, P::Lock>) {
         let local = self.map.slab(pfn).local();
         let free = cache.layout.objects - local.used();
@@ -138,8 +139,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Whether an object is free; nothing if it was taken out of use. One whose own word says nothing is free if it is
-    /// listed.
+    /// Returns whether an object is free, or `None` if it was taken out of use. An object with an invalid state word is
+    /// free if it is on its slab's list.
     fn is_free(&self, cache: &Cache, pfn: Pfn, object: &Object<'_>) -> Option<bool> {
         match object.state() {
             Some((State::Gone, _)) => None,
@@ -161,7 +162,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         false
     }
 
-    /// Looks at every object of a checked cache under its node's lock, and hands what was found to `then` with no
+    /// Calls `look` for every object of a checked cache under its node's lock, and passes each result to `then` with no
     /// lock held.
     fn visit_checked_objects<'s, T>(
         &self,
@@ -172,7 +173,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order).filter(|_| self.is_checked(cache)) {
             for object in cache.layout.objects_of(self.map.slab_address(pfn)) {
                 let mut held = self.lock_node(self.node_of(pfn), cache.id);
-                // It may have gone meanwhile, or be about to.
+                // The slab may have been discarded meanwhile, or is about to be.
                 if !self.stays(cache.id, pfn, &held) {
                     break;
                 }
