@@ -1,10 +1,13 @@
-//! Freeing: an object goes onto this CPU's list if the list belongs to the object's slab, onto the slab's own list if
-//! this CPU owns the slab, and onto the slab's list of remote frees otherwise. With sheaves, it goes into a sheaf of
-//! this CPU ([`sheaves`](super::sheaves)).
+//! Freeing of objects. With sheaves, an object goes into a sheaf of this CPU ([`sheaves`](super::sheaves)). Otherwise
+//! it goes onto one of three lists:
 //!
-//! The first two are one section. The section refuses the first free into a slab without free objects, because the slab
-//! must be queued then. It also refuses the free of the last object in use, because the slab may be discarded then.
-//! These frees take the slow path.
+//! - this CPU's list, if the list belongs to the object's slab;
+//! - the slab's own list, if this CPU owns the slab;
+//! - the slab's list of remote frees, in all other cases.
+//!
+//! The first two cases are one section. The section refuses the first free into a slab without free objects, because
+//! the slab must be queued then. It also refuses the free of the last object in use, because the slab may be discarded
+//! then. These frees take the slow path.
 //!
 //! linux: mm/slub.c:slab_free, __slab_free
 

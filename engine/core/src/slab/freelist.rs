@@ -1,7 +1,7 @@
 //! Links inside free objects. This module is the only place where the slab writes to the memory that it manages.
 //!
 //! A free object holds the address of the next free object, or its slab's end mark, at a fixed offset. The link may be
-//! mangled with a secret of the cache and with the link's own address, so that a stray write into a free object cannot
+//! mangled with a secret of the cache and with the link's own address. Then a stray write into a free object cannot
 //! choose the object that is allocated next. linux: mm/slub.c:freelist_ptr_encode
 
 use super::address::{ObjectAddress, SlabAddress};

@@ -31,13 +31,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Allocates at least `size` bytes. The memory is aligned to 8 bytes, or to 16 bytes if the size of the cache that
-    /// serves the request is a multiple of 16. If that size is a power of two up to a page, the memory is aligned to
-    /// it.
+    /// serves the request is a multiple of 16. If that size is a power of two up to 4 KiB, the memory is aligned to it.
     ///
-    /// Costs one section if this CPU has an object. Requests with a zone modifier get whole pages. A request whose
-    /// cache gets no slab also gets pages as the last resort, if a block of a smaller order than a slab holds it, so
-    /// that it does not fail before the page allocator does. [`ksize`](Self::ksize) of such a block is a page or more,
-    /// and `slab_debug` does not check its bytes.
+    /// Costs one section if this CPU has an object. Requests with a zone modifier get whole pages. As the last resort,
+    /// a request whose cache gets no slab also gets pages, if a block of a smaller order than a slab holds it. So it
+    /// does not fail before the page allocator does. [`ksize`](Self::ksize) of such a block is a page or more, and
+    /// `slab_debug` does not check its bytes.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -283,7 +282,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// flag.
     ///
     /// # Errors
-    /// If the address is not that of an object or a block, or if the object has to move and is found to be free, or if
+    /// If the address is not that of an object or a block, if the object has to move and is found to be free, or if
     /// there is no memory. The old memory is unchanged then.
     ///
     /// # Safety

@@ -48,10 +48,16 @@
 //!
 //! [`SlabAllocator::shrink`] frees all of these slabs.
 //!
-//! The other modules: `memory` (the memory that an allocator manages), `address` and `bits` (objects, slabs and sets of
-//! objects as values), `config` (parameters of a new cache), `layout` (sizes and offsets), `cache` (decisions made when
-//! a cache is created), `freelist` (links inside free objects), `check` (consistency check of all slabs), `debug`
-//! (caches whose objects are checked on each allocation and free).
+//! The other modules:
+//!
+//! - `memory`: the memory that an allocator manages;
+//! - `address` and `bits`: objects, slabs and sets of objects as values;
+//! - `config`: parameters of a new cache;
+//! - `layout`: sizes and offsets of objects;
+//! - `cache`: decisions made when a cache is created;
+//! - `freelist`: links inside free objects;
+//! - `check`: consistency check of all slabs;
+//! - `debug`: caches whose objects are checked on each allocation and free.
 
 pub mod address;
 pub mod bitmap;
@@ -166,7 +172,7 @@ pub enum SlabError {
     Storage,
     /// The base address and the first frame do not have the same offset from a multiple of the largest block.
     Base,
-    /// There are more frames than frame numbers.
+    /// The frames after the first one exceed the largest frame number.
     Frames,
     /// The memory crosses a multiple of 256 TiB, so its addresses differ in more than the lower 48 bits.
     Address,
@@ -207,9 +213,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Returns the size and alignment of the storage that [`new`](Self::new) needs for these numbers of pages, CPUs,
     /// nodes and caches.
     ///
-    /// The storage takes 33 bytes for each 4 KiB of memory. With 256 cache numbers it also takes 20 KiB to 36 KiB for
-    /// each CPU, depending on the size of a lock, about 64 KiB for each node, and about 58 KiB in addition. Each cache
-    /// number accounts for 64 or 128 bytes per CPU, and for about 400 bytes in total with one node.
+    /// The storage takes 33 bytes for each 4 KiB of memory. With 256 cache numbers it also takes about 64 KiB for each
+    /// node, and about 58 KiB in addition. Each CPU then takes 20 KiB to 36 KiB, depending on the size of a lock. Each
+    /// cache number accounts for 64 or 128 bytes per CPU, and for about 400 bytes in total with one node.
     ///
     /// # Panics
     /// If the storage does not fit into the address space, or if slabs cannot be made of such pages

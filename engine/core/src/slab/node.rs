@@ -77,8 +77,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.free_objects(cache, pfn) == cache.layout.objects
     }
 
-    /// Discards a slab without owner whose last object in use seems to have been freed, unless the node keeps it or it
-    /// is not on the node's list because another CPU holds it.
+    /// Discards a slab without owner whose last object in use seems to have been freed. Does nothing if the node keeps
+    /// the slab, or if another CPU holds it, so that it is not on the node's list.
     pub(super) fn retire_from_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
         let mut list = self.node_partial(node, cache.id).lock();

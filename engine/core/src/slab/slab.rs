@@ -8,11 +8,12 @@
 //! owner       the owning CPU, or none; the list that the slab is on  the slab's holder
 //! ```
 //!
-//! The *holder* of a slab is the CPU that has the lock of the slab's list, or that took the slab off a list or a stack
-//! and has not put it on another yet, or that made the slab. A CPU that owns a slab does not hold the slab by that, but
-//! only its objects: as long as `owner` names a CPU, sections on that CPU may change `local`. Therefore a CPU becomes
-//! the owner by a section on that CPU ([`CpuLocal::replace_if`](super::cpu::CpuLocal)). It stops being the owner by a
-//! store and a fence, after which no section that read the old owner runs any more.
+//! Each slab has a *holder*. While the slab is on a list, this is the CPU that has the list's lock. Otherwise it is the
+//! CPU that made the slab, or that took it off a list or a stack and has not put it on another yet. A CPU that owns a
+//! slab does not hold the slab by that, but only its objects: as long as `owner` names a CPU, sections on that CPU may
+//! change `local`. Therefore a CPU becomes the owner by a section on that CPU
+//! ([`CpuLocal::replace_if`](super::cpu::CpuLocal)). It stops being the owner by a store and a fence, after which no
+//! section that read the old owner runs any more.
 //!
 //! A slab is *queued* if its owner or its node has it on a list or a stack, or if some CPU is about to push it there. A
 //! CPU that frees into a slab that is not queued sets the bit and then pushes the slab. If a free on the owner's CPU

@@ -1,4 +1,5 @@
-//! CPU-local primitive: operations of a CPU on its own lists that no other code on that CPU can interrupt.
+//! CPU-local primitive: operations of a CPU on its own lists that no other code on that CPU can interrupt. A kernel or
+//! a heap provides an implementation, or uses [`locked`]; allocation and free are built on it.
 //!
 //! A *section* is a few instructions that run on one CPU as if nothing else ran there: either all of them take effect,
 //! ending in one store that publishes the result, or none does. In user space, restartable sequences implement
@@ -266,9 +267,10 @@ pub enum FenceOutcome {
 /// section. A section determines its CPU, then reads and changes the words of that CPU: those of its slots, of its main
 /// sheaves, and of slabs that it owns. Between the first read and the one committing store, no other code on that CPU
 /// executes any part of a section; otherwise the section has no effect. [`section`] is the reference for the effect of
-/// each operation. Sections run only on CPUs below [`cpus`](Self::cpus), and callers pass no other CPU. After `fence`
-/// returns [`FenceOutcome::Ended`], each section on that CPU that had begun before the call has ended and its store is
-/// visible to the caller, and all later sections see what the caller stored before the call.
+/// each operation. Sections run only on CPUs below [`cpus`](Self::cpus), and callers pass no other CPU.
+///
+/// After `fence` returns [`FenceOutcome::Ended`], each section on that CPU that had begun before the call has ended,
+/// and its store is visible to the caller. All later sections on that CPU see what the caller stored before the call.
 pub unsafe trait CpuLocal {
     /// Returns the highest number of a CPU, plus one.
     fn cpus(&self) -> u16;

@@ -19,9 +19,9 @@ use crate::slab::word::first_object;
 /// Mechanism that gives the caller exclusive use of a CPU's words for a few instructions.
 ///
 /// # Safety
-/// Between `enter` and the drop of the value that it returns, no other caller is between these two points on that CPU,
-/// and all that former callers wrote there is visible. `fence` returns [`FenceOutcome::Ended`] only after the section
-/// that was under way on that CPU at the call has ended and its writes are visible. All CPUs that are passed or
+/// Between `enter` and the drop of the value that it returns, no other caller is between these two points on that CPU.
+/// All that former callers wrote between them is visible. `fence` returns [`FenceOutcome::Ended`] only after the
+/// section that was under way on that CPU at the call has ended and its writes are visible. All CPUs that are passed or
 /// returned are below `cpus`.
 pub unsafe trait Sections {
     /// Guard that ends the section when dropped.
@@ -98,8 +98,9 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let top = Top::from_raw(slot.main.load(Acquire));
-        // SAFETY: under `sheaves`, a slot holds the place of the last object of a sheaf that belongs to this CPU within
-        // a section, or of the mark below its first place, as `Slots::new` demands. Both places are readable.
+        // SAFETY: under `sheaves`, a slot holds the address of a readable place, as `Slots::new` demands. It is that of
+        // the last object of a sheaf which belongs to this CPU within a section, or of the mark below the sheaf's first
+        // place.
         let object = unsafe { top.place().read() };
         if object.get() == Sheaf::BOTTOM {
             return None;

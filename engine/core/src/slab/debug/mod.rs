@@ -1,4 +1,5 @@
-//! Checked caches: every allocation and every free of a cache with any of [`CacheFlags::DEBUG`] is checked.
+//! Checked caches: every allocation and every free of a cache with any of [`CacheFlags::DEBUG`] is checked. This module
+//! depends on `node` and `pages` for slabs, and uses neither sections nor sheaves.
 //!
 //! 1. CPUs hold no objects of a checked cache, so every allocation and free reaches this module: fast paths find an
 //!    empty list, and no address that is valid for them ([`Hot`](super::hot::Hot)). Other caches have no additional

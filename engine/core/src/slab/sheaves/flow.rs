@@ -31,9 +31,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// number.
     ///
     /// Objects are written in descending order of addresses, and a sheaf hands out its last object first. So a caller
-    /// that uses objects in the order of allocation accesses memory in one direction. The objects are taken from slabs
-    /// of this node, then from a slab of a node that has more slabs than it keeps, then from new pages, then from slabs
-    /// of any node.
+    /// that uses objects in the order of allocation accesses memory in one direction. The sources of objects are, in
+    /// this order:
+    ///
+    /// 1. slabs of this node;
+    /// 2. a slab of a node that has more slabs than it keeps;
+    /// 3. new pages;
+    /// 4. slabs of any node.
     ///
     /// # Errors
     /// If no object is found, and there is no page for a slab.

@@ -3,10 +3,12 @@
 //!
 //! A first pass looks up each object's slab in a small table by address, and links the objects of each slab. A second
 //! pass writes them out, slab by slab. An object is compared only with its neighbours in the table, so the cost is some
-//! steps per object, without a sort. These steps cost more than two visits of a slab, so objects stay as they are if
-//! grouping gains little. This is so if there are few runs of objects of one slab, which one look at each object shows,
-//! or if there are nearly as many slabs as runs, which a second look shows. Afterwards, objects of one slab that are
-//! adjacent or nearly so are freed together ([`gather`]), as in Linux.
+//! steps per object, without a sort.
+//!
+//! These steps cost more than two visits of a slab, so objects stay as they are if grouping gains little. One look at
+//! each object counts the runs of objects of one slab; few runs are not grouped. A second look counts the slabs;
+//! objects are not grouped if there are nearly as many slabs as runs. Afterwards, objects of one slab that are adjacent
+//! or nearly so are freed together ([`gather`]), as in Linux.
 
 use super::super::address::{ObjectAddress, SlabAddress, SlabMask};
 

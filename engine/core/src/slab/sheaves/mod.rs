@@ -1,4 +1,5 @@
-//! Sheaves: each CPU keeps its free objects in arrays, of any slabs. No CPU owns a slab.
+//! Sheaves: each CPU keeps its free objects in arrays, of any slabs. No CPU owns a slab. This module depends on `cpu`
+//! for the sections that change a CPU's arrays, and on `node`, `free`, `bitmap` and `pages` for slabs.
 //!
 //! A CPU allocates from its *main* sheaf and frees into it, regardless of the object's slab and of the CPU that
 //! allocated it. If the main sheaf is empty or full, another sheaf replaces it, tried in this order:
