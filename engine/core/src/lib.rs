@@ -1,9 +1,10 @@
-//! Linux's page allocator and slab as a library: zones, pageblocks, per-CPU lists, reserves, caches of objects, and
-//! rival policies.
+//! Linux's page allocator and slab allocator as a library: zones, pageblocks, per-CPU lists, reserves, object caches,
+//! and alternative policies for each decision.
 //!
-//! The crate needs neither `std` nor `alloc`: the caller hands in a memory map and the bytes for its metadata, and a
-//! [`Platform`](platform::Platform) that says which CPU is running and what a lock is. The page allocator manages frame
-//! *numbers*, and never touches the memory that they number. The [`slab`], on top of it, hands out memory.
+//! The crate needs neither `std` nor `alloc`. The caller supplies a memory map, the bytes for the metadata, and a
+//! [`Platform`](platform::Platform), which names the running CPU and provides the lock. The page allocator manages
+//! frame *numbers* and never touches the memory behind them. The [`slab`] allocator is built on it and hands out
+//! memory.
 //!
 //! ```
 //! use freehold::base::{Gfp, Order};
@@ -32,7 +33,7 @@
 //!     let inodes = slab.create(&CacheConfig::new("inode", 600)).expect("there are few caches");
 //!     let inode = inodes.alloc(Gfp::KERNEL | Gfp::ZERO).expect("the machine is empty");
 //!     let buffer = slab.kmalloc(3000, Gfp::KERNEL).expect("likewise");
-//!     // SAFETY: both were allocated above, and nobody uses them any more.
+//!     // SAFETY: both were allocated above, and are not used after the frees.
 //!     unsafe {
 //!         assert!(inodes.free(buffer).is_err(), "another cache's object is refused");
 //!         slab.kfree(buffer).expect("it is an object");
@@ -43,18 +44,18 @@
 //! # Ok::<(), freehold::machine::MachineError>(())
 //! ```
 //!
-//! Folders are floors, and each may use only those below it:
+//! Modules form layers, and each layer uses only the layers below it:
 //!
 //! ```text
 //! kernel               a kernel's lock, sections, boot, heap and owned handles
-//! slab                 caches of objects, CPUs' lists, kmalloc
-//! page                 zones, lists, the paths of allocation and free
-//! platform   policy    the door outward; choices as data
+//! slab                 object caches, per-CPU sheaves and slabs, kmalloc
+//! page                 zones, free lists, allocation and free paths
+//! platform   policy    the interface to the surroundings; choices as data
 //! base                 units, flags, frame metadata, lists, locks
 //! ```
 //!
-//! Locks have ranks: a CPU's slabs, a node's slabs; a CMA area's bitmap, a CPU's page lists, a zone
-//! ([`base::lock::Rank`]).
+//! Locks are ranked and taken in this order: a CPU's slabs, a node's slabs, a CMA area's bitmap, a CPU's page lists, a
+//! zone ([`base::lock::Rank`]).
 
 #![no_std]
 

@@ -1,14 +1,14 @@
-//! How a kernel's memory becomes the allocator's: at boot, and later.
+//! Hands a kernel's memory to its allocator, at boot and when memory is added later. The steps, in order:
 //!
 //! ```text
-//! map       usable frames, in pieces; frame 0 is none
-//! carve     all metadata at once, from the end of the largest free piece
-//! online    every piece of memory that is there, reserved or not, zone by zone
-//! release   what is neither reserved nor metadata; the rest stays Reserved, and may be released later
+//! map       reads the map as pieces of usable frames, without frame 0
+//! carve     cuts all metadata in one step from the end of the largest free piece
+//! online    brings every piece of memory online zone by zone, reserved or not
+//! release   frees the frames that are neither reserved nor metadata; the others stay Reserved until they are released
 //! ```
 //!
-//! Metadata comes to some 45 bytes a frame between the lowest and the highest, 1.1 % of 4 KiB pages: 12 for pages,
-//! where there is memory, and 33 for objects, in holes too.
+//! Metadata takes about 45 bytes per frame between the lowest and the highest frame, 1.1 % of 4 KiB pages. The page
+//! allocator has 12 of them, only where there is memory. The slab has 33, in holes too.
 //!
 //! linux: mm/mm_init.c, mm/memblock.c, mm/memory_hotplug.c:add_memory_resource
 
@@ -27,29 +27,29 @@ use crate::base::{NodeId, Pfn, ZoneKind};
 use crate::page::{self, Config, MinFree, PageAllocator};
 use crate::slab::{CacheFlags, Memory, SlabAllocator};
 
-/// What a kernel says of its memory beside the map.
+/// A kernel's boot parameters besides its memory map.
 #[derive(Clone, Debug)]
 pub struct Boot<'a> {
-    /// What is added to a physical address for the address at which it is mapped; 0 where they are the same. A multiple
+    /// Offset from a physical address to the virtual address where it is mapped; 0 for an identity mapping. A multiple
     /// of 4 MiB.
     pub direct_map: usize,
-    /// Memory in use, in bytes: the kernel itself, its boot stack, the map. It stays Reserved.
+    /// Ranges of memory in use, in bytes: the kernel image, its boot stack, the memory map. They stay Reserved.
     pub reserved: &'a [Range<u64>],
-    /// The address up to which memory may be [added](Kernel::add_memory) later; 0 for none. Costs 33 bytes a frame,
-    /// where there is a slab.
+    /// End address of memory that may be [added](Kernel::add_memory) later, in bytes; 0 for none. Costs 33 bytes per
+    /// frame if there is a slab.
     pub end_max: u64,
-    /// Where zone DMA ends, and DMA32: 16 MiB and 4 GiB, multiples of 4 MiB.
+    /// End address of zone DMA, by default 16 MiB; a multiple of 4 MiB.
     pub dma_end: u64,
-    /// The end of zone DMA32, likewise.
+    /// End address of zone DMA32, by default 4 GiB; a multiple of 4 MiB.
     pub dma32_end: u64,
-    /// What secrets in free objects are made of: a number that is hard to guess.
+    /// Number from which the secrets in free objects are derived; it should be hard to guess.
     pub seed: u64,
-    /// Checks that every cache makes, for a kernel with [`Cpu::SLAB_DEBUG`]. linux: slab_debug=
+    /// Checks that every cache makes; other than empty only with [`Cpu::SLAB_DEBUG`]. linux: slab_debug=
     pub slab_debug: CacheFlags,
 }
 
 impl Default for Boot<'_> {
-    /// Addresses are physical ones, nothing is reserved, and zones are a PC's.
+    /// Parameters for an identity mapping, nothing reserved, and the zones of a PC.
     fn default() -> Self {
         Boot {
             direct_map: 0,
@@ -63,7 +63,7 @@ impl Default for Boot<'_> {
     }
 }
 
-/// Where physical memory is mapped.
+/// Mapping of physical memory at a constant offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectMap {
     offset: usize,
@@ -71,39 +71,40 @@ pub(super) struct DirectMap {
 }
 
 impl DirectMap {
-    /// The address of a frame. Frame 0 is nobody's, so it is not null.
+    /// Returns the virtual address of a frame. It is never null, because frame 0 is never used.
     pub(super) fn address(self, pfn: Pfn) -> NonNull<u8> {
         let address = self.to_virt(u64::from(pfn.raw()) * u64::from(self.page_size));
         NonNull::new(address).expect("no frame but frame 0 is mapped at address 0")
     }
 
-    /// Where a physical address is mapped.
+    /// Returns the virtual address of a physical one.
     pub(super) fn to_virt(self, physical: u64) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut((physical as usize).wrapping_add(self.offset))
     }
 
-    /// The physical address of what is mapped there.
+    /// Returns the physical address that is mapped at a virtual one.
     pub(super) fn to_phys(self, address: *const u8) -> u64 {
         address.addr().wrapping_sub(self.offset) as u64
     }
 
-    /// The frame that is mapped at an address; `None` if no frame begins there.
+    /// Returns the frame that is mapped at a virtual address; `None` if no frame begins there.
     pub(super) fn pfn(self, address: *const u8) -> Option<Pfn> {
         let (physical, page_size) = (self.to_phys(address), u64::from(self.page_size));
         if physical.is_multiple_of(page_size) { Pfn::from_u64(physical / page_size) } else { None }
     }
 
-    /// So many bytes from a frame on.
+    /// Returns `len` bytes from the start of a frame.
     ///
     /// # Safety
-    /// They are mapped, and nobody else's, for as long as they are borrowed.
+    /// The bytes are mapped, and nothing else accesses them during `'a`.
     pub(super) unsafe fn bytes<'a>(self, pfn: Pfn, len: usize) -> &'a mut [MaybeUninit<u8>] {
-        // SAFETY: the caller's promise; bytes that were never written are such values.
+        // SAFETY: the caller promises that the bytes are mapped and exclusive to it, and `MaybeUninit<u8>` admits any
+        // contents.
         unsafe { core::slice::from_raw_parts_mut(self.address(pfn).as_ptr().cast(), len) }
     }
 }
 
-/// Which zone a frame is in, by where it lies.
+/// End frames of zones DMA and DMA32, which decide a frame's zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZoneLimits {
     ends: [Pfn; 2],
@@ -115,7 +116,7 @@ impl ZoneLimits {
         ZoneLimits { ends: ends.map(|end| frame_at(end, page_size).unwrap_or(Pfn::END_MAX)) }
     }
 
-    /// Frames cut at the borders of zones, from the lowest up.
+    /// Cuts a range of frames at the zones' limits, from the lowest frame up.
     fn cut(self, frames: Range<Pfn>) -> impl Iterator<Item = page::Range> + Clone {
         let [dma, dma32] = self.ends;
         let zones =
@@ -127,13 +128,13 @@ impl ZoneLimits {
     }
 }
 
-/// Memory for metadata, cut off piece by piece.
+/// Memory for metadata, consumed from its start.
 struct Metadata {
     rest: &'static mut [MaybeUninit<u8>],
 }
 
 impl Metadata {
-    /// What one of these needs.
+    /// Cuts off a piece of this layout, after padding for its alignment.
     fn cut(&mut self, layout: Layout) -> &'static mut [MaybeUninit<u8>] {
         let memory = core::mem::take(&mut self.rest);
         let skip = memory.as_ptr().align_offset(layout.align());
@@ -143,14 +144,14 @@ impl Metadata {
     }
 }
 
-/// What becomes of the map, in frames: the plan that boot carries out.
+/// Boot plan: the memory map in frames, and the places of its parts.
 struct Plan<'a, I> {
     map: MemoryMap<I>,
     boot: &'a Boot<'a>,
     zones: ZoneLimits,
-    /// The largest free piece, which metadata comes from.
+    /// Largest free piece, which the metadata is cut from.
     largest: Range<Pfn>,
-    /// The lowest usable frame, and the end of all that may come.
+    /// Lowest usable frame. `end` is the end of all memory, including what may be added later.
     first: Pfn,
     end: Pfn,
 }
@@ -177,17 +178,17 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         Ok(Plan { map, boot, zones, largest, first, end: last.max(later) })
     }
 
-    /// All memory, cut at the borders of zones.
+    /// Returns all memory, cut at the zones' limits.
     fn memory(&self) -> impl Iterator<Item = page::Range> + use<'_, I> {
         self.map.pieces(Exclusions::default()).flat_map(|piece| self.zones.cut(piece))
     }
 
-    /// Free frames, once metadata has its place.
+    /// Returns the free frames without those of the metadata.
     fn free(&self, metadata: Range<u64>) -> impl Iterator<Item = Range<Pfn>> + use<'_, I> {
         self.map.pieces(Exclusions { reserved: self.boot.reserved, metadata })
     }
 
-    /// Bytes of all metadata.
+    /// Returns the layout of all metadata.
     fn layout<H: Cpu>(&self, config: &Config<'_>) -> Layout {
         let mut layout = extended(parts::<H>(), config.metadata_layout::<KernelPlatform<H>>());
         let (geometry, mut known) = (config.geometry(), 0);
@@ -199,12 +200,12 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         extended(layout, self.objects::<H>())
     }
 
-    /// Where all metadata goes: to the end of the largest free piece.
+    /// Returns the frames for the metadata: the end of the largest free piece.
     fn place<H: Cpu>(&self, config: &Config<'_>) -> Result<Range<Pfn>, SetupError> {
         let layout = self.layout::<H>(config);
         let needed = layout.size() as u64 + layout.align() as u64;
         let frames = needed.div_ceil(H::PAGE_SIZE.into());
-        // What is left has the configuration's nodes meanwhile.
+        // The remaining frames must hold one byte per CPU: the configuration's array of nodes is there during set-up.
         let left = u64::from(pages(&self.largest))
             .checked_sub(frames)
             .filter(|left| left * u64::from(H::PAGE_SIZE) >= u64::from(H::CPUS))
@@ -212,7 +213,7 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         Ok(self.largest.start.offset(left as u32)..self.largest.end)
     }
 
-    /// Makes all memory known, and gives what is free to the free lists.
+    /// Brings all memory online, releases the free frames, and sets the watermarks.
     fn hand_over<H: Cpu>(
         &self,
         pages: &'static PagesOf<H>,
@@ -237,7 +238,7 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         SetupError::NoRoom { needed, largest: self.bytes_of::<H>(&self.largest) }
     }
 
-    /// Metadata of objects.
+    /// Returns the layout of the slab's metadata.
     fn objects<H: Cpu>(&self) -> Layout {
         if H::CACHES == 0 {
             return Layout::new::<()>();
@@ -255,19 +256,19 @@ fn parts<H: Cpu>() -> Layout {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Sets the allocator up, which is the one that [`Cpu::kernel`] returns: from then on, all memory of the map that is
-    /// usable and not reserved is its own. Called once, by the first CPU, before any other uses it. Costs a few steps a
+    /// Sets up the allocator that [`Cpu::kernel`] returns. From then on it owns all memory of the map that is usable
+    /// and not reserved. Call it once, on the first CPU, before any other CPU uses the allocator. Costs a few steps per
     /// frame.
     ///
-    /// The map's regions may be in any order, touch and overlap, and be cut anywhere in a page.
+    /// The regions of the map may be in any order, touch, overlap, and begin or end anywhere in a page.
     ///
     /// # Errors
     /// See [`SetupError`].
     ///
     /// # Safety
-    /// What the map says is usable is memory, and mapped, readable and writable, at [`Boot::direct_map`] from its
-    /// address; [`Boot::reserved`] has all of it that is in use. All of that is so for ever. Until this returns, no
-    /// other CPU, and no interrupt handler, uses the allocator.
+    /// All usable regions of the map are memory, which is mapped readable and writable at [`Boot::direct_map`] above
+    /// its physical address. [`Boot::reserved`] contains all of it that is in use. Both stay true forever. Until this
+    /// function returns, no other CPU and no interrupt handler uses the allocator.
     pub unsafe fn init(
         &'static self,
         map: impl IntoIterator<Item = Region, IntoIter: Clone>,
@@ -288,7 +289,8 @@ impl<H: Cpu> Kernel<H> {
             return Err(SetupError::DirectMap { largest });
         }
         self.state.compare_exchange(FRESH, BEGUN, Acquire, Relaxed).map_err(|_| SetupError::Twice)?;
-        // SAFETY: the caller promises the same, and the state is this call's.
+        // SAFETY: the caller fulfils the contract of `init`, and this call alone has moved the state from `FRESH` to
+        // `BEGUN`, so only it writes the engine.
         let done = Plan::new(map.into_iter(), boot, H::PAGE_SIZE).and_then(|plan| unsafe { self.carry_out(&plan) });
         if done.is_err() {
             self.parts.store(null_mut(), Release);
@@ -298,19 +300,19 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// # Safety
-    /// As for [`init`](Self::init); and the engine is the caller's to write.
+    /// As for [`init`](Self::init); and no other code accesses the engine during the call.
     unsafe fn carry_out<I: Iterator<Item = Region> + Clone>(
         &'static self,
         plan: &Plan<'_, I>,
     ) -> Result<(), SetupError> {
         let memory = DirectMap { offset: plan.boot.direct_map, page_size: H::PAGE_SIZE };
         let cpus = usize::from(H::CPUS);
-        // SAFETY: the beginning of the largest free piece is nobody's until it is released, and then it is not used any
-        // more.
+        // SAFETY: the frames at the start of the largest free piece are mapped and unused until they are released, and
+        // `nodes` is not used after that.
         let scratch = unsafe { memory.bytes(plan.largest.start, cpus.min(plan.bytes_of::<H>(&plan.largest) as usize)) };
         let nodes = Carver::new(scratch).array(cpus, |_| NodeId(0)).ok_or_else(|| plan.no_room::<H>(cpus as u64))?;
         let config = Config {
-            // The engine makes a copy.
+            // `PageAllocator::new` copies the array.
             cpu_nodes: nodes,
             first: plan.first,
             end: plan.end,
@@ -319,15 +321,16 @@ impl<H: Cpu> Kernel<H> {
             ..Config::default()
         };
         let place = plan.place::<H>(&config)?;
-        // SAFETY: these frames are free and mapped, and nothing else is made of them: they are taken when frames are
-        // released.
+        // SAFETY: these frames are free and mapped, and have no other use: `hand_over` excludes them when it releases
+        // frames.
         let mut metadata = Metadata { rest: unsafe { memory.bytes(place.start, plan.bytes_of::<H>(&place) as usize) } };
         let parts = Carver::new(metadata.cut(parts::<H>())).array(cpus, |_| Part::default());
         self.parts.store(parts.expect("cut for as many").as_mut_ptr(), Release);
         let fixed = metadata.cut(config.metadata_layout::<KernelPlatform<H>>());
         let allocator = PageAllocator::new(KernelPlatform::new(), &config, fixed)?;
         let engine = self.engine.get().cast::<super::Engine<H>>();
-        // SAFETY: the engine is ours to write, and stays where it is: it is a static's.
+        // SAFETY: `engine` points into the static `self`, so it is valid forever, and the caller promises that no other
+        // code accesses it. The reference is made after the field is initialized.
         let pages: &'static PagesOf<H> = unsafe {
             (&raw mut (*engine).pages).write(allocator);
             &(*engine).pages
@@ -342,14 +345,15 @@ impl<H: Cpu> Kernel<H> {
                 caches: H::CACHES,
             };
             let Boot { seed, slab_debug, .. } = *plan.boot;
-            // SAFETY: frames that are released, now or later, are mapped at that place, and nobody else's, as the
-            // callers of `init` and `add_memory` promise; who gets at the page allocator promises to free nothing else
-            // than its own.
+            // SAFETY: frames that are released, now or later, are mapped from `base` on and have no other user, as the
+            // callers of `init` and `add_memory` promise. Callers of the unsafe method `pages` promise to free only
+            // what they allocated.
             let slab = unsafe { SlabAllocator::with_debug(pages, IrqsOff::new(), objects, seed, slab_debug, storage) }?;
-            // SAFETY: the engine is ours to write.
+            // SAFETY: `engine` is valid for writes, and no reference to its field `slab` exists yet.
             unsafe { (&raw mut (*engine).slab).write(MaybeUninit::new(slab)) };
         }
-        // SAFETY: as above; the page allocator was written before, and is only read.
+        // SAFETY: `engine` is valid for writes, and no reference to these two fields exists yet. The one reference into
+        // the engine is to `pages`, which is not written here.
         unsafe {
             (&raw mut (*engine).memory).write(memory);
             (&raw mut (*engine).zones).write(plan.zones);
@@ -357,16 +361,18 @@ impl<H: Cpu> Kernel<H> {
         Ok(())
     }
 
-    /// Adds memory that was not there at boot, in whole pageblocks, below [`Boot::end_max`]; its own metadata, 1.1 % at
-    /// most of each section of 128 MiB that is new, lies at its start. Returns how many frames are free by it. It goes
-    /// again by [`PageAllocator::offline`](crate::page::PageAllocator::offline), but for the metadata, which stays.
-    /// linux: mm/memory_hotplug.c:add_memory, memmap_on_memory
+    /// Adds memory that was not present at boot, in whole pageblocks below [`Boot::end_max`], and returns the number of
+    /// frames that this makes free. The metadata of the range is placed at its start and takes at most 1.1 % of each
+    /// new section of 128 MiB. The memory can be removed by
+    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
+    /// mm/memory_hotplug.c:add_memory, memmap_on_memory
     ///
     /// # Errors
-    /// See [`SetupError`]: [`Online`](SetupError::Online) if it is there already, or lies above what was said at boot.
+    /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, or lies above the
+    /// limit given at boot.
     ///
     /// # Safety
-    /// It is memory, and mapped as that of [`init`](Self::init), and nobody else's, for ever.
+    /// The range is memory, mapped in the same way as that of [`init`](Self::init), and nothing else uses it, ever.
     pub unsafe fn add_memory(&'static self, range: Range<u64>) -> Result<u32, SetupError> {
         let engine = self.engine().ok_or(SetupError::NotSetUp)?;
         let bytes = u64::from(H::PAGE_SIZE) << engine.pages.map().pageblock_order().get();
@@ -382,7 +388,7 @@ impl<H: Cpu> Kernel<H> {
         engine.expect_absent(&frames)?;
         let mut free = 0;
         for part in engine.zones.cut(frames) {
-            // SAFETY: the caller promises the same of all of it.
+            // SAFETY: the caller makes the same promise for the whole range, of which this is a part.
             free += unsafe { engine.add(&part) }?;
         }
         engine.pages.set_up_watermarks(MinFree::BySize);
@@ -391,8 +397,8 @@ impl<H: Cpu> Kernel<H> {
 }
 
 impl<H: Cpu> super::Engine<H> {
-    /// Refuses a range of which something is there: metadata is never taken back, so nothing that is in use may be
-    /// overwritten with it.
+    /// Refuses a range that is partly online. Metadata is never freed, so bringing a frame online twice could overwrite
+    /// metadata in use.
     fn expect_absent(&self, frames: &Range<Pfn>) -> Result<(), SetupError> {
         for pfn in frames.start.up_to(frames.end) {
             if self.pages.map().try_frame(pfn).is_some_and(|frame| !frame.word().is_absent()) {
@@ -410,7 +416,8 @@ impl<H: Cpu> super::Engine<H> {
         if needed > largest {
             return Err(SetupError::NoRoom { needed, largest });
         }
-        // SAFETY: the caller's promise; the frames are released without those that hold the metadata.
+        // SAFETY: the caller promises that the range is mapped and unused, and the frames that hold the metadata are
+        // not released below.
         let metadata = unsafe { self.memory.bytes(range.start, layout.size()) };
         self.pages.online(range, metadata)?;
         let start = range.start.offset(needed.div_ceil(size) as u32);
@@ -419,12 +426,12 @@ impl<H: Cpu> super::Engine<H> {
     }
 }
 
-/// Number of the frame at a physical address, if frames have such numbers.
+/// Returns the number of the frame at a physical address, or `None` if it exceeds the largest frame number.
 fn frame_at(address: u64, page_size: u32) -> Option<Pfn> {
     Pfn::from_u64(address / u64::from(page_size))
 }
 
-/// A layout with another one behind it.
+/// Returns the layout of the first with the second behind it.
 fn extended(layout: Layout, more: Layout) -> Layout {
     let (sum, _) = layout.extend(more).expect("it is some hundredth of the memory that there is");
     sum

@@ -1,4 +1,4 @@
-//! Objects of one type, each with an owner: a cache as Rust would have it.
+//! Typed object caches whose objects are owned by handles.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,25 +10,25 @@ use super::{Cpu, Error, IrqsOff, Kernel, KernelPlatform};
 use crate::base::Gfp;
 use crate::slab::{CacheConfig, CreateError, KmemCache};
 
-/// The engine's cache beneath.
+/// The slab cache underneath.
 type Slabs<H> = KmemCache<'static, 'static, 'static, KernelPlatform<H>, IrqsOff<H>>;
 
-/// A cache of objects of a type. linux: kmem_cache
+/// A cache of objects of one type. linux: kmem_cache
 ///
-/// Objects borrow it, so it goes after them; when it is dropped, its memory goes back. One that lives for ever is
-/// leaked, or lies in a static.
+/// Objects borrow the cache, so it outlives them. Dropping the cache frees its memory. A cache that lives forever is
+/// leaked or kept in a static.
 pub struct Cache<T, H: Cpu> {
-    /// There until it is dropped.
+    /// `Some` until the cache is dropped.
     slabs: Option<Slabs<H>>,
     objects: PhantomData<fn(T) -> T>,
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Makes a cache of objects of a type, with a name for slabinfo. Alignment is that of the type, up to a page.
+    /// Creates a cache of objects of one type. `name` is its name in slabinfo. Objects have the alignment of the type,
+    /// which is at most a page.
     ///
     /// # Errors
-    /// [`Error::Cache`] if there can be none: no slab holds such an object, or there are as many caches as there can
-    /// be.
+    /// [`Error::Cache`] if no slab can hold such an object, or if the number of caches is at its limit.
     pub fn cache<T>(&'static self, name: &str) -> Result<Cache<T, H>, Error> {
         let size = u32::try_from(size_of::<T>().max(1)).map_err(|_| CreateError::Size { size: u32::MAX })?;
         let align = u32::try_from(align_of::<T>()).map_err(|_| CreateError::Align { align: u32::MAX })?;
@@ -43,27 +43,28 @@ impl<T, H: Cpu> Cache<T, H> {
         self.slabs.as_ref().expect("it is there until it is dropped")
     }
 
-    /// An object with this value. Costs a section if this CPU has one at hand.
+    /// Allocates an object with this value. Costs one section if this CPU has a free object cached.
     ///
     /// # Errors
-    /// [`Error::Object`] if there is no memory; the value is dropped.
+    /// [`Error::Object`] if memory is exhausted; the value is dropped.
     #[track_caller]
     pub fn alloc(&self, value: T, gfp: Gfp) -> Result<Object<'_, T, H>, Error> {
         let object = self.slabs().alloc(gfp);
         let place = object.or_else(|error| engine::<H>().again(gfp, error, &|| self.slabs().alloc(gfp)))?.cast::<T>();
-        // SAFETY: the object is new, of the type's size and alignment, and nobody else's.
+        // SAFETY: `place` is a new allocation of the cache, whose objects have the size and alignment of `T`. No other
+        // pointer to it is in use.
         unsafe { place.write(value) };
         Ok(Object { place, cache: self, value: PhantomData })
     }
 
-    /// Gives back what lies idle in it. Costs a fence a CPU.
+    /// Frees the cache's idle memory. Costs one fence per CPU.
     pub fn shrink(&self) {
         self.slabs().shrink();
     }
 }
 
 impl<T, H: Cpu> Drop for Cache<T, H> {
-    /// Where objects were forgotten, the cache stays for ever, and they with it.
+    /// Destroys the cache. If objects were forgotten, the cache and its objects are leaked.
     fn drop(&mut self) {
         if let Some(slabs) = self.slabs.take() {
             let _leak = slabs.destroy();
@@ -77,39 +78,40 @@ impl<T, H: Cpu> fmt::Debug for Cache<T, H> {
     }
 }
 
-/// An object of a cache, its owner's alone: dropped, its value is dropped, and it goes back.
+/// An owned object of a cache. Dropping it drops the value and frees the object.
 pub struct Object<'c, T, H: Cpu> {
     place: NonNull<T>,
     cache: &'c Cache<T, H>,
     value: PhantomData<T>,
 }
 
-// SAFETY: it owns the value, as a box does; a cache may be used from any CPU.
+// SAFETY: the handle owns its value, as a `Box` does, and a cache may be used from any CPU.
 unsafe impl<T: Send, H: Cpu> Send for Object<'_, T, H> {}
-// SAFETY: whoever shares it shares the value and the cache, likewise.
+// SAFETY: a shared handle gives access to the value and the cache only, and both are `Sync`.
 unsafe impl<T: Sync, H: Cpu> Sync for Object<'_, T, H> {}
 
 impl<T, H: Cpu> Deref for Object<'_, T, H> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: a value was written there, and it is this handle's.
+        // SAFETY: `alloc` wrote a value to `place`, which only this handle refers to until it is dropped.
         unsafe { self.place.as_ref() }
     }
 }
 
 impl<T, H: Cpu> DerefMut for Object<'_, T, H> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and the handle is borrowed mutably.
+        // SAFETY: as in `deref`, and `self` is borrowed mutably, so there is no other reference to the value.
         unsafe { self.place.as_mut() }
     }
 }
 
 impl<T, H: Cpu> Drop for Object<'_, T, H> {
     fn drop(&mut self) {
-        // SAFETY: the value is this handle's, which is not used any more.
+        // SAFETY: `place` holds a value that this handle owns, and the handle is not used after `drop`.
         unsafe { self.place.drop_in_place() };
-        // SAFETY: nobody uses the object any more, and the cache is there for as long as it is borrowed.
+        // SAFETY: the object was allocated from this cache, its value was dropped above, and the cache is alive because
+        // the handle borrows it.
         let freed = unsafe { self.cache.slabs().free(self.place.cast()) };
         debug_assert_eq!(freed, Ok(()), "an owned object is its owner's to free");
     }

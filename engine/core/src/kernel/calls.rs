@@ -1,9 +1,9 @@
-//! What each CPU has of the kernel module, and how CPUs wait for each other.
+//! Per-CPU data of the kernel module, and calls by which CPUs wait for each other.
 //!
-//! A call is a number: who calls takes the next one of the called CPU, interrupts that CPU, and waits until it has
-//! answered that number. The called CPU answers all numbers that it has seen, in its interrupt handler or wherever it
-//! waits itself with interrupts off. It is in no section then, so whoever waited knows that each section that had begun
-//! is over. Who waits answers meanwhile, so CPUs that wait for each other do not do so for ever.
+//! A call is a number. The calling CPU takes the next number of the called CPU, interrupts that CPU, and waits until it
+//! has answered the number. The called CPU answers all numbers that it has seen, in its interrupt handler or in a loop
+//! in which it waits with interrupts off. At that point it is in no section, so every section that had begun there
+//! before the call has ended. A waiting CPU also answers, so CPUs that wait for each other do not deadlock.
 //!
 //! linux: kernel/smp.c:smp_call_function_single
 
@@ -14,31 +14,32 @@ use super::{Cpu, Kernel};
 use crate::base::{CpuId, Rank};
 use crate::slab::cpu::FenceOutcome;
 
-/// One CPU's part of the kernel module, on cache lines of its own.
+/// One CPU's data of the kernel module, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Part {
-    /// Number of the last call of this CPU, and of the last one that it answered.
+    /// Number of the last call to this CPU. `answered` is the last number that it answered.
     asked: AtomicU64,
     answered: AtomicU64,
-    /// The last call of it that was given up, or 0: before that is answered, no other is waited for.
+    /// Last call to this CPU that timed out, or 0. Until it is answered, no other call is waited for.
     given_up: AtomicU64,
-    /// It has used the allocator, so sections may run on it.
+    /// Whether the CPU has used the allocator, so that sections may run on it.
     is_up: AtomicBool,
-    /// A callback that reclaims began on it and has not ended; not used where the kernel keeps this in its tasks.
+    /// Whether a callback that reclaims is in progress on the CPU; unused if the kernel keeps this mark in its tasks.
     is_reclaiming: AtomicBool,
-    /// Locks that it holds. This and what follows is its own, and touched with interrupts off only.
+    /// Number of locks that the CPU holds. This field and the following ones are accessed only by the CPU itself, with
+    /// interrupts off.
     locks: AtomicU32,
-    /// Its interrupts as they were before the first of these.
+    /// Interrupt state before the CPU took the first of its locks.
     flags: AtomicUsize,
-    /// Ranks of these, a bit each, in debug builds.
+    /// Ranks of the held locks, one bit per rank; debug builds only.
     ranks: AtomicU8,
-    /// A section runs on it; kept in debug builds.
+    /// Whether a section is in progress on the CPU; debug builds only.
     is_in_section: AtomicBool,
 }
 
 impl Part {
-    /// Answers whoever waits for this CPU.
+    /// Answers all CPUs that wait for this CPU.
     pub(super) fn answer(&self) {
         let asked = self.asked.load(Acquire);
         if self.answered.load(Relaxed) != asked {
@@ -47,12 +48,12 @@ impl Part {
         }
     }
 
-    /// Marks the CPU as one on which a callback reclaims; `false` if it was marked already.
+    /// Marks the CPU as one on which a callback reclaims; returns `false` if it already was marked.
     pub(super) fn begin_reclaim(&self) -> bool {
         !self.is_reclaiming.swap(true, Relaxed)
     }
 
-    /// Clears the mark of [`begin_reclaim`](Self::begin_reclaim), from whichever CPU.
+    /// Clears the mark of [`begin_reclaim`](Self::begin_reclaim); may be called on any CPU.
     pub(super) fn end_reclaim(&self) {
         self.is_reclaiming.store(false, Relaxed);
     }
@@ -69,7 +70,7 @@ impl Part {
         self.answered.load(Acquire) >= call
     }
 
-    /// It takes one more lock, having turned interrupts off.
+    /// Records that the CPU has taken a lock. `flags` is its interrupt state before that.
     #[inline]
     pub(super) fn hold(&self, rank: Rank, flags: usize) {
         let locks = self.locks.load(Relaxed);
@@ -85,7 +86,7 @@ impl Part {
         }
     }
 
-    /// It has opened one; what its interrupts were before the first, if that was the last.
+    /// Records that the CPU has released a lock. If it was the last one, returns the interrupt state before the first.
     #[inline]
     pub(super) fn leave(&self, rank: Rank) -> Option<usize> {
         let locks = self.locks.load(Relaxed) - 1;
@@ -96,8 +97,8 @@ impl Part {
         (locks == 0).then(|| self.flags.load(Relaxed))
     }
 
-    /// Refuses to wait for a lock against the order of ranks, in debug builds: an interrupt handler that runs while
-    /// this CPU holds one is found out by that.
+    /// Panics in debug builds if waiting for a lock would violate the order of ranks. This also detects an interrupt
+    /// handler that runs while its CPU holds a lock.
     #[inline]
     pub(super) fn expect_order(&self, rank: Rank) {
         if cfg!(debug_assertions) {
@@ -110,7 +111,7 @@ impl Part {
         }
     }
 
-    /// A section begins here; in debug builds, none may be under way.
+    /// Records the start of a section; panics if one is in progress. Called in debug builds only.
     #[inline(always)]
     pub(super) fn enter_section(&self) {
         let was_in = self.is_in_section.load(Relaxed);
@@ -118,20 +119,20 @@ impl Part {
         assert!(!was_in, "a section was interrupted: interrupts were not off in it, or an NMI's handler allocates");
     }
 
-    /// It ends.
+    /// Records the end of a section.
     #[inline(always)]
     pub(super) fn leave_section(&self) {
         self.is_in_section.store(false, Relaxed);
     }
 
-    /// No section runs on it any more, until it takes a lock again.
+    /// Records that the CPU has stopped: no section runs on it until it takes a lock again.
     pub(super) fn go_down(&self) {
         self.given_up.store(0, Relaxed);
         self.is_up.store(false, Release);
     }
 }
 
-/// How long a CPU waits for an answer.
+/// Time limit of a wait for an answer.
 struct Bound {
     rounds: u64,
     started: Option<u64>,
@@ -142,7 +143,7 @@ impl Bound {
         Bound { rounds: 0, started: H::time() }
     }
 
-    /// Counts a round; whether there may be another.
+    /// Counts a round and returns whether another is allowed.
     fn lasts<H: Cpu>(&mut self) -> bool {
         self.rounds += 1;
         match self.started.zip(H::time()) {
@@ -153,9 +154,9 @@ impl Bound {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Answers those who wait for this CPU: what the interrupt handler that [`Cpu::call`] ends in does. Also for loops
-    /// in which a CPU waits with interrupts off for something that another CPU has while it allocates or frees: a spin
-    /// lock of the kernel's own. Costs two loads if nobody waits.
+    /// Answers the CPUs that wait for this CPU. The interrupt handler of [`Cpu::call`] calls this function. So do loops
+    /// in which a CPU waits with interrupts off for another CPU that may allocate or free meanwhile, such as a spin
+    /// lock of the kernel's own. Costs two loads if no CPU waits.
     pub fn answer(&self) {
         let flags = H::irq_save();
         if let Some(part) = self.part(this_cpu::<H>()) {
@@ -164,8 +165,8 @@ impl<H: Cpu> Kernel<H> {
         H::irq_restore(flags);
     }
 
-    /// Whether a call of another CPU was given up, and it has not answered since. It is called once more, so that it
-    /// may.
+    /// Returns whether a call to another CPU has timed out and is still unanswered. Calls that CPU once more in this
+    /// case, so that it can answer.
     pub(super) fn is_out_of_reach(&self, cpu: CpuId) -> bool {
         let Some(part) = self.part(cpu) else { return false };
         let is_silent = !part.has_answered(part.given_up.load(Relaxed)) && cpu != this_cpu::<H>();
@@ -175,7 +176,7 @@ impl<H: Cpu> Kernel<H> {
         is_silent
     }
 
-    /// Waits until each section that had begun on a CPU is over.
+    /// Waits until every section that had begun on a CPU has ended.
     pub(super) fn fence(&self, cpu: CpuId) -> FenceOutcome {
         let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
@@ -200,7 +201,7 @@ impl<H: Cpu> Kernel<H> {
     }
 }
 
-/// The CPU that runs the caller; a number that it said no CPU has is refused.
+/// Returns the running CPU. Panics if its number is not below [`Cpu::CPUS`].
 #[inline(always)]
 pub(super) fn this_cpu<H: Cpu>() -> CpuId {
     let cpu = H::id();

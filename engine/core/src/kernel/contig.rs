@@ -1,4 +1,5 @@
-//! Neighbouring pages that have an owner, of any number; and areas that are kept for such, lent out meanwhile.
+//! Owned ranges of neighbouring pages, of any length, and CMA areas, which reserve memory for such ranges and lend it
+//! out meanwhile.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,18 +12,18 @@ use super::{Cpu, Error, Kernel, SpinLock};
 use crate::base::{Gfp, MigrateType, Order, Pfn};
 use crate::page::{CmaArea, CmaError};
 
-/// Neighbouring pages, their owner's alone, mapped one after the other. Dropped, they are free. They never move.
+/// An owned range of neighbouring pages, mapped contiguously. The range is freed on drop and never moves.
 pub struct Contig<H: Cpu> {
     range: Range<Pfn>,
     hardware: PhantomData<fn() -> H>,
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// So many neighbouring pages, wherever they are, all zeros with [`Gfp::ZERO`]:
-    /// [`PageAllocator::alloc_contig_pages`](crate::page::PageAllocator::alloc_contig_pages) says how they are aligned.
+    /// Allocates a range of `pages` neighbouring pages, zeroed with [`Gfp::ZERO`].
+    /// [`PageAllocator::alloc_contig_pages`](crate::page::PageAllocator::alloc_contig_pages) documents the alignment.
     ///
     /// # Errors
-    /// [`Error::Contig`] if there is no such range.
+    /// [`Error::Contig`] if no such range can be emptied.
     pub fn alloc_contig_pages(&'static self, gfp: Gfp, pages: u32) -> Result<Contig<H>, Error> {
         let (engine, gfp) = (self.ready()?, pinned(gfp));
         let at_first = engine.pages.alloc_contig_pages(gfp, pages);
@@ -31,38 +32,39 @@ impl<H: Cpu> Kernel<H> {
         Ok(Contig::new(start..start.offset(pages), gfp))
     }
 
-    /// Exactly these pages, all zeros with [`Gfp::ZERO`]:
+    /// Allocates exactly this range of pages, zeroed with [`Gfp::ZERO`]; see
     /// [`PageAllocator::alloc_contig_range`](crate::page::PageAllocator::alloc_contig_range).
     ///
     /// # Errors
-    /// [`Error::Contig`] says which frame is in the way, and what it is.
+    /// [`Error::Contig`] with the frame that is in the way and its state.
     pub fn alloc_contig_range(&'static self, range: Range<Pfn>, gfp: Gfp) -> Result<Contig<H>, Error> {
         self.ready()?.pages.alloc_contig_range(range.clone(), pinned(gfp))?;
         Ok(Contig::new(range, gfp))
     }
 
-    /// Keeps pageblocks for ranges, which are lent to movable requests meanwhile: frames that were
-    /// [reserved](super::Boot::reserved) at boot, and are given up now. `order_per_bit` is the unit that the area hands
-    /// out.
+    /// Turns pageblocks into a CMA area, which is reserved for ranges and lent to movable requests meanwhile. The
+    /// frames were [reserved](super::Boot::reserved) at boot. `order_per_bit` is the unit in which the area is
+    /// allocated.
     ///
     /// # Errors
-    /// [`Error::Cma`], or [`Error::NoCaches`] where there are none for the area's own words; nothing has changed then.
+    /// [`Error::Cma`], or [`Error::NoCaches`] if there is no slab to hold the area's bitmap. Nothing has changed then.
     ///
     /// # Safety
-    /// Nobody uses these frames, whatever they were reserved for.
+    /// The frames are no longer used for the purpose for which they were reserved.
     pub unsafe fn reserve_cma(&'static self, range: Range<Pfn>, order_per_bit: Order) -> Result<Cma<H>, Error> {
         let engine = self.ready()?;
         let pages = range.end.raw().saturating_sub(range.start.raw());
         let layout = CmaArea::<SpinLock<H>>::layout(pages, order_per_bit);
         let slab = engine.slab().ok_or(Error::NoCaches)?;
         let object = slab.kmalloc(layout.size().max(1), Gfp::KERNEL)?;
-        // SAFETY: the object is new, has as many bytes, and stays for as long as the area: for ever.
+        // SAFETY: `object` is a new allocation of at least `layout.size()` bytes. It is exclusive to the area and is
+        // freed only below, if there is no area.
         let bitmap =
             unsafe { core::slice::from_raw_parts_mut(object.cast::<MaybeUninit<u8>>().as_ptr(), layout.size()) };
         match engine.pages.reserve_cma(range, order_per_bit, bitmap) {
             Ok(area) => Ok(Cma { area }),
             Err(error) => {
-                // SAFETY: there is no area that would use it.
+                // SAFETY: `kmalloc` returned `object` above, and no area exists that would use it.
                 let freed = unsafe { slab.kfree(object) };
                 debug_assert_eq!(freed, Ok(()), "what was just allocated can be freed");
                 Err(CmaError::into(error))
@@ -80,37 +82,37 @@ impl<H: Cpu> Contig<H> {
         pages
     }
 
-    /// Its frames.
+    /// Returns the frames of the range.
     pub fn range(&self) -> Range<Pfn> {
         self.range.clone()
     }
 
-    /// Its physical address: what a device is told.
+    /// Returns the physical address of the range, as a device needs it.
     pub fn physical(&self) -> u64 {
         physical::<H>(self.range.start)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the range.
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: they are mapped one after the other, and this value's alone.
+        // SAFETY: the frames of the range are mapped contiguously, and this handle owns them; it is borrowed mutably.
         unsafe { engine::<H>().memory.bytes(self.range.start, bytes_of::<H>(&self.range)) }
     }
 
-    /// Returns the frames, for a kernel that keeps them in another way: as a device's address and a number of pages, for
-    /// example. They stay allocated, and where they are.
+    /// Releases the handle and returns the frames, for a kernel that keeps the range in another form, for example as a
+    /// device's address and a number of pages. The pages stay allocated and do not move.
     pub fn into_raw(self) -> Range<Pfn> {
         core::mem::ManuallyDrop::new(self).range.clone()
     }
 
-    /// The pages again.
+    /// Creates a handle from the frames of an earlier one.
     ///
     /// # Safety
-    /// They are what [`into_raw`](Self::into_raw) gave, once.
+    /// [`into_raw`](Self::into_raw) returned these frames, and this function is called only once for them.
     pub unsafe fn from_raw(range: Range<Pfn>) -> Contig<H> {
         Contig { range, hardware: PhantomData }
     }
 
-    /// Where its first page is mapped.
+    /// Returns the virtual address of the first page.
     pub fn as_ptr(&self) -> NonNull<u8> {
         engine::<H>().memory.address(self.range.start)
     }
@@ -129,17 +131,17 @@ impl<H: Cpu> fmt::Debug for Contig<H> {
     }
 }
 
-/// A CMA area. What it has handed out borrows it. linux: mm/cma.c
+/// A CMA area. The ranges that it has allocated borrow it. linux: mm/cma.c
 pub struct Cma<H: Cpu> {
     area: CmaArea<'static, SpinLock<H>>,
 }
 
 impl<H: Cpu> Cma<H> {
-    /// Neighbouring pages of the area, from a multiple of `align` frames on, in whole units; all zeros with
-    /// [`Gfp::ZERO`].
+    /// Allocates neighbouring pages of the area, starting at a multiple of `align` frames and rounded up to whole
+    /// units; zeroed with [`Gfp::ZERO`].
     ///
     /// # Errors
-    /// [`Error::Contig`] if no gap is large enough, or can be emptied.
+    /// [`Error::Contig`] if no gap is large enough, or none can be emptied.
     pub fn alloc(&self, pages: u32, align: u32, gfp: Gfp) -> Result<CmaPages<'_, H>, Error> {
         let pfn = engine::<H>().pages.cma_alloc(&self.area, pages, align, pinned(gfp))?;
         let mut taken = CmaPages { area: self, pfn, pages };
@@ -149,12 +151,12 @@ impl<H: Cpu> Cma<H> {
         Ok(taken)
     }
 
-    /// Its frames.
+    /// Returns the frames of the area.
     pub fn range(&self) -> Range<Pfn> {
         self.area.range()
     }
 
-    /// Pages that it has handed out.
+    /// Returns the number of allocated pages.
     pub fn allocated(&self) -> u32 {
         self.area.allocated()
     }
@@ -166,7 +168,7 @@ impl<H: Cpu> fmt::Debug for Cma<H> {
     }
 }
 
-/// Pages of a CMA area, their owner's alone. Dropped, they are the area's again.
+/// Owned pages of a CMA area. Dropping them returns them to the area.
 pub struct CmaPages<'a, H: Cpu> {
     area: &'a Cma<H>,
     pfn: Pfn,
@@ -174,30 +176,31 @@ pub struct CmaPages<'a, H: Cpu> {
 }
 
 impl<H: Cpu> CmaPages<'_, H> {
-    /// Its first frame.
+    /// Returns the first frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn
     }
 
-    /// Its physical address: what a device is told.
+    /// Returns the physical address of the pages, as a device needs it.
     pub fn physical(&self) -> u64 {
         physical::<H>(self.pfn)
     }
 
-    /// Where that is mapped.
+    /// Returns the virtual address of the first page.
     pub fn as_ptr(&self) -> NonNull<u8> {
         engine::<H>().memory.address(self.pfn)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the pages.
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: they are mapped one after the other, and this value's alone.
+        // SAFETY: the pages are mapped contiguously, and this handle owns them; it is borrowed mutably.
         unsafe { engine::<H>().memory.bytes(self.pfn, bytes_of::<H>(&(self.pfn..self.pfn.offset(self.pages)))) }
     }
 }
 
-/// The flags for pages that never move: those of a range have an owner who knows where they are. A kernel has no zone
-/// Movable, so the zones stay the same; flags that contradict each other stay as they are, and are refused.
+/// Removes [`Gfp::MOVABLE`], since pages of a range never move: their owner knows their addresses. A kernel has no zone
+/// Movable, so the allowed zones do not change. Flags that contradict each other stay as they are and are refused
+/// later.
 fn pinned(gfp: Gfp) -> Gfp {
     if gfp.migratetype() == Some(MigrateType::Movable) { gfp - Gfp::MOVABLE } else { gfp }
 }

@@ -1,56 +1,56 @@
-//! What can be wrong with a kernel's set-up, or with a request, as values.
+//! Errors of setting up a kernel's allocator, and of its requests.
 
 use core::fmt;
 
 use crate::page::{AllocError, CmaError, ConfigError, ContigError, OnlineError};
 use crate::slab::{CreateError, ObjectError, SlabError};
 
-/// Why the allocator was not set up, or memory was not added to it. Nothing has changed then, but for the contents of
+/// Error of setting up the allocator or of adding memory to it. Nothing has changed then, except for the contents of
 /// memory that the map calls usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupError {
-    /// It is set up already, or another CPU is at it.
+    /// The allocator is already set up, or another CPU is setting it up.
     Twice,
-    /// The kernel is not the one that [`Cpu::kernel`](super::Cpu::kernel) returns. Handles do not name their kernel: they
-    /// use that one's memory.
+    /// The kernel is not the one that [`Cpu::kernel`](super::Cpu::kernel) returns. Handles store no pointer to their
+    /// kernel and use the memory of that one.
     NotTheKernel,
     /// Memory was to be added to an allocator that is not set up.
     NotSetUp,
-    /// Caches were to be checked, and the kernel was built without: [`Cpu::SLAB_DEBUG`](super::Cpu::SLAB_DEBUG).
+    /// Checks of caches were requested, but [`Cpu::SLAB_DEBUG`](super::Cpu::SLAB_DEBUG) is off.
     NoSlabDebug,
-    /// The direct map lies at no multiple of the largest block.
+    /// The offset of the direct map is not a multiple of the largest block.
     DirectMap {
-        /// Bytes of that block.
+        /// Bytes of the largest block.
         largest: usize,
     },
-    /// No whole frame of the map is usable and not reserved.
+    /// No whole frame of the map is usable and unreserved.
     NoMemory,
     /// A region or a reserved range ends before it starts.
     Backwards {
-        /// Where it starts.
+        /// Start address of the range.
         start: u64,
-        /// Where it says that it ends.
+        /// End address of the range.
         end: u64,
     },
-    /// No stretch of free memory is large enough for the metadata.
+    /// No piece of free memory is large enough for the metadata.
     NoRoom {
         /// Bytes of metadata.
         needed: u64,
-        /// Bytes of the largest stretch.
+        /// Bytes of the largest piece.
         largest: u64,
     },
-    /// What was added is not made of whole pageblocks.
+    /// The added memory does not consist of whole pageblocks.
     Misaligned {
-        /// The address that is at fault.
+        /// Misaligned address.
         address: u64,
-        /// What it must be a multiple of.
+        /// Required alignment in bytes.
         bytes: u64,
     },
-    /// The engine refuses the configuration.
+    /// The engine refused the configuration.
     Config(ConfigError),
     /// A range of memory did not come online.
     Online(OnlineError),
-    /// The engine refuses the memory for objects: the direct map's offset, for one.
+    /// The slab refused the memory for objects, for example because of the direct map's offset.
     Slab(SlabError),
 }
 
@@ -110,22 +110,22 @@ impl From<SlabError> for SetupError {
     }
 }
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The allocator is not set up yet.
     NotSetUp,
     /// The kernel has no slab: [`Cpu::CACHES`](super::Cpu::CACHES) is 0.
     NoCaches,
-    /// There is no such block of pages.
+    /// No such block of pages could be allocated.
     Pages(AllocError),
-    /// There is no such object.
+    /// No such object could be allocated.
     Object(ObjectError),
-    /// There is no such range.
+    /// No such range could be allocated.
     Contig(ContigError),
-    /// There can be no such cache.
+    /// The cache could not be created.
     Cache(CreateError),
-    /// There can be no such CMA area.
+    /// The CMA area could not be created.
     Cma(CmaError),
 }
 

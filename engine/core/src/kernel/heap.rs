@@ -1,9 +1,10 @@
-//! The kernel's allocator as Rust's own: `Box`, `Vec` and the like.
+//! The kernel's allocator as Rust's global allocator, for `Box`, `Vec` and other collections.
 //!
-//! A request is one of `kmalloc`, whose sizes are multiples of the powers of two that divide them; so a request with a
-//! larger alignment asks for a multiple of that, and if the size that serves it still is none, for a power of two. Up
-//! to a page that gives every alignment. Above 32 KiB, or above a page of alignment, it is a block of pages, which is
-//! aligned to its size; and above the largest block, 4 MiB, neighbouring pages, of any number.
+//! Requests are served by `kmalloc`. A `kmalloc` object is aligned to the largest power of two that divides its size. A
+//! request with a larger alignment is rounded up to a multiple of the alignment. If the size class for this is still
+//! not a multiple, the request is rounded up to a power of two. Up to a page, this achieves every alignment. Requests
+//! above 32 KiB, or with an alignment above a page, get a block of pages, which is aligned to its size. Requests above
+//! the largest block, 4 MiB, get a range of neighbouring pages of any length.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
@@ -18,18 +19,20 @@ use crate::platform::report::{Fix, SlabBug};
 use crate::platform::{Context, SlabReport};
 use crate::slab::ObjectError;
 
-/// Rust's allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
+/// Rust's global allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
 ///
-/// Null before [`Kernel::init`], where there is no memory, and for an alignment above 4 MiB. In an interrupt handler,
-/// if [`Promises::task`](super::Promises::task) tells it, nothing is reclaimed, and nothing above 4 MiB is to be had.
-/// Memory that shrinks stays in its place, and so does memory that grows within what it has
-/// ([`ksize`](crate::slab::SlabAllocator::ksize)). A free that is refused, since the address is not the heap's or is
-/// noticed to be free, is reported to [`Promises::slab_error`](super::Promises::slab_error), and changes nothing; the
-/// [module](super#frees-that-are-wrong) lists what is noticed.
+/// Allocation returns null before [`Kernel::init`], when memory is exhausted, and for an alignment above 4 MiB. In an
+/// interrupt handler, as reported by [`Promises::task`](super::Promises::task), requests do not reclaim, and requests
+/// above 4 MiB fail. `realloc` keeps the memory in place if it shrinks, or grows within its
+/// [`ksize`](crate::slab::SlabAllocator::ksize).
+///
+/// A free is refused if the address does not belong to the heap or is detected as free. A refused free is reported to
+/// [`Promises::slab_error`](super::Promises::slab_error) and changes nothing. The [module](super#invalid-frees) lists
+/// the invalid frees that are detected.
 pub struct Heap<H: Cpu>(PhantomData<fn() -> H>);
 
 impl<H: Cpu> Heap<H> {
-    /// That of [`Cpu::kernel`].
+    /// Creates the heap of the kernel that [`Cpu::kernel`] returns.
     pub const fn new() -> Heap<H> {
         Heap(PhantomData)
     }
@@ -52,7 +55,7 @@ impl<H: Cpu> Heap<H> {
     }
 }
 
-/// Whether memory of a layout is a range: it is larger than the largest block.
+/// Returns whether memory of a layout is a range of pages, because it exceeds the largest block.
 fn is_range<H: Cpu>(layout: Layout) -> bool {
     layout.size() > largest_block::<H>()
 }
@@ -62,7 +65,8 @@ fn pages_of<H: Cpu>(layout: Layout) -> Option<u32> {
 }
 
 impl<H: Cpu> Heap<H> {
-    /// A range starts at a multiple of the largest block at least, and so does the direct map.
+    /// Allocates a range of pages. Such a range starts at a multiple of the largest block or of more, and the direct
+    /// map does too, so the range has every alignment up to that.
     #[cold]
     fn alloc_range(&self, layout: Layout, gfp: Gfp) -> *mut u8 {
         let can_be_had = gfp.contains(Gfp::DIRECT_RECLAIM) && layout.align() <= largest_block::<H>();
@@ -75,10 +79,10 @@ impl<H: Cpu> Heap<H> {
         })
     }
 
-    /// Frees the pages of a range behind the first `kept`, or reports that they are none.
+    /// Frees the pages of a range except for the first `kept` ones, or reports that the free was refused.
     ///
     /// # Safety
-    /// It is what [`alloc_range`](Self::alloc_range) gave for this layout, and these pages are not in use any more.
+    /// [`alloc_range`](Self::alloc_range) returned `memory` for this layout, and the pages to be freed are not in use.
     #[cold]
     unsafe fn free_range(&self, memory: *mut u8, layout: Layout, kept: u32) {
         let bug = match pages_of::<H>(layout) {
@@ -91,7 +95,7 @@ impl<H: Cpu> Heap<H> {
         }
     }
 
-    /// Frees these pages of the range that begins at an address.
+    /// Frees these pages, numbered from the start of the range at an address.
     fn free_pages_of_range(&self, memory: *mut u8, pages: Range<u32>) -> Result<(), SlabBug<'static>> {
         let engine = self.kernel().engine().ok_or(SlabBug::Foreign)?;
         let start = engine.memory.pfn(memory).ok_or(SlabBug::Foreign)?;
@@ -120,19 +124,19 @@ fn alloc_object<H: Cpu>(slab: &SlabOf<H>, layout: Layout, gfp: Gfp) -> Result<No
     if align > OBJECT_ALIGN_MAX {
         return alloc_block(slab, size.max(align), gfp);
     }
-    // A layout leaves room for this.
+    // A valid layout can be rounded up to its alignment without overflow.
     let multiple = size.next_multiple_of(align);
     let is_aligned = slab.size_of_request(multiple).is_multiple_of(align);
     slab.kmalloc(if is_aligned { multiple } else { multiple.next_power_of_two() }, gfp)
 }
 
-/// A block is aligned to its size.
+/// Allocates a block of pages, which is aligned to its size.
 fn alloc_block<H: Cpu>(slab: &SlabOf<H>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
     let order = slab.block_order(size).ok_or(ObjectError::TooLarge { size })?;
     slab.alloc_block(order, gfp)
 }
 
-/// Reports a free that was refused before the slab saw it.
+/// Reports a free that was refused before it reached the slab.
 #[cold]
 #[inline(never)]
 pub(super) fn report_refused<H: Cpu>(bug: SlabBug<'_>, address: *const u8) {
@@ -140,16 +144,16 @@ pub(super) fn report_refused<H: Cpu>(bug: SlabBug<'_>, address: *const u8) {
     H::slab_error(&SlabReport { bug, cache: "kmalloc", address, damage: None, object: None, fix: Fix::NotFreed });
 }
 
-/// Bytes that memory has, if it is an object or a block.
+/// Returns the usable bytes of an object or block; `None` if the address belongs to neither.
 fn bytes_of<H: Cpu>(slab: &SlabOf<H>, object: NonNull<u8>) -> Option<usize> {
     slab.object_bytes(object).or_else(|| slab.ksize(object).ok())
 }
 
-/// The largest alignment that an object has.
+/// Largest alignment of an object, in bytes.
 const OBJECT_ALIGN_MAX: usize = 4096;
 
-// SAFETY: `kmalloc` gives memory of the size that is nobody else's, aligned as `alloc_object` sees to, until it is
-// given back.
+// SAFETY: `kmalloc`, `alloc_block` and `alloc_range` return memory of at least the requested size that has no other
+// owner until it is freed, and `alloc_object` achieves the alignment as described at the top of this file.
 unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -164,23 +168,26 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     #[inline]
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         if is_range::<H>(layout) {
-            // SAFETY: the caller gives up what `alloc` gave it, for the same layout.
+            // SAFETY: the caller frees memory that `alloc` returned for this layout, which is therefore from
+            // `alloc_range`.
             return unsafe { self.free_range(object, layout, 0) };
         }
         if let (Some(object), Some(slab)) = (NonNull::new(object), self.kernel().slab()) {
-            // SAFETY: the caller gives up what `alloc` gave it. If that is refused, the report was all there is to do.
+            // SAFETY: the caller frees memory that `alloc` returned. If the free is refused, it has already been
+            // reported.
             let _reported = unsafe { slab.kfree(object) };
         }
     }
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller promises that the size, rounded up to the alignment, fits.
+        // SAFETY: the caller promises that `size`, rounded up to the alignment, does not exceed `isize::MAX`.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         if is_range::<H>(layout)
             && is_range::<H>(wanted)
             && let Some(kept) = pages_of::<H>(wanted).filter(|&kept| Some(kept) <= pages_of::<H>(layout))
         {
-            // SAFETY: the caller gives up what lies behind the wanted size.
+            // SAFETY: `alloc` returned `object` for this layout, and the caller gives up the memory behind the new
+            // size.
             unsafe { self.free_range(object, layout, kept) };
             return object;
         }
@@ -188,12 +195,13 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
         if bytes.is_some_and(|bytes| size <= bytes) {
             return object;
         }
-        // SAFETY: the caller promises that the layout has bytes.
+        // SAFETY: the caller promises that `size` is not 0.
         let new = unsafe { self.alloc(wanted) };
         if !new.is_null() {
-            // SAFETY: both have as many bytes, and are not the same.
+            // SAFETY: both allocations have at least that many bytes, and they do not overlap because `new` is a new
+            // one.
             unsafe { new.copy_from_nonoverlapping(object, layout.size().min(size)) };
-            // SAFETY: the caller gives the old memory up, which is copied.
+            // SAFETY: the caller gives up the old memory, which `alloc` returned for this layout.
             unsafe { self.dealloc(object, layout) };
         }
         new

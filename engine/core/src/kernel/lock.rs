@@ -1,9 +1,8 @@
-//! The kernel's lock: interrupts off, and calls answered while it waits.
+//! The kernel's spin lock, which disables interrupts and answers calls while it spins.
 //!
-//! A CPU that waits has its interrupts off, and the holder may be waiting for this CPU to take notice of a call
-//! ([`calls`](super::calls)). So the loop answers; a lock whose loop does not is the classic way for two CPUs to stand
-//! still. Interrupts go back to what they were when the last lock that the CPU holds is opened, in whatever order these
-//! are.
+//! A waiting CPU has its interrupts off, and the holder of the lock may be waiting for this CPU to answer a call
+//! ([`calls`](super::calls)). A spin loop that does not answer would deadlock the two CPUs. The interrupt state is
+//! restored when the CPU releases its last lock, so locks may be released in any order.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -15,9 +14,9 @@ use super::Cpu;
 use super::calls::{Part, this_cpu};
 use crate::base::{CpuId, Rank, RawLock};
 
-/// A spin lock for a kernel: a word, not fair. linux: spin_lock_irqsave
+/// Spin lock of a kernel: one word, not fair. linux: spin_lock_irqsave
 pub struct SpinLock<H> {
-    /// The part of the CPU that holds it, or null.
+    /// Part of the CPU that holds the lock; null if the lock is free.
     holder: AtomicPtr<Part>,
     hardware: PhantomData<fn() -> H>,
 }
@@ -34,7 +33,7 @@ impl<H: Cpu> SpinLock<H> {
         self.holder.compare_exchange(null_mut(), from_ref(part).cast_mut(), Acquire, Relaxed).is_ok()
     }
 
-    /// Waits until it is open, and answers calls.
+    /// Spins until the lock is free, and answers calls meanwhile.
     #[cold]
     fn wait(&self, cpu: CpuId, part: &Part) {
         loop {
@@ -53,7 +52,8 @@ impl<H: Cpu> SpinLock<H> {
     }
 }
 
-/// Interrupts off, in a debug build seen to be so; and the CPU whose they are.
+/// Disables interrupts and returns the previous state with the running CPU. Debug builds verify that interrupts are
+/// off.
 #[inline(always)]
 pub(super) fn irq_save<H: Cpu>() -> (usize, CpuId) {
     let flags = H::irq_save();
@@ -61,14 +61,14 @@ pub(super) fn irq_save<H: Cpu>() -> (usize, CpuId) {
     (flags, this_cpu::<H>())
 }
 
-// SAFETY: the exchange with Acquire lets one CPU through until the store with Release. Interrupts are off for as long,
-// so nothing else on that CPU gets there.
+// SAFETY: the exchange with Acquire admits one CPU until the store with Release in `unlock`. Interrupts are off in
+// between, so no other code on that CPU takes the lock.
 unsafe impl<H: Cpu> RawLock for SpinLock<H> {
     fn new() -> SpinLock<H> {
         SpinLock { holder: AtomicPtr::new(null_mut()), hardware: PhantomData }
     }
 
-    /// In a function of its own, as Linux's are: what waits for a lock is no fast path.
+    /// Not inlined, as in Linux: waiting for a lock is not a fast path.
     #[inline(never)]
     fn lock(&self, rank: Rank) {
         let (flags, cpu) = irq_save::<H>();
@@ -96,7 +96,8 @@ unsafe impl<H: Cpu> RawLock for SpinLock<H> {
     #[inline]
     unsafe fn unlock(&self, rank: Rank) {
         debug_assert!(H::irqs_disabled() != Some(false), "interrupts are on under a lock of rank {rank:?}");
-        // SAFETY: the caller holds it, so it is held; and a CPU's part is there for ever.
+        // SAFETY: the caller holds the lock, so `holder` is the part that `lock` or `try_lock` stored, and parts live
+        // forever.
         let part = unsafe { &*self.holder.load(Relaxed) };
         debug_assert!(
             core::ptr::eq(part, H::kernel().expect_part(this_cpu::<H>())),

@@ -1,4 +1,4 @@
-//! The allocator of a kernel, from what its machine can do to `Box::new`.
+//! The allocator of a kernel: from the hardware interface up to `Box::new`.
 //!
 //! ```
 //! # extern crate std;
@@ -23,39 +23,39 @@
 //! # let memory = unsafe { std::alloc::alloc(memory) } as usize;
 //! let map = [Region::usable(0, 32 << 20), Region::reserved(0xa_0000, 0x6_0000)];
 //! let boot = Boot { direct_map: memory, reserved: &[0x10_0000..0x18_0000], ..Boot::default() };
-//! // SAFETY: the memory is there, at that distance, and nobody else's; what is in use of it is reserved.
+//! // SAFETY: the memory is mapped at that offset and has no other user; the part in use is reserved.
 //! unsafe { KERNEL.init(map, &boot) }?;
 //! let mut page = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::ZERO, Order::ZERO).expect("there is memory");
 //! page.as_uninit()[0].write(1);
 //! # Ok::<(), freehold::kernel::SetupError>(())
 //! ```
 //!
-//! A kernel says what its machine can do ([`Cpu`]), and may promise something of its memory ([`Promises`]). The rest is
-//! here:
+//! A kernel implements two traits: [`Cpu`] describes its machine, and [`Promises`] holds optional callbacks for memory
+//! that it can give up or move. This module supplies the rest. Its parts, in the order in which they depend on each
+//! other:
 //!
 //! ```text
 //! ram       a memory map in any order: which frames are usable
-//! boot      metadata carved out of them; zones by address; what is left is free. Memory that comes later
-//! calls     CPUs wait for each other's sections, and answer while they wait
-//! lock      a spin lock that does so; section: a CPU to oneself for a few instructions
-//! heap      Rust's allocator; `cache` objects of a type, `pages` blocks, `contig` ranges and CMA: each owned, freed by drop
-//! stats     how much is free
+//! boot      carves the metadata, brings frames online zone by zone, releases the free ones; also adds memory later
+//! calls     cross-CPU calls: a CPU waits for another's sections, and answers calls while it waits
+//! lock      a spin lock that answers calls while it spins; `section`: a few instructions that nothing interrupts
+//! heap      Rust's global allocator; `cache` objects, `pages` blocks, `contig` ranges and CMA: owned, freed on drop
+//! stats     numbers of managed, free and cached pages
 //! ```
 //!
-//! Before [`Kernel::init`], and on a kernel that was never set up, requests fail with [`Error::NotSetUp`], and the heap
-//! gives null. A `Kernel` that is not the one of [`Cpu::kernel`] cannot be set up. What may be called where is said in
-//! [`rules`].
+//! Before [`Kernel::init`] has succeeded, requests fail with [`Error::NotSetUp`] and the heap returns null. Only the
+//! `Kernel` that [`Cpu::kernel`] returns can be set up. [`rules`] lists which functions may be called in which context.
 //!
-//! # Frees that are wrong
+//! # Invalid frees
 //!
-//! A free of an object is refused if it is noticed to be wrong; nothing is changed then. [`Promises::slab_error`] hears
-//! of each refusal, in debug and release builds, whether [`Kernel::kfree`], [`Heap`] or a cache of
-//! [`SlabOf`] refused it. Handles ([`Pages`], [`Contig`], [`CmaPages`], [`Object`]) cannot be freed twice.
+//! A free that is detected as invalid is refused and changes nothing. [`Promises::slab_error`] receives a report of
+//! each refusal, in debug and release builds, for [`Kernel::kfree`], [`Heap`] and the caches of [`SlabOf`]. The handles
+//! [`Pages`], [`Contig`], [`CmaPages`] and [`Object`] cannot be freed twice.
 //!
-//! The default build notices what costs nothing to notice. The checks of `slab_debug=F`
-//! ([`CacheFlags::SANITY`](crate::slab::CacheFlags::SANITY)) notice more: [`Cpu::SLAB_DEBUG`] has them in the program,
-//! some 9 KiB of code, and [`Boot::slab_debug`] turns them on. Of 1000 frees each, under the default policy, from
-//! `cargo run --profile dist -p freehold --example wrong_frees`:
+//! By default the slab makes only the checks that have no cost. The checks of `slab_debug=F`
+//! ([`CacheFlags::SANITY`](crate::slab::CacheFlags::SANITY)) detect more. [`Cpu::SLAB_DEBUG`] compiles them in, which
+//! adds about 9 KiB of code, and [`Boot::slab_debug`] enables them. The table shows 1000 frees of each kind under the
+//! default policy, printed by `cargo run --profile dist -p freehold --example wrong_frees`:
 //!
 //! | a free of | by default | with `slab_debug=F` |
 //! |---|---|---|
@@ -66,10 +66,10 @@
 //! | an object twice, another between | **accepted: 1000 objects were given to two owners** | 1000 refused |
 //! | an object smaller than a 64th of a page twice, another between | **accepted: 1000 objects were given to two owners** | 1000 refused |
 //!
-//! An object that was requested again between its two frees belongs to its new owner. No check notices that its old
-//! owner frees it.
+//! An object that was allocated again between its two frees belongs to its new owner. No check detects the second free
+//! by the old owner.
 //!
-//! The price of the checks, from the same program on a shared host (the least of 400 rounds):
+//! The cost of the checks, from the same program on a shared host (minimum of 400 rounds):
 //!
 //! | `slab_debug` | an object of 256 bytes and back | memory for an object of 256 bytes |
 //! |---|---|---|
@@ -125,40 +125,41 @@ use crate::platform::FreePages;
 use crate::platform::report::SlabBug;
 use crate::slab::{ObjectFreeError, SlabAllocator};
 
-/// The page allocator of a kernel.
+/// Page allocator of a kernel.
 pub type PagesOf<H> = PageAllocator<'static, KernelPlatform<H>>;
-/// The slab of a kernel.
+/// Slab allocator of a kernel.
 pub type SlabOf<H> = SlabAllocator<'static, 'static, KernelPlatform<H>, IrqsOff<H>>;
 
-/// Nobody has set it up.
+/// State before [`Kernel::init`].
 const FRESH: u8 = 0;
-/// Some CPU is at it.
+/// State while a CPU runs [`Kernel::init`].
 const BEGUN: u8 = 1;
-/// It can be used.
+/// State after [`Kernel::init`] has succeeded.
 const READY: u8 = 2;
 
-/// A kernel's allocator: a static, empty until [`init`](Self::init).
+/// A kernel's allocator: a static that is empty until [`init`](Self::init).
 ///
-/// All methods may be called from any CPU at once.
+/// All methods may be called from any CPU concurrently.
 pub struct Kernel<H: Cpu> {
     state: AtomicU8,
-    /// Where the parts of its CPUs begin.
+    /// Array of the CPUs' parts; null before it is carved.
     parts: AtomicPtr<Part>,
-    /// Written by whoever has begun, read by all once it is ready.
+    /// Written by the CPU that moved the state to `BEGUN`; read by all CPUs once the state is `READY`.
     engine: UnsafeCell<MaybeUninit<Engine<H>>>,
 }
 
-/// What a kernel is once it is set up.
+/// Contents of a kernel's allocator after set-up.
 struct Engine<H: Cpu> {
     pages: PagesOf<H>,
-    /// Written where there are numbers for caches.
+    /// Initialized if [`Cpu::CACHES`] is not 0.
     slab: MaybeUninit<SlabOf<H>>,
     memory: DirectMap,
     zones: ZoneLimits,
 }
 
-// SAFETY: only the CPU that has moved the state from fresh to begun writes the engine, and others read it once the
-// state is ready. An engine may be used from any CPU: its locks exclude CPUs.
+// SAFETY: only the CPU that moved the state from `FRESH` to `BEGUN` writes the engine, and other CPUs read it only
+// after they have loaded `READY` with Acquire. A shared engine may be used from any CPU, because its locks exclude the
+// others.
 unsafe impl<H: Cpu> Sync for Kernel<H> {}
 
 impl<H: Cpu> fmt::Debug for Kernel<H> {
@@ -167,7 +168,7 @@ impl<H: Cpu> fmt::Debug for Kernel<H> {
     }
 }
 
-/// A type that says nothing of its own, whatever its hardware can say.
+/// Implements `Debug` for types that print only their name, whether or not the hardware type implements it.
 macro_rules! debug_by_name {
     ($($name:ident)*) => { $(
         impl<H: Cpu> fmt::Debug for $name<H> {
@@ -179,10 +180,10 @@ macro_rules! debug_by_name {
 }
 debug_by_name!(Heap IrqsOff KernelPlatform Section);
 
-/// Takes back the pages that a callback frees, and counts them for the engine.
+/// Frees the pages that a callback gives up, and counts them for the engine.
 ///
-/// Pages are freed by value: a block can be freed by its owner only, and once. A kernel that keeps its pages by number
-/// first makes a [`Pages`] of them ([`Pages::from_raw`]).
+/// Pages are freed by value, so only a block's owner can free it, and only once. A kernel that keeps its pages by frame
+/// number first turns them into [`Pages`] with [`Pages::from_raw`].
 pub struct PageSink<'a, H: Cpu> {
     pages: &'a dyn FreePages,
     hardware: PhantomData<fn() -> H>,
@@ -193,14 +194,15 @@ impl<'a, H: Cpu> PageSink<'a, H> {
         PageSink { pages, hardware: PhantomData }
     }
 
-    /// Frees a block. Pages that are dropped inside a callback are free as well, but do not count as its work.
+    /// Frees a block and counts it. Pages that are dropped inside a callback are freed as well but are not counted as
+    /// its work.
     pub fn free(&self, pages: Pages<H>) {
         let pages = ManuallyDrop::new(pages);
         self.pages.free_pages(pages.pfn(), pages.order());
     }
 
-    /// Whether the zones for which kswapd reclaims have enough by now, and some to spare; always `false` in a request's
-    /// own reclaim. linux: mm/vmscan.c:should_abort_scan
+    /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin. Always `false` during
+    /// a request's own reclaim. linux: mm/vmscan.c:should_abort_scan
     pub fn has_enough(&self) -> bool {
         self.pages.has_enough()
     }
@@ -219,7 +221,7 @@ impl<H: Cpu> Default for Kernel<H> {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// One that is not set up.
+    /// Creates a kernel allocator that is not set up.
     pub const fn new() -> Kernel<H> {
         Kernel {
             state: AtomicU8::new(FRESH),
@@ -228,10 +230,10 @@ impl<H: Cpu> Kernel<H> {
         }
     }
 
-    /// The engine, once it is set up.
+    /// Returns the engine once it is set up.
     #[inline(always)]
     fn engine(&'static self) -> Option<&'static Engine<H>> {
-        // SAFETY: it was written before the state was, and nobody writes it any more.
+        // SAFETY: the engine was written before `READY` was stored with Release, and nothing writes it after that.
         (self.state.load(Acquire) == READY).then(|| unsafe { (*self.engine.get()).assume_init_ref() })
     }
 
@@ -239,45 +241,46 @@ impl<H: Cpu> Kernel<H> {
         self.engine().ok_or(Error::NotSetUp)
     }
 
-    /// The part of a CPU below [`Cpu::CPUS`], once there is one.
+    /// Returns the part of a CPU below [`Cpu::CPUS`], or `None` before the parts are carved.
     #[inline(always)]
     fn part(&self, cpu: CpuId) -> Option<&'static Part> {
         let parts = NonNull::new(self.parts.load(Acquire))?;
         debug_assert!(cpu.0 < H::CPUS);
-        // SAFETY: they were carved for as many CPUs, for ever, before the pointer was stored.
+        // SAFETY: before the pointer was stored, an array of `H::CPUS` parts was carved there that lives forever, and
+        // the CPU's number is below `H::CPUS`.
         Some(unsafe { parts.add(cpu.index()).as_ref() })
     }
 
-    /// The same where the engine is in use, so that there is one.
+    /// Returns the part of a CPU for callers that run only once the engine exists.
     #[inline(always)]
     fn expect_part(&self, cpu: CpuId) -> &'static Part {
         self.part(cpu).expect("`Cpu::kernel` is the kernel whose allocator is used")
     }
 
-    /// The page allocator, for all that a kernel has no word of its own for; nothing before [`init`](Self::init).
+    /// Returns the page allocator, for operations that this type does not offer, or `None` before [`init`](Self::init).
     ///
     /// # Safety
-    /// Through it the caller gives back only what it got from it, and releases only frames that are not in use. A block
-    /// that it requests with [`Gfp::MOVABLE`] has no handle that pins it, so [`Promises::migrate`] decides where the
-    /// block is.
+    /// The caller frees through it only what it allocated through it, and releases only frames that are not in use. A
+    /// block that the caller requests with [`Gfp::MOVABLE`] has no handle that pins it, so [`Promises::migrate`]
+    /// decides where the block is.
     pub unsafe fn pages(&'static self) -> Option<&'static PagesOf<H>> {
         self.engine().map(|engine| &engine.pages)
     }
 
-    /// The slab, likewise; nothing where [`Cpu::CACHES`] is 0.
+    /// Returns the slab allocator, or `None` before [`init`](Self::init) or if [`Cpu::CACHES`] is 0.
     pub fn slab(&'static self) -> Option<&'static SlabOf<H>> {
         self.engine().and_then(Engine::slab)
     }
 
-    /// A block of pages, which frees itself: near this CPU, from the zones that the flags allow ([`Gfp::DMA`],
-    /// [`Gfp::DMA32`]), all zeros with [`Gfp::ZERO`]. Costs what
-    /// [`PageAllocator::alloc_pages`](crate::page::PageAllocator::alloc_pages) does. Where that finds nothing, and the
-    /// flags allow reclaim, idle objects are given back once.
+    /// Allocates a block of pages that is freed on drop. The block comes from the nearest zones that the flags allow
+    /// ([`Gfp::DMA`], [`Gfp::DMA32`]) and is zeroed with [`Gfp::ZERO`]. Costs as much as
+    /// [`PageAllocator::alloc_pages`](crate::page::PageAllocator::alloc_pages). If no block is found and the flags
+    /// allow reclaim, idle objects are freed and the request is repeated once.
     ///
-    /// The block does not move while the handle exists, even with [`Gfp::MOVABLE`]: see [`Pages`].
+    /// The block does not move while the handle exists, even with [`Gfp::MOVABLE`]; see [`Pages`].
     ///
     /// # Errors
-    /// [`Error::Pages`] if there is no such block, or the flags contradict each other.
+    /// [`Error::Pages`] if no such block is free, or if the flags contradict each other.
     #[inline]
     pub fn alloc_pages(&'static self, gfp: Gfp, order: Order) -> Result<Pages<H>, Error> {
         let engine = self.ready()?;
@@ -291,11 +294,11 @@ impl<H: Cpu> Kernel<H> {
         Ok(pages)
     }
 
-    /// Memory by size: [`SlabAllocator::kmalloc`] says how it is aligned. With [`Gfp::DMA`] or [`Gfp::DMA32`] it is
-    /// whole pages of such a zone.
+    /// Allocates memory by size, aligned as [`SlabAllocator::kmalloc`] documents. With [`Gfp::DMA`] or [`Gfp::DMA32`]
+    /// the memory is a block of whole pages from that zone.
     ///
     /// # Errors
-    /// [`Error::Object`] if there is no memory, or no block of pages is that large; [`Error::NoCaches`] where
+    /// [`Error::Object`] if memory is exhausted or the size exceeds the largest block of pages; [`Error::NoCaches`] if
     /// [`Cpu::CACHES`] is 0.
     #[inline]
     #[track_caller]
@@ -306,11 +309,11 @@ impl<H: Cpu> Kernel<H> {
         Ok(object.or_else(|error| engine.again(gfp, error, &|| slab.kmalloc(size, gfp)))?)
     }
 
-    /// Gives back what [`kmalloc`](Self::kmalloc) gave.
+    /// Frees memory that [`kmalloc`](Self::kmalloc) returned.
     ///
     /// # Errors
-    /// If it is not where an object or a block begins, or is noticed to be free; nothing is changed then, and
-    /// [`Promises::slab_error`] has heard of it.
+    /// If the address is not the start of an object or block, or if the object is detected as free. Nothing is changed
+    /// then, and [`Promises::slab_error`] has received a report.
     ///
     /// # Safety
     /// As for [`SlabAllocator::kfree`].
@@ -321,36 +324,37 @@ impl<H: Cpu> Kernel<H> {
             heap::report_refused::<H>(SlabBug::Foreign, object.as_ptr());
             return Err(ObjectFreeError::Foreign { address: object.as_ptr().addr() as u64 });
         };
-        // SAFETY: the caller promises the same of the object.
+        // SAFETY: this function's safety contract is that of `SlabAllocator::kfree`.
         unsafe { slab.kfree(object) }
     }
 
-    /// Where a physical address is mapped: [`Boot::direct_map`] from it. Null before [`init`](Self::init).
+    /// Returns the virtual address of a physical one, which is [`Boot::direct_map`] higher. Null before
+    /// [`init`](Self::init).
     pub fn phys_to_virt(&'static self, physical: u64) -> *mut u8 {
         self.engine().map_or(null_mut(), |engine| engine.memory.to_virt(physical))
     }
 
-    /// The physical address of what is mapped there; 0 before [`init`](Self::init).
+    /// Returns the physical address that is mapped at a virtual one; 0 before [`init`](Self::init).
     pub fn virt_to_phys(&'static self, address: *const u8) -> u64 {
         self.engine().map_or(0, |engine| engine.memory.to_phys(address))
     }
 
-    /// Gives back what lies idle: slabs without objects in use, what CPUs have of them, and CPUs' page lists. Waits for
-    /// every CPU's sections, a fence for each cache and CPU.
+    /// Frees idle memory: slabs without objects in use, objects that CPUs cache, and the CPUs' page lists. Waits for
+    /// the sections of every CPU, with one fence per cache and CPU.
     pub fn shrink(&'static self) {
         if let Some(engine) = self.engine() {
             engine.shrink();
         }
     }
 
-    /// Takes its pages and objects from a CPU that does not run any more. When it runs again, it says so by
-    /// [`cpu_online`](Self::cpu_online).
+    /// Takes the pages and objects that a CPU caches, after the CPU has stopped. When the CPU runs again, the kernel
+    /// calls [`cpu_online`](Self::cpu_online).
     ///
     /// # Panics
-    /// If there is no such CPU.
+    /// If no such CPU exists.
     ///
     /// # Safety
-    /// It does not run, and does not use the allocator again before [`cpu_online`](Self::cpu_online).
+    /// The CPU does not run, and does not use the allocator again before [`cpu_online`](Self::cpu_online).
     pub unsafe fn cpu_dead(&'static self, cpu: CpuId) {
         let Some(engine) = self.engine() else { return };
         engine.pages.expect_cpu(cpu);
@@ -359,10 +363,10 @@ impl<H: Cpu> Kernel<H> {
         engine.pages.cpu_dead(cpu);
     }
 
-    /// Lets a CPU that runs again keep objects. A CPU that comes up for the first time need not say so.
+    /// Lets a CPU that runs again cache objects. Not needed when a CPU starts for the first time.
     ///
     /// # Panics
-    /// If there is no such CPU.
+    /// If no such CPU exists.
     pub fn cpu_online(&'static self, cpu: CpuId) {
         if let Some(engine) = self.engine() {
             engine.slab().inspect(|slab| slab.cpu_online(cpu));
@@ -372,16 +376,17 @@ impl<H: Cpu> Kernel<H> {
 }
 
 impl<H: Cpu> Engine<H> {
-    /// Where there is none, no code of it is in the program.
+    /// Returns the slab allocator. If `H::CACHES` is 0, the compiler removes all code for it.
     #[inline(always)]
     fn slab(&self) -> Option<&SlabOf<H>> {
-        // SAFETY: an engine is only seen once it is set up, and then its slab is, where there are numbers for caches.
+        // SAFETY: a reference to an engine exists only after set-up, and set-up writes the slab if `H::CACHES` is not
+        // 0.
         (H::CACHES > 0).then(|| unsafe { self.slab.assume_init_ref() })
     }
 
-    /// Asks once more after idle objects have been given back, if the flags allow that and the caller is in no callback
-    /// that reclaims; otherwise returns the error. With interrupts off no CPU is waited for: it may be waiting for this
-    /// one, in a way that the engine does not know.
+    /// Frees idle objects and pages and repeats a failed request once. Returns the error at once if the flags do not
+    /// allow reclaim, or if the caller is inside a callback that reclaims. With interrupts off it waits for no CPU,
+    /// because that CPU may be waiting for this one in a way that the engine does not know.
     #[cold]
     #[inline(never)]
     fn again<T, E>(&self, gfp: Gfp, error: E, ask: &dyn Fn() -> Result<T, E>) -> Result<T, E> {

@@ -1,4 +1,4 @@
-//! A block of pages that has an owner: it goes back when that is dropped.
+//! Owned blocks of pages, freed on drop.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -8,15 +8,15 @@ use core::ptr::NonNull;
 use super::{Cpu, Engine};
 use crate::base::{Order, Pfn};
 
-/// A block of pages, its owner's alone, mapped and aligned to its size. Dropped, it is free.
+/// An owned block of pages, mapped and aligned to its size. Dropping it frees the block.
 ///
-/// Only its owner can free it, so there is no second free to be refused. Its contents are whatever was there, or zeros
-/// if it was requested with [`Gfp::ZERO`](crate::base::Gfp::ZERO).
+/// Only the owner can free the block, so a double free is impossible. Its contents are uninitialized, or zeros if it
+/// was requested with [`Gfp::ZERO`](crate::base::Gfp::ZERO).
 ///
 /// The handle pins the block: compaction, contiguous ranges and CMA areas pass over it. A block that was requested with
-/// [`Gfp::MOVABLE`](crate::base::Gfp::MOVABLE) can move from [`into_raw`](Self::into_raw) to
-/// [`from_raw`](Self::from_raw), while the kernel knows it by number. A movable block that stays in its handle for long
-/// keeps a CMA area from handing out the place.
+/// [`Gfp::MOVABLE`](crate::base::Gfp::MOVABLE) can move between [`into_raw`](Self::into_raw) and
+/// [`from_raw`](Self::from_raw), while the kernel keeps it by number. A movable block that stays in its handle for a
+/// long time keeps a CMA area from allocating those pages.
 pub struct Pages<H: Cpu> {
     pfn: Pfn,
     order: Order,
@@ -28,36 +28,37 @@ impl<H: Cpu> Pages<H> {
         Pages { pfn, order, hardware: PhantomData }
     }
 
-    /// Its first frame.
+    /// Returns the first frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn
     }
 
-    /// Its order.
+    /// Returns the order.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// Its physical address: what a device is told.
+    /// Returns the physical address, as a device needs it.
     pub fn physical(&self) -> u64 {
         physical::<H>(self.pfn)
     }
 
-    /// Where it is mapped.
+    /// Returns the virtual address.
     pub fn as_ptr(&self) -> NonNull<u8> {
         engine::<H>().memory.address(self.pfn)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the block.
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
         let len = self.order.pages() as usize * H::PAGE_SIZE as usize;
-        // SAFETY: the block is mapped there, and this value's alone.
+        // SAFETY: the block is mapped, and this handle owns it; it is borrowed mutably, so no other reference to the
+        // bytes exists.
         unsafe { engine::<H>().memory.bytes(self.pfn, len) }
     }
 
-    /// Returns the frame and order, for a kernel that keeps the block in another way: in a page table, for example. The
-    /// block stays allocated. If its request was movable, [`Promises::migrate`](super::Promises::migrate) may be asked to
-    /// move it from now on.
+    /// Releases the handle and returns the frame and order, for a kernel that keeps the block in another form, for
+    /// example in a page table. The block stays allocated. If its request was movable, the engine may ask
+    /// [`Promises::migrate`](super::Promises::migrate) to move it from now on.
     pub fn into_raw(self) -> (Pfn, Order) {
         let (pfn, order) = (self.pfn, self.order);
         core::mem::forget(self);
@@ -66,21 +67,21 @@ impl<H: Cpu> Pages<H> {
         (pfn, order)
     }
 
-    /// Makes a handle of the block again, which pins it.
+    /// Creates a handle for a block that left its handle earlier, and pins the block.
     ///
-    /// The engine may be asking [`Promises::migrate`](super::Promises::migrate) about this block on another CPU at this
-    /// moment. So the kernel looks the number up, and calls this function, under the lock under which its `migrate`
-    /// changes that number; or it keeps `migrate` from moving the block in another way. Once this function has returned,
-    /// a [`Moved`](crate::platform::Migrated::Moved) for the block is not believed: the block stays with the handle, and
-    /// the new place is lost.
+    /// At this moment another CPU may be calling [`Promises::migrate`](super::Promises::migrate) for this block. So the
+    /// kernel looks up the number, and calls this function, under the lock under which its `migrate` changes that
+    /// number. Alternatively it prevents `migrate` from moving the block in another way. Once this function has
+    /// returned, a result of [`Moved`](crate::platform::Migrated::Moved) for the block is ignored: the block stays with
+    /// the handle, and the pages at the new place are lost.
     ///
     /// # Panics
     /// If no allocated block of this order begins at the frame.
     ///
     /// # Safety
-    /// The block left its handle by [`into_raw`](Self::into_raw), and did not return since. `pfn` is where it is now:
-    /// the place that the last [`Moved`](crate::platform::Migrated::Moved) for it gave, or that `into_raw` gave if it
-    /// never moved.
+    /// The block left its handle by [`into_raw`](Self::into_raw) and has had no handle since. `pfn` is its current
+    /// place: the place that the last [`Moved`](crate::platform::Migrated::Moved) for it gave, or the number that
+    /// `into_raw` returned if the block never moved.
     pub unsafe fn from_raw(pfn: Pfn, order: Order) -> Pages<H> {
         let is_block = engine::<H>().pages.pin(pfn, order);
         assert!(is_block, "no allocated block of order {order} begins at frame {pfn}: it was freed, or moved");
@@ -88,17 +89,17 @@ impl<H: Cpu> Pages<H> {
     }
 }
 
-/// Bytes of the largest block, which is what blocks and the direct map are aligned to at most.
+/// Returns the size of the largest block in bytes, which is the largest alignment of blocks and of the direct map.
 pub(super) const fn largest_block<H: Cpu>() -> usize {
     (H::PAGE_SIZE as usize) << Order::MAX.get()
 }
 
-/// The physical address of a frame.
+/// Returns the physical address of a frame.
 pub(super) fn physical<H: Cpu>(pfn: Pfn) -> u64 {
     u64::from(pfn.raw()) * u64::from(H::PAGE_SIZE)
 }
 
-/// The engine of a kernel that has handed something out.
+/// Returns the engine of a kernel that has allocated something and therefore is set up.
 pub(super) fn engine<H: Cpu>() -> &'static Engine<H> {
     H::kernel().engine().expect("what it has handed out says that it is set up")
 }

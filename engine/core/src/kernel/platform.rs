@@ -1,4 +1,4 @@
-//! The engine's platform, as a kernel's two traits make it.
+//! The engine's platform, implemented by a kernel's two traits.
 
 use core::marker::PhantomData;
 
@@ -12,8 +12,8 @@ use crate::platform::{
 };
 use crate::policy::Policy;
 
-/// The platform of a kernel's allocator: each call goes on to [`Cpu`] or [`Promises`](super::Promises). A request that
-/// is made inside one of the callbacks that find memory calls none of them again.
+/// The platform of a kernel's allocator, which forwards each call to [`Cpu`] or [`Promises`](super::Promises). A
+/// request inside one of the callbacks that find memory calls none of these callbacks again.
 pub struct KernelPlatform<H>(PhantomData<fn() -> H>);
 
 impl<H> KernelPlatform<H> {
@@ -81,7 +81,7 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
         H::slab_error(report);
     }
 
-    /// Whoever waits here may have interrupts off, so calls are answered.
+    /// Answers calls before it lets other tasks run, since the caller may have interrupts off.
     fn relax(&self) -> Patience {
         H::kernel().answer();
         H::wait();

@@ -1,9 +1,9 @@
-//! Memory maps as firmware and boot loaders hand them over, brought into order without memory to do it in.
+//! Memory maps as firmware and boot loaders supply them, reduced to usable frames without any memory to sort them in.
 //!
-//! e820, multiboot, UEFI and device trees all come to regions of a start, an end and a kind. They may be in any order,
-//! touch, overlap and contradict each other, so what is wanted is found by walking over all of them again for each
-//! piece of the answer: a frame is usable if some usable region has all of it, and no other region any of it. There are
-//! some dozen regions, so that costs nothing.
+//! The maps of e820, multiboot, UEFI and device trees are all lists of regions with a start, an end and a kind. Regions
+//! may be unsorted, adjacent, overlapping and contradictory. Each piece of the result is therefore found by another
+//! walk over all regions. A frame is usable if a usable region contains all of it and no reserved region contains any
+//! of it. A map has a few dozen regions, so the walks are cheap.
 //!
 //! linux: arch/x86/kernel/e820.c:e820__update_table, mm/memblock.c
 
@@ -12,51 +12,52 @@ use core::ops::Range;
 
 use crate::base::Pfn;
 
-/// A region of a memory map: addresses from `start` up to `end`, in bytes, and whether there is memory to be used.
+/// A region of a memory map: the addresses from `start` up to `end`, in bytes, and whether the memory there is usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Address of its first byte.
+    /// Address of the first byte.
     pub start: u64,
-    /// Address after its last byte; `u64::MAX` for one that goes on to the end of addresses.
+    /// Address after the last byte; `u64::MAX` for a region that extends to the end of the address space.
     pub end: u64,
-    /// What is there.
+    /// Kind of the region.
     pub kind: RegionKind,
 }
 
-/// What a region of a memory map is.
+/// Kind of a region in a memory map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionKind {
-    /// Memory that the kernel may use as it likes, from the moment it hands over the map.
+    /// Memory that the kernel may use freely from the moment it passes the map.
     Usable,
-    /// Anything else: firmware, tables, devices, memory that is broken. It wins where both are said.
+    /// Everything else: firmware, tables, devices, broken memory. Takes precedence where the map also has a usable
+    /// region.
     Reserved,
 }
 
 impl Region {
-    /// A usable region of so many bytes; what would lie past the last address is left out.
+    /// Returns a usable region of `bytes` bytes, truncated at the last address.
     pub const fn usable(start: u64, bytes: u64) -> Region {
         Region { start, end: start.saturating_add(bytes), kind: RegionKind::Usable }
     }
 
-    /// One that is not to be used, likewise.
+    /// Returns a reserved region of `bytes` bytes, truncated at the last address.
     pub const fn reserved(start: u64, bytes: u64) -> Region {
         Region { start, end: start.saturating_add(bytes), kind: RegionKind::Reserved }
     }
 }
 
-/// A memory map, and the size of a page: what there is in whole frames.
+/// A memory map together with the page size, for conversion to whole frames.
 #[derive(Clone, Debug)]
 pub(super) struct MemoryMap<I> {
     regions: I,
     page_size: u64,
 }
 
-/// What else is not to be used, in bytes.
+/// Ranges that are excluded besides the map's reserved regions, in bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exclusions<'a> {
-    /// What the kernel said to be in use.
+    /// Ranges that the kernel declared to be in use.
     pub(super) reserved: &'a [Range<u64>],
-    /// Where metadata lies, once it has its place.
+    /// Range of the metadata; empty before it is placed.
     pub(super) metadata: Range<u64>,
 }
 
@@ -65,13 +66,14 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         MemoryMap { regions, page_size: page_size.into() }
     }
 
-    /// The first region that ends before it starts.
+    /// Returns the first region that ends before it starts.
     pub(super) fn backwards(&self) -> Option<Region> {
         self.regions.clone().find(|region| region.start > region.end)
     }
 
-    /// Usable frames as the longest pieces that no taken range touches, from the lowest up. Frame 0 is none: its
-    /// address may be null. Costs a walk over the map for each piece and for each range between two.
+    /// Returns the usable frames as maximal pieces that no excluded range touches, in ascending order. Frame 0 is
+    /// excluded, since its address may be null. Costs a walk over the map for each piece and for each gap between two
+    /// pieces.
     pub(super) fn pieces<'t>(&self, taken: Exclusions<'t>) -> impl Iterator<Item = Range<Pfn>> + use<'_, 't, I> {
         let mut at = 1;
         core::iter::from_fn(move || {
@@ -81,7 +83,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         })
     }
 
-    /// The first piece that begins at a frame or above it.
+    /// Returns the first piece that begins at frame `at` or above.
     #[inline(never)]
     fn next_piece(&self, at: u64, excluded: &Exclusions<'_>) -> Option<Range<u64>> {
         let others = excluded.reserved.iter().chain(once(&excluded.metadata)).cloned();
@@ -103,12 +105,12 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         Some(start..first_above.map_or(end, |above| end.min(above)))
     }
 
-    /// The first usable frame at `at` or above.
+    /// Returns the first frame at `at` or above that a usable region contains.
     fn next_usable(&self, at: u64) -> Option<u64> {
         self.usable().filter(|frames| frames.end > at).map(|frames| frames.start.max(at)).min()
     }
 
-    /// Where a stretch of usable frames ends, through regions that touch or overlap.
+    /// Returns the end of the usable frames from `start` on, across regions that touch or overlap.
     fn usable_until(&self, start: u64) -> u64 {
         let mut end = start;
         while let Some(further) = self.usable().filter(|frames| frames.contains(&end)).map(|frames| frames.end).max() {
@@ -117,7 +119,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         end
     }
 
-    /// Whole frames of usable regions, as far as there are numbers for them.
+    /// Returns the whole frames of the usable regions, up to the largest frame number.
     fn usable(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         let (size, last) = (self.page_size, u64::from(Pfn::END_MAX.raw()));
         let frames =
@@ -129,7 +131,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         self.regions.clone().filter(move |region| region.kind == kind).map(|region| region.start..region.end)
     }
 
-    /// Every frame that has some of these bytes.
+    /// Returns all frames that contain at least one of these bytes.
     fn around(&self, bytes: &Range<u64>) -> Range<u64> {
         bytes.start / self.page_size..bytes.end.div_ceil(self.page_size)
     }
@@ -153,7 +155,7 @@ mod tests {
             .collect()
     }
 
-    /// Of so many frames, in frames.
+    /// Returns a usable region; start and length are in frames.
     fn usable(start: u64, frames: u64) -> Region {
         Region::usable(start * PAGE, frames * PAGE)
     }
@@ -211,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Random maps of few frames, against a look at each byte's page.
+    /// Compares the pieces of random maps of a few frames with a frame-by-frame search.
     #[test]
     fn pieces_are_what_a_naive_look_finds() {
         const FRAMES: u64 = 40;
@@ -236,7 +238,7 @@ mod tests {
         Region { start: start / snap * snap, end: (start + bytes) / snap * snap, kind }
     }
 
-    /// Whether a usable region has all of a frame, and no reserved one a part of it.
+    /// Returns whether a usable region contains all of a frame and no reserved region contains any of it.
     fn is_usable(regions: &[Region], frame: u64) -> bool {
         let (first, last) = (frame * PAGE, (frame + 1) * PAGE - 1);
         let mut is_covered = false;

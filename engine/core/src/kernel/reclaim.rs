@@ -1,9 +1,9 @@
-//! The mark of a caller that reclaims, which keeps callbacks from nesting.
+//! Mark of a caller that reclaims, which keeps callbacks from nesting.
 //!
-//! A request that finds too little calls [`Promises::reclaim`](super::Promises::reclaim),
-//! [`migrate`](super::Promises::migrate) or [`out_of_memory`](super::Promises::out_of_memory). These may request memory
-//! themselves. Such a request uses the emergency reserve and does not call them again, so the stack is not nested
-//! deeper than one callback a CPU.
+//! A request that finds too little memory calls [`Promises::reclaim`](super::Promises::reclaim),
+//! [`migrate`](super::Promises::migrate) or [`out_of_memory`](super::Promises::out_of_memory), which may request memory
+//! themselves. Such a nested request uses the emergency reserve and calls none of the three. So at most one callback is
+//! on a CPU's stack.
 //!
 //! linux: include/linux/sched/mm.h:memalloc_noreclaim_save
 
@@ -12,16 +12,17 @@ use core::marker::PhantomData;
 use super::Cpu;
 use super::calls::{Part, this_cpu};
 
-/// Marks the caller as one that reclaims, until it is dropped: a task where the kernel keeps the mark in its tasks, else
-/// a CPU.
+/// Marks the caller as reclaiming until dropped. The mark belongs to the task if the kernel keeps it in its tasks,
+/// otherwise to the CPU.
 pub(super) struct ReclaimScope<H: Cpu> {
-    /// The CPU on which the callback began. The mark is cleared there, even if the caller runs elsewhere by then.
+    /// Part of the CPU on which the callback began. The mark is cleared there, even if the caller has moved to another
+    /// CPU.
     part: Option<&'static Part>,
     hardware: PhantomData<fn() -> H>,
 }
 
 impl<H: Cpu> ReclaimScope<H> {
-    /// Begins a callback; `None` if the caller is inside one already.
+    /// Enters a callback; returns `None` if the caller is already inside one.
     pub(super) fn enter() -> Option<ReclaimScope<H>> {
         let part = match H::is_reclaiming() {
             Some(true) => return None,
@@ -40,7 +41,7 @@ impl<H: Cpu> ReclaimScope<H> {
         Some(ReclaimScope { part, hardware: PhantomData })
     }
 
-    /// Whether the caller is inside a callback.
+    /// Returns whether the caller is inside a callback.
     pub(super) fn is_entered() -> bool {
         H::is_reclaiming().unwrap_or_else(|| H::kernel().part(this_cpu::<H>()).is_some_and(Part::is_reclaiming))
     }

@@ -1,21 +1,25 @@
-//! What may be called where: the rules for a kernel that has its allocator here.
+//! Rules for a kernel on this allocator: which functions may be called in which context.
 //!
 //! # Interrupts
 //!
-//! Handlers may allocate and free, through every call that the kernel has, in the middle of any other: what must not be
-//! interrupted turns interrupts off itself, for some ten instructions on fast paths, for as long as a lock is held on
-//! others. A handler asks with flags that do not reclaim ([`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC)). The heap, which
-//! has no flags, asks [`Promises::task`](super::Promises::task) whether it is in one.
+//! Interrupt handlers may allocate and free through every function of the allocator, even while they interrupt another
+//! call. Code that must not be interrupted disables interrupts itself: for about ten instructions on fast paths, and
+//! while a lock is held on other paths. A handler uses flags that do not reclaim
+//! ([`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC)). The heap has no flags, so it calls
+//! [`Promises::task`](super::Promises::task) to learn whether it runs in a handler.
 //!
 //! # Waiting for other CPUs
 //!
-//! What gives slabs back, or takes something from another CPU, waits for that CPU's sections: [`Kernel::shrink`], a
-//! request that would fail otherwise and may reclaim, [`Kernel::cpu_dead`], the end of a cache; and, where the policy
-//! has CPUs own slabs, a free that leaves a CPU one too many. It waits for an interrupt on that CPU, no longer; so a
-//! CPU must answer wherever it waits with interrupts off. The kernel module's locks do. Whatever else a CPU may spin on
-//! with interrupts off, while another may be in the allocator before it lets go, calls [`Kernel::answer`] in its loop:
-//! the kernel's own spin locks, those of libraries, the barrier at which CPUs meet at boot. Where one does not, whoever
-//! waits gives that CPU up after the bound below, once, and what it may be using is lost.
+//! An operation that frees slabs, or takes objects or slabs from another CPU, waits for that CPU's sections. These are
+//! [`Kernel::shrink`], a request that may reclaim and would fail otherwise, [`Kernel::cpu_dead`], and dropping a cache.
+//! If the policy lets CPUs own slabs, a free that leaves a CPU with too many slabs is another. The wait ends with an
+//! interrupt on the other CPU, so a CPU must answer calls wherever it waits with interrupts off. The locks of the
+//! kernel module do this.
+//!
+//! Other code may spin with interrupts off on something that a CPU inside the allocator holds: the kernel's own spin
+//! locks, those of libraries, the barrier at which CPUs meet at boot. Such a loop calls [`Kernel::answer`]. If it does
+//! not, the waiting CPU gives the call up once, after the limit below, and the memory that the other CPU may be using
+//! is lost.
 //!
 //! ```
 //! # use core::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
@@ -44,8 +48,8 @@
 //! # RUN_QUEUE.store(false, Release);
 //! ```
 //!
-//! A request that comes with interrupts off and finds no memory fails without waiting for other CPUs' sections, if
-//! [`Cpu::irqs_disabled`](super::Cpu::irqs_disabled) can tell: write that function.
+//! A request with interrupts off that finds no memory fails without waiting for other CPUs' sections, provided that
+//! [`Cpu::irqs_disabled`](super::Cpu::irqs_disabled) is implemented. A kernel should implement it.
 //!
 //! [`Kernel::answer`]: super::Kernel::answer
 //! [`Kernel::shrink`]: super::Kernel::shrink
@@ -53,33 +57,34 @@
 //!
 //! # NMIs
 //!
-//! A handler that interrupts where interrupts are off may call nothing here, not even to free. A debug build refuses: a
-//! section that comes upon another, or a lock that its own CPU holds, panics and says so. A release build refuses the
-//! lock.
+//! An NMI handler interrupts code that runs with interrupts off, so it may not call the allocator at all, not even to
+//! free. Debug builds detect a violation: entering a section inside another one panics, and so does waiting for a lock
+//! that the same CPU holds. Release builds detect only the lock.
 //!
 //! # Locks
 //!
-//! The allocator's locks nest in the order of [`Rank`](crate::base::Rank), and are leaves under the kernel's own: it
-//! may be called with any lock of the kernel's held.
+//! The allocator's locks nest in the order of [`Rank`](crate::base::Rank). They are leaf locks with respect to the
+//! kernel's locks: the allocator may be called with any lock of the kernel held.
 //!
 //! # Callbacks
 //!
 //! The functions of [`Promises`](super::Promises) are safe code: none of them can give a frame two owners. Locks and
-//! recursion limit what they may call:
+//! recursion limit the functions that they may call:
 //!
-//! | function | locks of the allocator that are held | what it may call |
+//! | function | allocator locks held | allowed calls |
 //! |---|---|---|
-//! | `reclaim`, `migrate`, `out_of_memory` | none | everything; requests for memory do not reclaim |
-//! | `task`, `reclaimable`, `relax` | none | everything but a request that reclaims: [`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC) |
-//! | `slab_error` | none | everything but the end of a cache |
-//! | `is_reclaiming`, `set_reclaiming` | none | nothing of the allocator |
-//! | `wake_kswapd`, `wake_kcompactd`, `unanswered` | any | nothing of the allocator |
+//! | `reclaim`, `migrate`, `out_of_memory` | none | all; requests for memory do not reclaim |
+//! | `task`, `reclaimable`, `relax` | none | all but requests that reclaim: [`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC) |
+//! | `slab_error` | none | all except dropping a cache |
+//! | `is_reclaiming`, `set_reclaiming` | none | none |
+//! | `wake_kswapd`, `wake_kcompactd`, `unanswered` | any | none |
 //!
-//! A request inside `reclaim`, `migrate` or `out_of_memory` uses the emergency reserve, as one of a task with
-//! [`Task::memalloc`](crate::platform::Task::memalloc) does, and calls none of the three again. It fails instead. So a
-//! callback that allocates does not nest until the stack ends. The CPU has a mark for this, unless the kernel keeps the
-//! mark in its tasks. An interrupt handler that comes meanwhile finds the mark too: it is served from what is
-//! free, and does not reclaim. A kernel that can switch to another task inside a callback keeps the mark in its tasks:
+//! A request inside `reclaim`, `migrate` or `out_of_memory` uses the emergency reserve, as a task with
+//! [`Task::memalloc`](crate::platform::Task::memalloc) does. It calls none of the three again and fails instead, so
+//! callbacks that allocate do not nest until the stack overflows. The mark for this is kept per CPU, unless the kernel
+//! keeps it in its tasks. An interrupt handler that runs during a callback sees the CPU's mark too: its requests use
+//! free memory and do not reclaim. A kernel that can switch to another task inside a callback keeps the mark in its
+//! tasks:
 //!
 //! ```
 //! # use std::cell::Cell;
@@ -115,43 +120,45 @@
 //!
 //! # Blocks that move
 //!
-//! A [`Pages`](super::Pages) pins its block, and [`Contig`](super::Contig), [`CmaPages`](super::CmaPages) and objects
-//! never move. `migrate` is asked about blocks that a kernel keeps by number: those that left their handle by
+//! [`Pages`](super::Pages) pins its block, and [`Contig`](super::Contig), [`CmaPages`](super::CmaPages) and objects
+//! never move. `migrate` is called for blocks that a kernel keeps by number: those that left their handle by
 //! [`Pages::into_raw`](super::Pages::into_raw) and were requested with [`Gfp::MOVABLE`](crate::base::Gfp::MOVABLE). The
-//! kernel keeps three rules, which are the safety contract of [`Pages::from_raw`](super::Pages::from_raw):
+//! kernel follows three rules, which are the safety contract of [`Pages::from_raw`](super::Pages::from_raw):
 //!
-//! 1. A table, such as a page table with its lock, says where each of these blocks is. `migrate` changes the entry under
-//!    the lock before it answers [`Moved`](crate::platform::Migrated::Moved).
-//! 2. The number that `from_raw` gets comes from that table, and leaves it under the same lock. A block that is no
-//!    longer in the table is refused by `migrate`.
-//! 3. The bytes of such a block are reached through the table only. After `Moved` the old place belongs to the
+//! 1. A table, such as a page table with its lock, holds the place of each such block. `migrate` changes the entry
+//!    under the lock before it returns [`Moved`](crate::platform::Migrated::Moved).
+//! 2. The number passed to `from_raw` is taken out of that table under the same lock. `migrate` refuses a block that is
+//!    no longer in the table.
+//! 3. The bytes of such a block are accessed through the table only. After `Moved` the old place belongs to the
 //!    allocator.
 //!
-//! Then it does not matter which comes first. If `from_raw` does, `migrate` finds nothing and refuses; if it answers
-//! `Moved` all the same, the answer is not believed, and the new place is lost. If `migrate` does, `from_raw` names the
-//! new place.
+//! The two calls can then come in either order. If `from_raw` comes first, `migrate` does not find the block and
+//! refuses. If it returns `Moved` nevertheless, the result is ignored and the pages at the new place are lost. If
+//! `migrate` comes first, `from_raw` gets the new place.
 //!
 //! # Before the second CPU is up
 //!
-//! The first CPU sets the allocator up, and may use all of it. A CPU counts as up from its first request on; one that
-//! never made one is never called. From then on it must take calls: interrupts on now and then, and a handler that
-//! answers. One that does not answer for [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or as many rounds where
-//! there is no clock as [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) says, is reported to
-//! [`Promises::unanswered`](super::Promises::unanswered); the objects and slabs that it may be using are lost, and
-//! nothing else. Until it answers, it is not waited for again, and keeps what it has.
+//! The first CPU sets up the allocator and may use all of it. A CPU counts as up from its first request on; before that
+//! it is never called. From then on the CPU must take calls: its interrupts must be on from time to time, with a
+//! handler that answers.
+//!
+//! A call times out after [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or after
+//! [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) rounds if there is no clock. The CPU is then reported to
+//! [`Promises::unanswered`](super::Promises::unanswered). The objects and slabs that it may be using are lost, and
+//! nothing else. Until the CPU answers, no further call waits for it, and it keeps what it has cached.
 //!
 //! # Stack
 //!
-//! The deepest calls are for ranges: 1.6 KiB of stack beside what the kernel's own promises take. A request for an
-//! object whose cache gets a new slab takes 1.2 KiB, pages 0.8, an object at hand less than 0.5; with the checks of
-//! debug builds half as much more (`cargo xtask boot` prints it). A handler's requests come on top of those that it
-//! interrupts.
+//! The deepest calls are those for ranges: they take 1.6 KiB of stack besides the kernel's own callbacks. A request for
+//! an object takes 1.2 KiB if its cache gets a new slab, and less than 0.5 KiB if a free object is cached. A request
+//! for pages takes 0.8 KiB. The checks of debug builds add half as much again (`cargo xtask boot` prints the numbers).
+//! Requests of an interrupt handler come on top of those that it interrupts.
 //!
 //! # Panics
 //!
-//! Where a kernel unwinds, a promise that panics leaves the allocator usable: its locks are open, and what the call had
-//! in hand is lost, not freed. The allocator itself panics where its state is not what it must be, on a CPU or a node
-//! that is not there, and on a trait that lies.
+//! In a kernel that unwinds, a callback that panics leaves the allocator usable: its locks are released, and the memory
+//! that the interrupted call was handling is lost, not freed. The allocator itself panics if its state is inconsistent,
+//! for a CPU or node that does not exist, and if an implementation of a trait breaks its contract.
 //!
 //! ```should_panic
 //! # use freehold::kernel::{Boot, Cpu, Kernel, Promises, Region};

@@ -1,4 +1,5 @@
-//! Sections of a kernel: interrupts are off, so nothing else runs on the CPU. It works on every processor.
+//! Sections of a kernel, implemented by disabling interrupts so that nothing else runs on the CPU. Works on every
+//! processor.
 
 use core::marker::PhantomData;
 
@@ -9,7 +10,7 @@ use crate::base::CpuId;
 use crate::slab::cpu::FenceOutcome;
 use crate::slab::cpu::section::Sections;
 
-/// The CPU-local primitive by interrupts that are off.
+/// CPU-local sections that disable interrupts.
 pub struct IrqsOff<H>(PhantomData<fn() -> H>);
 
 impl<H> IrqsOff<H> {
@@ -18,10 +19,10 @@ impl<H> IrqsOff<H> {
     }
 }
 
-// SAFETY: with interrupts off nothing else runs on the CPU, so no other section does. A CPU answers a call outside of
-// any section, by a store with Release that who waits has loaded with Acquire; and it has loaded the call itself with
-// Acquire, before all later sections. One that never took a lock of the allocator's has found nothing to begin a
-// section with.
+// SAFETY: with interrupts off nothing else runs on the CPU, so no other section does. A CPU answers a call only outside
+// of sections, by a store with Release that the waiting CPU loads with Acquire. The answering CPU has loaded the call
+// itself with Acquire, before all its later sections. A CPU that never took a lock of the allocator has an empty slot,
+// so a section on it finds no object.
 unsafe impl<H: Cpu> Sections for IrqsOff<H> {
     type Section<'a> = Section<H>;
 
@@ -52,7 +53,7 @@ unsafe impl<H: Cpu> Sections for IrqsOff<H> {
     }
 }
 
-/// A section under way: restores interrupts when dropped. It stays on its CPU.
+/// A section in progress; restores the interrupt state when dropped. It cannot be sent to another CPU.
 pub struct Section<H: Cpu> {
     flags: usize,
     hardware: PhantomData<*mut H>,

@@ -1,27 +1,27 @@
-//! What a kernel says of its memory: for a line at boot, a shell's `free`, an allocator's trait that asks for it.
+//! Page counts of a kernel: for a boot message, for a shell's `free`, or for an allocator trait that reports usage.
 
 use super::{Cpu, Kernel};
 
-/// Pages at a moment, while others may be changing them.
+/// Page counts at one moment; they may be changing meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Pages that the allocator has: memory without what is reserved, and without metadata.
+    /// Pages that the allocator manages: all memory without reserved pages and metadata.
     pub managed: u64,
-    /// Of these, free in their zones.
+    /// Managed pages that are free in their zones.
     pub free: u64,
-    /// Of these, free on CPUs' lists, which any request may have that would fail without.
+    /// Managed pages on the per-CPU lists. They are free: a request that would fail otherwise may take any of them.
     pub cached: u64,
 }
 
 impl Stats {
-    /// Pages that somebody has, the slab too.
+    /// Returns the pages in use, including the slab's.
     pub fn used(&self) -> u64 {
         self.managed.saturating_sub(self.free + self.cached)
     }
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// What there is of pages now; nothing before [`init`](Self::init). Takes the lock of each CPU's lists.
+    /// Returns the current page counts; all 0 before [`init`](Self::init). Takes the lock of each CPU's page lists.
     pub fn stats(&'static self) -> Stats {
         let mut stats = Stats::default();
         let Some(engine) = self.engine() else { return stats };
