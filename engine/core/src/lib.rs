@@ -54,8 +54,8 @@
 //! base                 units, flags, frame metadata, lists, locks
 //! ```
 //!
-//! Locks are ranked and taken in this order: a CPU's slabs, a node's slabs, a CMA area's bitmap, a CPU's page lists, a
-//! zone ([`base::lock::Rank`]).
+//! Locks are ranked ([`base::lock::Rank`]) and taken in this order: a CPU's slabs, a node's slabs, the set of online
+//! memory, a CMA area's bitmap, a CPU's page lists, a zone.
 
 #![no_std]
 

@@ -1,7 +1,8 @@
-//! A list of pageblocks, threaded through their metadata: how a CPU finds the blocks that it owns in part.
+//! A doubly linked list of pageblocks, threaded through their metadata. A CPU keeps the pageblocks that it owns in part
+//! on such a list.
 //!
-//! Protected by the lock of the zone that the blocks are in, which is why its ends are atomics: the list stands with
-//! its CPU's lists, under another lock. All operations are constant in time.
+//! The lock of the blocks' zone protects the list. The list itself is stored with its CPU's page lists, which have
+//! another lock; its ends are therefore atomics. All operations take constant time.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -18,17 +19,17 @@ pub struct BlockList {
 }
 
 impl BlockList {
-    /// A list of no pageblocks.
+    /// Creates an empty list.
     pub(crate) const fn new() -> BlockList {
         BlockList { head: AtomicU32::new(NIL), tail: AtomicU32::new(NIL) }
     }
 
-    /// First frame of the first block.
+    /// Returns the first frame of the first block.
     pub fn first(&self) -> Option<Pfn> {
         pfn(self.head.load(Relaxed))
     }
 
-    /// Puts the block that starts at `block`, which is on no list, last.
+    /// Puts the block that starts at `block` at the tail. The block is on no list.
     pub(crate) fn push_tail(&self, map: &MemMap<'_>, block: Pfn) {
         let (pageblock, last) = (map.pageblock(block), self.tail.load(Relaxed));
         debug_assert!(!pageblock.is_listed(), "block list: pageblock {block} is on a list already");
@@ -45,7 +46,7 @@ impl BlockList {
         self.tail.store(block.raw(), Relaxed);
     }
 
-    /// Takes a block that is on this list off it.
+    /// Removes a block that is on this list.
     pub(crate) fn remove(&self, map: &MemMap<'_>, block: Pfn) {
         let pageblock = map.pageblock(block);
         let (next, prev) = (pageblock.next.load(Relaxed), pageblock.prev.load(Relaxed));
@@ -66,31 +67,31 @@ impl BlockList {
         pageblock.next.store(UNLISTED, Relaxed);
     }
 
-    /// The block after this one, or the first of the list.
+    /// Returns the block after `prev`, or the first of the list if `prev` is an end mark.
     fn leads_to(&self, map: &MemMap<'_>, prev: u32) -> u32 {
         let next =
             pfn(prev).map(|prev| map.try_frame_and_pageblock(prev).map_or(NIL, |(_, prev)| prev.next.load(Relaxed)));
         next.unwrap_or_else(|| self.head.load(Relaxed))
     }
 
-    /// Whether the block after this one, or the end of the list if there is none, leads back to it.
+    /// Returns whether the block after `block`, or the tail of the list if `block` is the last, links back to it.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, block: Pfn) -> bool {
         let next = pfn(map.pageblock(block).next.load(Relaxed));
         let prev = next.map(|next| map.try_frame_and_pageblock(next).map_or(NIL, |(_, next)| next.prev.load(Relaxed)));
         prev.unwrap_or_else(|| self.tail.load(Relaxed)) == block.raw()
     }
 
-    /// Writes the list's first and last pageblock, without any check.
+    /// Overwrites the list's first and last pageblock, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_ends(&self, first: Option<Pfn>, last: Option<Pfn>) {
         self.head.store(first.map_or(NIL, Pfn::raw), Relaxed);
         self.tail.store(last.map_or(NIL, Pfn::raw), Relaxed);
     }
 
-    /// The blocks from first to last, for walkers.
+    /// Returns the first frames of the blocks from first to last, for checkers.
     ///
     /// # Panics
-    /// If blocks come and go meanwhile.
+    /// If blocks join or leave the list meanwhile.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         core::iter::successors(self.first(), |&here| pfn(map.try_frame_and_pageblock(here)?.1.next.load(Relaxed)))
     }

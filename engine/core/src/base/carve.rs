@@ -1,30 +1,31 @@
-//! Carving arrays out of memory that the caller hands in: the engine's only way to get memory for itself.
+//! Carves arrays out of memory that the caller supplies. This is the engine's only source of memory for its own
+//! metadata.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
-/// Sums up the layouts of arrays that will be carved one after the other.
+/// Sum of the layouts of arrays that will be carved one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan(Layout);
 
 impl Plan {
-    /// A plan of no arrays: 0 bytes.
+    /// A plan without arrays: 0 bytes.
     pub(crate) const EMPTY: Plan = Plan(Layout::new::<()>());
 
-    /// Adds an array of `len` values; `None` if the sum leaves the address space.
+    /// Adds an array of `len` values; returns `None` if the sum exceeds the address space.
     pub(crate) fn array<T>(self, len: usize) -> Option<Plan> {
         let array = Layout::array::<T>(len).ok()?;
         let (sum, _) = self.0.extend(array).ok()?;
         Some(Plan(sum))
     }
 
-    /// Size and alignment of all arrays together, in bytes.
+    /// Returns the size and alignment of all arrays together, in bytes.
     pub(crate) fn layout(self) -> Layout {
         self.0.pad_to_align()
     }
 }
 
-/// Memory that the engine may have for itself.
+/// Memory for the engine's metadata.
 #[derive(Debug)]
 pub struct Storage<'m> {
     bytes: &'m mut [MaybeUninit<u8>],
@@ -32,8 +33,8 @@ pub struct Storage<'m> {
 }
 
 impl<'m> Storage<'m> {
-    /// Memory that is all zeros, as a system hands it out: what begins as zeros is not written, and costs no memory
-    /// before it is used.
+    /// Wraps memory that is all zeros, such as fresh pages of the operating system. Arrays of zeros are then not
+    /// written, so their pages use no physical memory before the first access.
     ///
     /// # Safety
     /// Every byte is 0.
@@ -43,13 +44,13 @@ impl<'m> Storage<'m> {
 }
 
 impl<'m> From<&'m mut [MaybeUninit<u8>]> for Storage<'m> {
-    /// Memory of unknown contents, so arrays of zeros are written.
+    /// Wraps memory of unknown contents, in which arrays of zeros are written.
     fn from(bytes: &'m mut [MaybeUninit<u8>]) -> Storage<'m> {
         Storage { bytes, is_zeroed: false }
     }
 }
 
-/// What is left of the caller's memory.
+/// Unused rest of the caller's memory.
 #[derive(Debug)]
 pub(crate) struct Carver<'m> {
     rest: &'m mut [MaybeUninit<u8>],
@@ -57,36 +58,37 @@ pub(crate) struct Carver<'m> {
 }
 
 impl<'m> Carver<'m> {
-    /// Carves from this memory, front to back.
+    /// Creates a carver that cuts this memory from front to back.
     pub(crate) fn new(memory: impl Into<Storage<'m>>) -> Carver<'m> {
         let Storage { bytes, is_zeroed } = memory.into();
         Carver { rest: bytes, is_zeroed }
     }
 
-    /// Cuts off an array of `len` values, each made by `make` from its index. `None`, and nothing cut, if the
-    /// rest is too small.
+    /// Cuts off an array of `len` values, which `make` creates from their indices. Returns `None` and cuts nothing if
+    /// the rest is too small.
     pub(crate) fn array<T: 'm>(&mut self, len: usize, mut make: impl FnMut(usize) -> T) -> Option<&'m mut [T]> {
         let mine = self.cut::<T>(len)?;
         mine.iter_mut().enumerate().for_each(|(index, place)| _ = place.write(make(index)));
-        // SAFETY: all of them were just written.
+        // SAFETY: the line above wrote every element.
         Some(unsafe { mine.assume_init_mut() })
     }
 
-    /// The same where each value is nothing but zeros, which are not written if the memory holds them already.
+    /// Cuts off an array of values that consist of zero bytes. The values are not written if the memory is known to be
+    /// zeroed.
     ///
     /// # Safety
-    /// What `make` makes has no byte that is not 0.
+    /// Every byte of a value that `make` returns is 0.
     pub(crate) unsafe fn zeros<T: 'm>(&mut self, len: usize, mut make: impl FnMut() -> T) -> Option<&'m mut [T]> {
         if !self.is_zeroed {
             return self.array(len, |_| make());
         }
         let mine = self.cut::<T>(len)?;
-        // SAFETY: zeros are such values by the caller's promise, and the memory holds nothing else by that of
+        // SAFETY: all-zero bytes are a valid `T` by the caller's promise, and the memory holds only zeros by that of
         // `Storage::zeroed`.
         Some(unsafe { mine.assume_init_mut() })
     }
 
-    /// Cuts off room for so many values.
+    /// Cuts off aligned room for `len` values.
     fn cut<T: 'm>(&mut self, len: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let skip = self.rest.as_ptr().align_offset(align_of::<T>());
         let bytes = size_of::<T>().checked_mul(len)?;
@@ -97,8 +99,8 @@ impl<'m> Carver<'m> {
         let (mine, rest) = aligned.split_at_mut(bytes);
         self.rest = rest;
         debug_assert!(mine.as_ptr().cast::<T>().is_aligned(), "carver: an array at {:p}, not aligned", mine.as_ptr());
-        // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is borrowed for 'm
-        // exclusively.
+        // SAFETY: `mine` starts at an address that is aligned for T, has room for `len` of them, and is borrowed
+        // exclusively for 'm.
         Some(unsafe { core::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) })
     }
 }
@@ -118,7 +120,7 @@ mod tests {
             };
             let mut carver = Carver::new(storage);
             let mut calls = 0;
-            // SAFETY: the closure returns 0, which has no other byte.
+            // SAFETY: the closure returns 0, whose only byte is 0.
             let zeros: Option<&mut [u8]> = unsafe {
                 carver.zeros(3, || {
                     calls += 1;
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn arrays_are_aligned_and_take_no_more_than_they_need() {
         let mut bytes = [0_u64; 3].map(MaybeUninit::new);
-        // SAFETY: 24 bytes, borrowed as such; uninitialized bytes are bytes.
+        // SAFETY: the array has 24 bytes, which stay borrowed as this slice. `MaybeUninit<u8>` admits any contents.
         let bytes = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), 24) };
         let mut carver = Carver::new(bytes);
         assert_eq!(carver.array(3, |at| at as u8).unwrap(), [0, 1, 2]);

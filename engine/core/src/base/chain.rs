@@ -1,8 +1,8 @@
-//! Blocks on their way somewhere, linked through their metadata in one direction, in the hands of one caller.
+//! A singly linked queue of blocks that one call processes, threaded through the blocks' metadata.
 //!
-//! Nothing is taken from the middle: a block that another absorbs meanwhile stays linked, and its word tells the drain
-//! that comes by to pass it over. So absorbing touches no neighbours, where taking a block off a
-//! [`List`](super::list::List) would touch two.
+//! Blocks are never removed from the middle. A block that is merged into another one stays linked, and the
+//! drain skips it because of its word. A merge therefore touches no neighbours, while removal from a [`List`](super::list::List)
+//! would touch two.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -11,20 +11,20 @@ use super::frame::Frame;
 use super::memmap::MemMap;
 use super::word::Word;
 
-/// The chain, first in first out.
+/// A first-in, first-out chain of blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    /// First and last block's head; `None` for an empty chain.
+    /// Heads of the first and the last block; `None` if the chain is empty.
     ends: Option<(Pfn, Pfn)>,
 }
 
 impl Chain {
-    /// Whether no block is linked into the chain.
+    /// Returns whether the chain is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_none()
     }
 
-    /// Links a block that is on no list after the last one, in the state that says so.
+    /// Appends a block that is on no list, and stores the word of its new state.
     #[inline]
     pub(crate) fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         map.frame(pfn).set(word);

@@ -1,66 +1,66 @@
-//! Faults planted on purpose: how the tests of protocols without a lock show that they would find one.
+//! Deliberate faults in lock-free protocols, with which the loom tests show that they would detect such a fault.
 //!
-//! Only a build with `--cfg loom` can plant any, for the scenes that a thread runs. In every other build the question
-//! is answered when the crate is compiled, and nothing of it is left.
+//! Only a build with `--cfg loom` can plant a fault, per thread. In other builds [`is_planted`] is a constant, and the
+//! compiler removes all code of the faults.
 
 use core::sync::atomic::Ordering;
 
-/// A step of a protocol, done wrong.
+/// A faulty step of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A claim looks at the word in one step, and writes it in another.
+    /// A claim reads the word in one step and writes it in another.
     ClaimInTwoSteps,
     /// A page leaves its range without the zone lock.
     LeavesRangeUnlocked,
-    /// A push does not look whether anybody pushed or took meanwhile.
+    /// A push overwrites the top without checking for a concurrent push or take.
     PushOverwrites,
-    /// A push onto a closed stack does not say that the stack must be taken.
+    /// A push to a closed stack does not report that the stack must be taken.
     PushForgetsClosed,
-    /// A take looks at the stack in one step, and empties it in another.
+    /// A take reads the stack in one step and empties it in another.
     TakeInTwoSteps,
-    /// What is pushed for another CPU is published without what was written before.
+    /// A block is pushed for another CPU without Release, so earlier writes may not be visible to that CPU.
     PushUnreleased,
-    /// What others pushed is taken without what they wrote before.
+    /// A stack is taken without Acquire, so earlier writes of the pushing CPUs may not be visible.
     TakeUnacquired,
-    /// A claim does not see what those did who had the block before.
+    /// A claim is not ordered after the writes of the block's earlier owners.
     ClaimUnordered,
-    /// A reference is counted or dropped without an order among those who have one.
+    /// A reference is taken or dropped without ordering among the holders of references.
     CountsUnordered,
-    /// A drain does not look at the stack.
+    /// A drain ignores the stack.
     DrainLeavesStack,
-    /// A free looks whether the owner is offline before it has the owner's lock, not under it.
+    /// A free checks whether the owner is offline before it takes the owner's lock, instead of under the lock.
     FreeLooksEarly,
     /// A CPU goes offline, and its stack stays open.
     OfflineStaysOpen,
-    /// The end of ownership is forgotten.
+    /// Ownership of a pageblock is not ended.
     OwnerStays,
-    /// Ownership ends, and the owner still means to call the pageblock back.
+    /// Ownership ends, but the pageblock stays on the owner's list of fragments.
     FragmentStays,
-    /// A whole pageblock is opened although something smaller would do.
+    /// A whole pageblock is opened although a smaller block would be sufficient.
     OpensEarly,
-    /// A drain of movable pages takes their pageblock for one of that type still.
+    /// A drain of movable pages assumes that their pageblock still has that type.
     DrainTrustsList,
-    /// A drain of a CPU's list of objects does not look whether a section has committed over its mark.
+    /// A drain of a CPU's object list does not check whether a section has committed over its mark.
     DrainLooksOnce,
-    /// A CPU's slabs and its list are taken, and nobody waits for the sections that have seen them.
+    /// A CPU's slabs and its list are taken without waiting for the sections that have seen them.
     DisownsUnfenced,
-    /// A CPU's main sheaf is replaced by a store, not by a section.
+    /// A CPU's main sheaf is replaced by a store instead of a section.
     ReplacesOutside,
-    /// A sheaf is left to a CPU that went offline.
+    /// A sheaf stays with a CPU that went offline.
     KeepsOffline,
-    /// Taking what was freed into a slab from elsewhere forgets that the slab is queued.
+    /// Taking the remote frees of a slab clears the mark that the slab is queued.
     TakesQueue,
-    /// The holder of a slab that nobody owns lets go of it before its list is written.
+    /// The holder of a slab without an owner releases it before the slab's list is written.
     LetsGoEarly,
-    /// A CPU that queued a slab does not take its turn among those that free into it.
+    /// A CPU that queued a slab does not synchronize with the other CPUs that free into it.
     MeetsNobody,
     /// A push onto a closed stack of slabs is left to the holder of the lock.
     ClosedIsTried,
-    /// The first free into a slab is published, and the slab queued without the lock in between.
+    /// The first free into a slab is published, and the slab is queued, without the lock in between.
     FreesUnlocked,
 }
 
-/// The order of an atomic step; none where this is planted.
+/// Returns the ordering of an atomic step; `Relaxed` if the fault is planted.
 #[inline(always)]
 pub(crate) fn ordered(fault: Fault, order: Ordering) -> Ordering {
     if is_planted(fault) { Ordering::Relaxed } else { order }
@@ -87,12 +87,12 @@ mod planting {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
     }
 
-    /// From now on this thread's scenes have this fault, or none.
+    /// Plants a fault, or none, for all later protocol steps of this thread.
     pub fn plant(fault: Option<Fault>) {
         PLANTED.set(fault);
     }
 
-    /// Whether this thread's scenes have this fault.
+    /// Returns whether this thread has planted the fault.
     pub fn is_planted(fault: Fault) -> bool {
         PLANTED.get() == Some(fault)
     }

@@ -1,12 +1,12 @@
-//! Metadata of a frame: its word, and, in an array of their own, the links that put it on a list.
+//! Metadata of a frame: its state word, and in a separate array the links that put it on a list.
 //!
-//! The two are apart because they are wanted at different times: a free looks at words, its own and its buddies', and
-//! at the links of those few frames only that join a list or leave one.
+//! The two are separate because they are accessed at different times. A free reads its own word and those of its
+//! buddies, but accesses the links of only the few frames that join or leave a list.
 //!
-//! What may be written here is the engine's alone: others read the word. Two kinds of writes are told apart. The part
-//! that owns a word by the state that it names ([`word`](super::word)) stores the next one. An allocated block is
-//! anybody's whose number is known, so it leaves its state by one atomic step from the word that was looked at: that
-//! step *is* the check, and of two that free a block at once one takes it.
+//! Only the engine writes this metadata; other code may read the word. There are two kinds of writes. The code that
+//! owns a word, by the state that the word has ([`word`](super::word)), stores the next state. An allocated block can
+//! be freed by any code that has its number, so it leaves its state by a compare-and-swap from the word that was read
+//! before. The compare-and-swap is also the check: only one of two concurrent frees succeeds.
 
 use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 
@@ -15,15 +15,15 @@ use super::atomic::AtomicU32;
 use super::fault::{Fault, is_planted, ordered};
 use super::word::Word;
 
-/// The state of one frame: 4 bytes.
+/// State of one frame: 4 bytes.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Frame {
     word: AtomicU32,
 }
 
-/// Where a frame is on a list or a stack: 8 bytes. They mean something while it heads a block that is on one, and are
-/// protected by what protects that.
+/// Links of one frame: 8 bytes. They are meaningful while the frame heads a block on a list or stack, and are protected
+/// by the lock of that list or stack.
 #[derive(Debug, Default)]
 #[repr(C, align(8))]
 pub(super) struct Links {
@@ -33,34 +33,34 @@ pub(super) struct Links {
     pub(super) prev: AtomicU32,
 }
 
-/// Bytes of metadata that a frame has: its word and its links.
+/// Bytes of metadata per frame: its word and its links.
 pub const METADATA_BYTES: usize = size_of::<Frame>() + size_of::<Links>();
 
 #[cfg(not(loom))]
 const _: () = assert!(METADATA_BYTES == 12, "metadata budget: 12 bytes a frame");
 
 impl Frame {
-    /// The state now. Stable only under the lock that the state names.
+    /// Returns the current state. It is stable only under the lock that the state implies.
     #[inline]
     pub fn word(&self) -> Word {
         Word(self.word.load(Relaxed))
     }
 
-    /// Puts the frame into another state. The caller owns the present one, by what that names.
+    /// Stores another state. The caller owns the current one.
     #[inline]
     pub(crate) fn set(&self, word: Word) {
         debug_assert!(self.word().may_become(word), "word: {:?} does not become {word:?} by a store", self.word());
         self.word.store(word.0, Relaxed);
     }
 
-    /// Writes the word of a frame, whatever it was.
+    /// Overwrites the word, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_word(&self, word: Word) {
         self.word.store(word.0, Relaxed);
     }
 
-    /// Takes the frame from the state that it was seen in to the next, unless somebody has changed it since. What
-    /// earlier holders wrote is seen.
+    /// Replaces the word `seen` by `next` with a compare-and-swap; fails if the word has changed. On success the writes
+    /// of earlier owners are visible.
     #[inline]
     pub(crate) fn claim(&self, seen: Word, next: Word) -> Result<(), Lost> {
         debug_assert!(
@@ -77,18 +77,19 @@ impl Frame {
         }
     }
 
-    /// Takes the frame one step on, from whatever state it is in by then; returns the state before.
+    /// Applies `step` to the current word atomically and returns the previous word.
     ///
     /// # Errors
-    /// The state from which `step` leads nowhere.
+    /// The current word, if `step` returned `None` for it.
     pub(crate) fn step(&self, step: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
         let order = ordered(Fault::CountsUnordered, AcqRel);
         let stepped = self.word.fetch_update(order, Relaxed, |word| step(Word(word)).map(|next| next.0));
         stepped.map(Word).map_err(Word)
     }
 
-    /// Marks a frame that is inside a block, or the head of an allocated one, as broken, while others may be changing
-    /// it; says whether it is either. Not a page of a range, whose word may be stored to.
+    /// Marks a frame as broken, if it is inside a block or the head of an allocated one; returns whether it was. Other
+    /// threads may change the word concurrently. Pages of a range are not marked, because their word may be overwritten
+    /// by a store.
     pub(crate) fn mark_broken(&self) -> bool {
         let marked = self.step(|word| {
             let may_be_marked = word.is_interior() || word.is_allocated() && !word.is_ranged();
@@ -97,13 +98,14 @@ impl Frame {
         marked.is_ok()
     }
 
-    /// Marks an allocated block as one that has a broken frame, likewise.
+    /// Marks an allocated block of this order as one with a broken frame; returns whether it was marked. Pages of a
+    /// range are not marked.
     pub(crate) fn mark_poisoned(&self, order: Order) -> bool {
         self.step(|word| (word.is_allocated_of(order) && !word.is_ranged()).then(|| word.poisoned())).is_ok()
     }
 }
 
-/// Somebody else took the frame out of the state that it was seen in.
+/// Error of a claim: the word had changed since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 

@@ -1,80 +1,80 @@
-//! GFP flags: what a request asks for and what the allocator may do to satisfy it.
+//! GFP flags of a request: the memory that it needs, and the means that the allocator may use to find it.
 //!
-//! Bits and masks have Linux's values up to bit 23; higher bits depend on the kernel's configuration and
-//! are decoded by name by a reader of a trace. linux: include/linux/gfp_types.h
+//! Bits and masks have Linux's values up to bit 23. Higher bits depend on the kernel's configuration; the trace reader
+//! decodes them by name. linux: include/linux/gfp_types.h
 
 use super::{MigrateType, ZoneKind};
 
 bitflags::bitflags! {
-    /// What a request says about itself, as a set of flags.
+    /// Flags of a request.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct Gfp: u32 {
-        /// Zone modifier: from the DMA zone only.
+        /// Zone modifier: only zone DMA.
         const DMA = 0x1;
-        /// Zone modifier: memory the kernel does not map for ever.
+        /// Zone modifier: memory without a permanent kernel mapping is acceptable.
         const HIGHMEM = 0x2;
-        /// Zone modifier: from DMA32 and below.
+        /// Zone modifier: zone DMA32 and below.
         const DMA32 = 0x4;
         /// The page can be migrated or reclaimed; with [`Gfp::HIGHMEM`] also a zone modifier.
         const MOVABLE = 0x8;
-        /// The page is dropped by a shrinker.
+        /// The page can be freed by a shrinker.
         const RECLAIMABLE = 0x10;
-        /// High priority: may dip into the reserve.
+        /// High priority: the request may use part of the reserve.
         const HIGH = 0x20;
         /// The request may start physical I/O.
         const IO = 0x40;
         /// The request may call into a file system.
         const FS = 0x80;
-        /// Hand out zeroed memory. (The engine never touches page contents: the caller's duty.)
+        /// The memory is zeroed. The engine never touches page contents, so this is the caller's duty.
         const ZERO = 0x100;
-        /// May reclaim directly, and so sleep.
+        /// The request may reclaim directly, and therefore sleep.
         const DIRECT_RECLAIM = 0x400;
-        /// Wake kswapd when the low watermark is reached.
+        /// The request wakes kswapd when free pages fall below the low watermark.
         const KSWAPD_RECLAIM = 0x800;
-        /// The caller means to dirty the page.
+        /// The caller is going to dirty the page.
         const WRITE = 0x1000;
-        /// The platform prints no message if the request fails.
+        /// The platform logs no message if the request fails.
         const NOWARN = 0x2000;
-        /// Try hard, but fail in the end.
+        /// The request retries reclaim and compaction, but may fail eventually.
         const RETRY_MAYFAIL = 0x4000;
-        /// The request must not fail: it tries for as long as the platform waits.
+        /// The request must not fail: it retries for as long as the platform waits.
         const NOFAIL = 0x8000;
-        /// Give up after the first round.
+        /// The request fails after the first round of reclaim and compaction.
         const NORETRY = 0x10000;
         /// The request may use all reserves.
         const MEMALLOC = 0x20000;
-        /// The block is compound: freed whole, by its head.
+        /// The block is compound: it is freed as a whole, by its head.
         const COMP = 0x40000;
-        /// The request may use no emergency reserve, whatever its task may.
+        /// The request may use no emergency reserve, even if its task may.
         const NOMEMALLOC = 0x80000;
-        /// The request keeps to its cpuset's nodes.
+        /// The request is restricted to its cpuset's nodes.
         const HARDWALL = 0x100000;
-        /// The request takes memory of the named node only.
+        /// The request takes memory of the given node only.
         const THISNODE = 0x200000;
-        /// Account to the memory control group.
+        /// The memory is charged to the memory control group.
         const ACCOUNT = 0x400000;
-        /// Memory tags are zeroed along with the memory.
+        /// Memory tags are zeroed together with the memory.
         const ZEROTAGS = 0x800000;
 
-        /// Both kinds of reclaim: the request's own, and kswapd's.
+        /// Both kinds of reclaim: direct reclaim and kswapd.
         const RECLAIM = Self::DIRECT_RECLAIM.bits() | Self::KSWAPD_RECLAIM.bits();
-        /// Cannot sleep, may dip into the reserve.
+        /// For callers that cannot sleep; the request may use part of the reserve.
         const ATOMIC = Self::HIGH.bits() | Self::KSWAPD_RECLAIM.bits();
-        /// Ordinary kernel memory: may sleep, reclaim, and start I/O.
+        /// Ordinary kernel memory: the request may sleep, reclaim, and start I/O.
         const KERNEL = Self::RECLAIM.bits() | Self::IO.bits() | Self::FS.bits();
-        /// Kernel memory charged to a control group.
+        /// Kernel memory that is charged to a control group.
         const KERNEL_ACCOUNT = Self::KERNEL.bits() | Self::ACCOUNT.bits();
         /// For callers that cannot sleep, without access to reserves.
         const NOWAIT = Self::KSWAPD_RECLAIM.bits() | Self::NOWARN.bits();
-        /// May reclaim, but start no I/O.
+        /// The request may reclaim but not start I/O.
         const NOIO = Self::RECLAIM.bits();
-        /// May reclaim, but call no file system.
+        /// The request may reclaim but not call into a file system.
         const NOFS = Self::RECLAIM.bits() | Self::IO.bits();
-        /// Memory for user space that the kernel maps too.
+        /// User memory that the kernel also maps.
         const USER = Self::KERNEL.bits() | Self::HARDWALL.bits();
-        /// Memory for user space, from any zone but Movable.
+        /// User memory from any zone except Movable.
         const HIGHUSER = Self::USER.bits() | Self::HIGHMEM.bits();
-        /// Memory for user space that can move.
+        /// User memory that can move.
         const HIGHUSER_MOVABLE = Self::HIGHUSER.bits() | Self::MOVABLE.bits();
         /// A transparent huge page, without any reclaim.
         const TRANSHUGE_LIGHT = (Self::HIGHUSER_MOVABLE.bits() | Self::COMP.bits()
@@ -82,22 +82,22 @@ bitflags::bitflags! {
         /// A transparent huge page, with direct reclaim.
         const TRANSHUGE = Self::TRANSHUGE_LIGHT.bits() | Self::DIRECT_RECLAIM.bits();
 
-        // Recordings carry bits of other kernels too.
+        // Recordings also contain flags of other kernels, so all bits are accepted.
         const _ = !0;
     }
 }
 
 impl Gfp {
-    /// The migratetype the request asks for; `None` where both mobility bits are set, which is illegal.
-    /// linux: include/linux/gfp.h:gfp_migratetype
+    /// Returns the migratetype of the request; `None` if both mobility bits are set, which is illegal. linux:
+    /// include/linux/gfp.h:gfp_migratetype
     #[inline]
     pub const fn migratetype(self) -> Option<MigrateType> {
         let mobility = (self.bits() >> 3 & 3) as usize;
         if mobility < MigrateType::PCP_COUNT { Some(MigrateType::from_index(mobility)) } else { None }
     }
 
-    /// The highest zone the request may use; `None` where the zone modifiers contradict each other.
-    /// linux: include/linux/gfp.h:gfp_zone
+    /// Returns the highest zone that the request may use; `None` if the zone modifiers contradict each other. linux:
+    /// include/linux/gfp.h:gfp_zone
     #[inline]
     pub const fn highest_zone(self) -> Option<ZoneKind> {
         match self.bits() & 0xf {

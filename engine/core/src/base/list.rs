@@ -1,12 +1,13 @@
-//! A list of block heads, threaded through the frames' own metadata: no memory of its own but its ends.
+//! A doubly linked list of block heads, threaded through the frames' own metadata. Only the ends need memory of their
+//! own.
 //!
-//! A list is protected by whatever protects the structure it stands in (a zone's lock, a per-CPU list's lock). All
-//! operations are constant in time and touch at most the frame and its two neighbours. What the first frame's backward
-//! link and the last one's forward link say means nothing: a call that takes a frame at an end, as most do, need not
-//! touch another.
+//! The lock of the structure that contains a list, a zone or a CPU's lists, protects the list. All operations take
+//! constant time and touch at most the frame and its two neighbours. The backward link of the first frame and the
+//! forward link of the last one are undefined in release builds. An operation that takes a frame off an end, as most
+//! do, therefore touches no other frame.
 //!
-//! Debug builds do: there the links at the ends say that they are ends, those of a frame that was taken off say
-//! that, and every operation looks whether the frames that it touches lead to each other.
+//! In debug builds the links at the ends hold an end mark, and those of a removed frame hold an off-list mark. Every
+//! operation asserts that the frames that it touches link to each other.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,9 +17,10 @@ use super::memmap::MemMap;
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Ends of a list: no frame has this number.
+/// Link value at the ends of a list; no frame has this number.
 pub(super) const NIL: u32 = u32::MAX;
-/// Links of a frame that was taken off a list, in debug builds. No frame has this number: memory ends below it.
+/// Link value of a frame that was taken off a list, in debug builds. No frame has this number, because memory ends
+/// below it.
 const OFF: u32 = u32::MAX - 1;
 
 /// A doubly linked list of frames.
@@ -29,28 +31,28 @@ pub struct List {
 }
 
 impl List {
-    /// A list of no frames.
+    /// An empty list.
     pub(crate) const EMPTY: List = List { head: NIL, tail: NIL };
 
-    /// Whether the list has no frame.
+    /// Returns whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NIL
     }
 
-    /// The list's first frame, if it has one.
+    /// Returns the first frame.
     #[inline]
     pub fn first(&self) -> Option<Pfn> {
         pfn(self.head)
     }
 
-    /// The list's last frame, if it has one.
+    /// Returns the last frame.
     #[inline]
     pub fn last(&self) -> Option<Pfn> {
         pfn(self.tail)
     }
 
-    /// Puts `pfn` first, in the state that names this list.
+    /// Puts `pfn` at the head and stores the word of its new state.
     #[inline]
     pub(crate) fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
@@ -59,7 +61,7 @@ impl List {
         self.link_head(map, pfn);
     }
 
-    /// The same for a frame that is in that state already.
+    /// Puts `pfn` at the head; its word already has the new state.
     #[inline]
     pub(crate) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         self.expect_room_for(map, pfn);
@@ -72,7 +74,7 @@ impl List {
         self.mark_ends(map);
     }
 
-    /// Puts blocks that follow each other first, in their order, in the state that names this list.
+    /// Puts consecutive blocks at the head, in their order, and stores the word of their new state.
     #[inline]
     pub(crate) fn push_run(&mut self, map: &MemMap<'_>, run: Range<Pfn>, order: Order, word: Word) {
         self.expect_room_for(map, run.start);
@@ -96,7 +98,7 @@ impl List {
         self.mark_ends(map);
     }
 
-    /// Puts `pfn` last, in the state that names this list.
+    /// Puts `pfn` at the tail and stores the word of its new state.
     #[inline]
     pub(crate) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let (frame, links) = map.frame_and_links(pfn);
@@ -112,7 +114,7 @@ impl List {
         self.mark_ends(map);
     }
 
-    /// Takes `pfn`, which is on this list, off it; its state still names the list.
+    /// Removes `pfn`, which is on this list. Its word is not changed.
     #[inline]
     pub(crate) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         if self.head == pfn.raw() {
@@ -129,7 +131,7 @@ impl List {
         }
     }
 
-    /// Takes the first frame; its state still names this list. Touches no other frame.
+    /// Takes the first frame off; its word is not changed. Touches no other frame in release builds.
     #[inline]
     pub(crate) fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
@@ -147,7 +149,7 @@ impl List {
         Some((first, frame))
     }
 
-    /// Takes the last frame, likewise.
+    /// Takes the last frame off; its word is not changed. Touches no other frame in release builds.
     #[inline]
     pub(crate) fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;
@@ -165,7 +167,7 @@ impl List {
         Some((last, frame))
     }
 
-    /// Lets the list begin with `pfn`, which is on it: what came before it comes last.
+    /// Rotates the list so that it begins with `pfn`, which is on it. The frames before `pfn` move to the tail.
     pub(crate) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         if self.head == pfn.raw() {
             return;
@@ -179,7 +181,7 @@ impl List {
         self.mark_ends(map);
     }
 
-    /// Whether a frame can join at either end, where the list is.
+    /// Asserts in debug builds that a frame can join at either end.
     #[inline]
     fn expect_room_for(&self, map: &MemMap<'_>, pfn: Pfn) {
         debug_assert!(pfn.raw() != self.head && pfn.raw() != self.tail, "list: frame {pfn} is at an end of it already");
@@ -196,14 +198,14 @@ impl List {
         );
     }
 
-    /// Whether a frame at an end is on a list at all.
+    /// Asserts in debug builds that a frame at an end of the list is in a listed state.
     #[inline]
     fn expect_listed(&self, pfn: Pfn, frame: &Frame) {
         debug_assert!(frame.word().is_listed(), "list: frame {pfn} is {:?}, on no list", frame.word());
         debug_assert!(self.is_empty() == self.last().is_none(), "list: it has one end, frame {pfn}");
     }
 
-    /// In debug builds, lets the links at the ends say that they are.
+    /// Stores end marks in the links at the ends, in debug builds.
     #[inline]
     fn mark_ends(&self, map: &MemMap<'_>) {
         if cfg!(debug_assertions)
@@ -214,7 +216,7 @@ impl List {
         }
     }
 
-    /// Whether the frame after `pfn`, if it is not the last, leads back to it.
+    /// Returns whether the frame after `pfn` links back to it; `true` for the last frame.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, pfn: Pfn) -> bool {
         if pfn.raw() == self.tail {
             return true;
@@ -223,25 +225,25 @@ impl List {
         map.try_links(next).is_some_and(|links| links.prev.load(Relaxed) == pfn.raw())
     }
 
-    /// Writes the list's first and last frame, without any check.
+    /// Overwrites the list's first and last frame, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_ends(&mut self, first: Option<Pfn>, last: Option<Pfn>) {
         (self.head, self.tail) = (first.map_or(NIL, Pfn::raw), last.map_or(NIL, Pfn::raw));
     }
 
-    /// The frame after one of them; `None` after the last.
+    /// Returns the frame after `pfn`, which is on this list; `None` after the last.
     pub fn after(&self, map: &MemMap<'_>, pfn: Pfn) -> Option<Pfn> {
         (pfn.raw() != self.tail).then(|| Pfn::new(map.links(pfn).next.load(Relaxed)))
     }
 
-    /// The frames from last to first.
+    /// Returns the frames from last to first.
     pub fn iter_back<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         core::iter::successors(self.last(), |&here| {
             (here.raw() != self.head).then(|| Pfn::new(map.links(here).prev.load(Relaxed)))
         })
     }
 
-    /// The frames from first to last, for walkers; without end if the links run in a circle.
+    /// Returns the frames from first to last, for checkers. The iterator does not end if the links form a cycle.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         core::iter::successors(self.first(), |&here| {
             let links = map.try_links(here).filter(|_| here.raw() != self.tail)?;
@@ -250,7 +252,7 @@ impl List {
     }
 }
 
-/// Whether a frame may be pushed: a block of the word's order begins there, and it is on no list.
+/// Asserts in debug builds that a frame may be pushed: it is aligned to the order of the word, and on no list.
 #[inline]
 fn expect_unlisted(pfn: Pfn, frame: &Frame, links: &Links, word: Word) {
     debug_assert!(pfn.is_aligned(word.order()), "list: no block of order {} begins at frame {pfn}", word.order().get());
@@ -261,7 +263,7 @@ fn expect_unlisted(pfn: Pfn, frame: &Frame, links: &Links, word: Word) {
     );
 }
 
-/// Whether two frames lead to each other.
+/// Asserts in debug builds that two frames link to each other.
 #[inline]
 fn expect_neighbours(map: &MemMap<'_>, first: u32, second: u32) {
     debug_assert!(
@@ -270,7 +272,7 @@ fn expect_neighbours(map: &MemMap<'_>, first: u32, second: u32) {
     );
 }
 
-/// Whether a frame inside a list is between those that its links name.
+/// Asserts in debug builds that a frame inside a list is between the two frames that its links name.
 #[inline]
 fn expect_between(map: &MemMap<'_>, prev: u32, pfn: Pfn, next: u32) {
     debug_assert!(next != OFF, "list: frame {pfn} is on no list");
@@ -279,7 +281,7 @@ fn expect_between(map: &MemMap<'_>, prev: u32, pfn: Pfn, next: u32) {
     expect_neighbours(map, pfn.raw(), next);
 }
 
-/// In debug builds, lets the links of a frame say that it is on no list.
+/// Stores off-list marks in the links of a frame, in debug builds.
 #[inline]
 fn mark_off(links: &Links) {
     if cfg!(debug_assertions) {
@@ -288,17 +290,17 @@ fn mark_off(links: &Links) {
     }
 }
 
-/// What comes before a frame; [`OFF`] if there is no such frame.
+/// Returns the backward link of a frame; [`OFF`] if the frame has no metadata.
 fn before(map: &MemMap<'_>, raw: u32) -> u32 {
     map.try_links(Pfn::new(raw)).map_or(OFF, |links| links.prev.load(Relaxed))
 }
 
-/// The frame after this one, or after the list's anchor, likewise.
+/// Returns the forward link of a frame; [`OFF`] if the frame has no metadata.
 fn after(map: &MemMap<'_>, raw: u32) -> u32 {
     map.try_links(Pfn::new(raw)).map_or(OFF, |links| links.next.load(Relaxed))
 }
 
-/// The frame that a link leads to.
+/// Returns the frame that a link refers to; `None` for an end.
 #[inline]
 pub(super) fn pfn(raw: u32) -> Option<Pfn> {
     (raw != NIL).then_some(Pfn::new(raw))

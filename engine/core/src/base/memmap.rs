@@ -1,13 +1,16 @@
-//! From a frame number to its metadata, through a table of sections.
+//! Lookup from a frame number to the frame's metadata, through a table of sections.
 //!
-//! Memory comes in sections of 2^15 frames (128 MiB of 4 KiB pages, as Linux's on x86-64), with one array of metadata
-//! each. They are counted from the lowest frame that the configuration allows, and the last one ends where that does: a
-//! machine pays for the frames that it may have, wherever they begin. A hole as large as a section costs one empty
-//! slot. Sections appear while others are in use and never go away: what is read without a lock stays readable when
-//! frames go offline. No block crosses a section, so a block's buddy is always in the block's own section.
+//! Memory is divided into sections of 2^15 frames (128 MiB with 4 KiB pages, as in Linux on x86-64), each with its own
+//! array of metadata. Sections are counted from the lowest frame that the configuration allows, and the last one ends
+//! at the highest. So metadata is paid only for the frames that the machine may have, wherever they begin. A hole as
+//! large as a section costs one empty slot.
 //!
-//! The table is read by everybody and written by the calls that bring memory in, under the lock for that. It keeps
-//! metadata for `'m`, and takes none that lives shorter: a section is invariant in it.
+//! Sections are added while others are in use and are never removed. Metadata that is read without a lock therefore
+//! stays readable when frames go offline. No block crosses a section border, so a block and its buddy are always in one
+//! section.
+//!
+//! Any thread reads the table. Calls that bring memory online write it, under the hotplug lock. The table refers to
+//! metadata for `'m` and accepts none with a shorter lifetime, because a section is invariant in `'m`.
 //!
 //! linux: mm/sparse.c
 
@@ -25,7 +28,7 @@ use super::{Order, Pfn};
 
 /// Frames in a section, as a power of two.
 const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
-/// Frames in a section of memory: 2^15.
+/// Frames in a section: 2^15.
 const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
 /// Words in a cache line.
@@ -33,7 +36,7 @@ const FRAMES_A_LINE: usize = 16;
 /// Links in a cache line.
 const LINKS_A_LINE: usize = 8;
 
-/// Frames that share a cache line: a page, and its buddies up to order 3, which a free looks at together.
+/// Frame words that share a cache line: a page and its buddies up to order 3, which a free reads together.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Frames([Frame; FRAMES_A_LINE]);
@@ -47,48 +50,48 @@ struct LinksLine([Links; LINKS_A_LINE]);
 const _: () =
     assert!(size_of::<Frames>() == 64 && size_of::<LinksLine>() == 64, "a line holds words or links, and nothing else");
 
-/// Address of metadata that is not there. Odd: metadata never is.
+/// Address that stands for missing metadata. It is odd, and metadata never is at an odd address.
 const ABSENT: usize = 1;
 
-/// Which frames a table is for, and how they are cut into sections and pageblocks.
+/// Range of frames of a table, and its division into sections and pageblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// First frame of the first section: a multiple of the largest block.
     base: u32,
-    /// Frames from there on, in whole blocks of the largest order.
+    /// Number of frames from `base` on, in whole blocks of the largest order.
     span: u32,
     pageblock_order: Order,
 }
 
 impl Geometry {
-    /// For the frames from `first` up to `end`, in whole blocks of the largest order; the last block that could be
-    /// named is not among them.
+    /// Returns the geometry for the frames from `first` up to `end`, rounded to whole blocks of the largest order. The
+    /// last block of the number space is excluded.
     pub(crate) fn new(first: Pfn, end: Pfn, pageblock_order: Order) -> Geometry {
         let base = first.align_down(Order::MAX).raw();
         let span = end.min(Pfn::END_MAX).raw().saturating_sub(base).next_multiple_of(Order::MAX.pages());
         Geometry { base, span, pageblock_order }
     }
 
-    /// Number of sections between the lowest frame and the highest.
+    /// Returns the number of sections.
     pub(crate) fn sections(&self) -> usize {
         self.span.div_ceil(SECTION_PAGES) as usize
     }
 
-    /// The numbers of a section's frames; the last section may have fewer.
+    /// Returns the frame numbers of a section; the last section may have fewer than the others.
     pub(crate) fn frames_of(&self, section: usize) -> Range<u64> {
         let start = (section as u64) << SECTION_ORDER;
         let end = (start + u64::from(SECTION_PAGES)).min(u64::from(self.span));
         u64::from(self.base) + start..u64::from(self.base) + end
     }
 
-    /// Indices of the sections that hold frames of a range, which the table must be for.
+    /// Returns the indices of the sections that contain frames of a range. Frames outside the table have none.
     pub(crate) fn sections_of(&self, range: &Range<Pfn>) -> Range<usize> {
         let [first, last] = [range.start, range.end].map(|pfn| pfn.raw().saturating_sub(self.base));
         let end = (last.div_ceil(SECTION_PAGES) as usize).min(self.sections());
         ((first >> SECTION_ORDER) as usize).min(end)..end
     }
 
-    /// Size and alignment of the metadata of sections.
+    /// Returns the layout of the metadata of these sections.
     pub(crate) fn layout_of(&self, mut sections: impl Iterator<Item = usize>) -> Layout {
         let plan = sections.try_fold(Plan::EMPTY, |plan, section| {
             plan.array::<Pageblock>(self.pageblocks_in(section))?
@@ -116,19 +119,19 @@ impl Geometry {
     }
 }
 
-/// One slot of the table: where metadata is, as the address that frame 0 and pageblock 0 would have if it went on down
-/// to them; [`ABSENT`] if there is none. What comes after the frames is published before them.
+/// One slot of the table. The pointers are biased: each is the address that frame 0 or pageblock 0 would have if the
+/// array extended down to it, or [`ABSENT`] if there is no metadata. The fields below `frames` are stored before it.
 #[derive(Debug)]
 pub(crate) struct Section<'m> {
     frames: AtomicPtr<Frame>,
     links: AtomicPtr<Links>,
     pageblocks: AtomicPtr<Pageblock>,
-    /// Invariant: metadata that lives shorter than the table is not taken.
+    /// Makes the type invariant in `'m`, so that metadata with a shorter lifetime than the table is rejected.
     metadata: PhantomData<fn(&'m ()) -> &'m ()>,
 }
 
 impl Section<'_> {
-    /// A section whose memory never came online.
+    /// Returns a section whose memory never came online.
     pub(crate) fn absent() -> Self {
         Section {
             frames: AtomicPtr::new(without_provenance_mut(ABSENT)),
@@ -138,7 +141,7 @@ impl Section<'_> {
         }
     }
 
-    /// Where frame 0 would be, if the section is there.
+    /// Returns the biased pointer to the frames, if the section is present.
     #[inline]
     fn frames(&self) -> Option<*const Frame> {
         let frames = self.frames.load(Ordering::Acquire);
@@ -146,18 +149,17 @@ impl Section<'_> {
     }
 }
 
-/// What of a section may be planted.
+/// Parts of a section that a test can damage.
 #[cfg(feature = "damage")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SectionPart {
-    /// The section's pageblocks are missing, and its frames are there.
+    /// Removes the pageblocks while the frames stay.
     Pageblocks,
-    /// Its frames lie where no frame can.
+    /// Moves the frames to an impossible address.
     Frames,
 }
 
-/// The table. Cheap to copy: a slice and a few numbers. It shows what frames and pageblocks are, and lets nobody
-/// outside the engine change it.
+/// Table of all sections, with read access for code outside the engine. Cheap to copy: a slice and three numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct MemMap<'m> {
     sections: &'m [Section<'m>],
@@ -165,38 +167,38 @@ pub struct MemMap<'m> {
 }
 
 impl<'m> MemMap<'m> {
-    /// A map over as many slots as `geometry` says.
+    /// Creates a map over as many empty slots as `geometry` has sections.
     pub(crate) fn new(sections: &'m [Section<'m>], geometry: Geometry) -> MemMap<'m> {
         assert_eq!(sections.len(), geometry.sections(), "a slot for each section");
         MemMap { sections, geometry }
     }
 
-    /// Where the map's sections and pageblocks begin, and how large they are.
+    /// Returns the division into sections and pageblocks.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Order of a pageblock, the same in the whole map.
+    /// Returns the order of a pageblock, which is the same in the whole map.
     #[inline]
     pub fn pageblock_order(&self) -> Order {
         self.geometry.pageblock_order
     }
 
-    /// Size of half a pageblock: the largest part of one.
+    /// Returns the order of half a pageblock, its largest proper part.
     #[inline]
     pub(crate) fn half_pageblock_order(&self) -> Order {
         Order::new(self.geometry.pageblock_order.get() - 1)
     }
 
-    /// The frames that can have metadata.
+    /// Returns the range of frames that can have metadata.
     pub fn frames_max(&self) -> Range<u64> {
         let base = u64::from(self.geometry.base);
         base..base + u64::from(self.geometry.span)
     }
 
-    /// Makes section `index` present, with metadata carved from `memory`; all its frames are Absent.
-    /// `false` if the memory is too small or there is no such slot. A section that is present stays as it is. Called by
-    /// one at a time.
+    /// Makes section `index` present, with metadata carved from `memory`; all its frames are Absent. Returns `false` if
+    /// the memory is too small or the slot does not exist. A section that is already present is not changed. Concurrent
+    /// calls are not allowed.
     pub(crate) fn add_section(&self, index: usize, memory: &mut Carver<'m>) -> bool {
         let (geometry, Some(section)) = (self.geometry, self.sections.get(index)) else { return false };
         if self.is_present(index) {
@@ -206,9 +208,10 @@ impl<'m> MemMap<'m> {
             return false;
         };
         let (frame_lines, link_lines) = (geometry.frame_lines_in(index), geometry.link_lines_in(index));
-        // SAFETY: a line is 64 bytes of words without padding, each of which is Absent, which is 0.
+        // SAFETY: a line is 64 bytes of words without padding. Each word is Absent, which is 0, so the value has only
+        // zero bytes.
         let Some(frames) = (unsafe { memory.zeros(frame_lines, Frames::default) }) else { return false };
-        // SAFETY: a line is 64 bytes of links without padding, which are 0.
+        // SAFETY: a line is 64 bytes of links without padding. Their default is 0, so the value has only zero bytes.
         let Some(links) = (unsafe { memory.zeros(link_lines, LinksLine::default) }) else { return false };
         debug_assert!(
             frames.as_ptr().is_aligned() && links.as_ptr().is_aligned(),
@@ -224,8 +227,8 @@ impl<'m> MemMap<'m> {
         true
     }
 
-    /// Takes a section's pageblocks away, as if its frames had been published before them; and puts its frames where
-    /// none can be. A look for one of either in a debug build does not get to the memory.
+    /// Damages a section for a test: removes its pageblocks, as if the frames had been published first, or moves its
+    /// frames to an impossible address. In debug builds an access then fails an assertion before it touches the memory.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_section(&self, index: usize, part: SectionPart) {
         let section = &self.sections[index];
@@ -238,51 +241,53 @@ impl<'m> MemMap<'m> {
         }
     }
 
-    /// Whether section `index` has metadata.
+    /// Returns whether section `index` has metadata.
     pub(crate) fn is_present(&self, index: usize) -> bool {
         self.sections.get(index).is_some_and(|section| section.frames().is_some())
     }
 
-    /// The slot that a frame's section has or would have.
+    /// Returns the slot for a frame's section, whether or not the section is present; `None` if the frame is outside
+    /// the table.
     #[inline]
     fn section_of(&self, pfn: Pfn) -> Option<&'m Section<'m>> {
         let place = pfn.raw().wrapping_sub(self.geometry.base);
         if place >= self.geometry.span {
             return None;
         }
-        // SAFETY: `new` made sure that there is a slot for every frame of the span.
+        // SAFETY: `new` checked that there is a slot for every frame of the span, and `place` is below the span.
         Some(unsafe { self.sections.get_unchecked((place >> SECTION_ORDER) as usize) })
     }
 
-    /// Metadata of `pfn`, if its section is present.
+    /// Returns the metadata of `pfn`, if its section is present.
     #[inline]
     pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
         let frames = self.section_of(pfn)?.frames()?;
         debug_assert!(frames.is_aligned(), "memory map: frames of the section of {pfn} at {frames:p}, not aligned");
-        // SAFETY: `add_section` carved frames for all of this section that is in the span, which `pfn` is, for 'm, and
-        // left the pointer as far below the first as that is above frame 0. Frames are shared only as atomics.
+        // SAFETY: `add_section` carved frames for the whole part of the section within the span, which includes `pfn`,
+        // for 'm. The pointer is biased down by the number of the first frame, so adding `pfn` gives this frame. Frames
+        // are shared only as atomics.
         Some(unsafe { shared(frames.wrapping_add(pfn.index())) })
     }
 
-    /// The links of `pfn`, whose section the caller knows to be present.
+    /// Returns the links of `pfn`.
     ///
     /// # Panics
-    /// If it is not.
+    /// If the frame's section is not present.
     #[inline]
     pub(super) fn links(&self, pfn: Pfn) -> &'m Links {
         self.frame_and_links(pfn).1
     }
 
-    /// The same, if its section is present.
+    /// Returns the links of `pfn`, if its section is present.
     #[inline]
     pub(super) fn try_links(&self, pfn: Pfn) -> Option<&'m Links> {
         self.try_frame_and_links(pfn).map(|(_, links)| links)
     }
 
-    /// Metadata of `pfn` and its links, whose section the caller knows to be present.
+    /// Returns the metadata of `pfn` and its links.
     ///
     /// # Panics
-    /// If it is not.
+    /// If the frame's section is not present.
     #[inline]
     pub(super) fn frame_and_links(&self, pfn: Pfn) -> (&'m Frame, &'m Links) {
         match self.try_frame_and_links(pfn) {
@@ -295,17 +300,17 @@ impl<'m> MemMap<'m> {
     fn try_frame_and_links(&self, pfn: Pfn) -> Option<(&'m Frame, &'m Links)> {
         let section = self.section_of(pfn)?;
         let frames = section.frames()?;
-        // Published before the frames were, so they are there.
+        // The links were stored before the frames were published, so the pointer is valid.
         let links = section.links.load(Ordering::Relaxed).cast_const();
         debug_assert!(links.is_aligned(), "memory map: links of the section of {pfn} at {links:p}, not aligned");
-        // SAFETY: as in `try_frame`, which has the same bounds: `add_section` carved links for as many frames, and
-        // stored their pointer, made likewise, before that of the frames, which was loaded with Acquire and is not
-        // absent.
+        // SAFETY: as in `try_frame`, with the same bounds. `add_section` carved links for as many frames and stored
+        // their pointer, biased in the same way, before that of the frames, which was loaded with Acquire and is not
+        // `ABSENT`.
         Some(unsafe { (shared(frames.wrapping_add(pfn.index())), shared(links.wrapping_add(pfn.index()))) })
     }
 
-    /// Asks for the word and the links of `pfn`, if its section is present, before they are looked at. Does nothing
-    /// where the stable compiler has no instruction for it.
+    /// Prefetches the word and the links of `pfn`, if its section is present. Does nothing on targets where stable Rust
+    /// has no prefetch instruction.
     #[inline]
     pub fn prefetch(&self, pfn: Pfn) {
         let Some((frame, links)) = self.try_frame_and_links(pfn) else { return };
@@ -313,15 +318,16 @@ impl<'m> MemMap<'m> {
         prefetch(links);
     }
 
-    /// Writes the links of a frame, next and previous.
+    /// Overwrites the links of a frame, next and previous.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_links(&self, pfn: Pfn, next: u32, prev: u32) {
         self.links(pfn).next.store(next, Ordering::Relaxed);
         self.links(pfn).prev.store(prev, Ordering::Relaxed);
     }
 
-    /// The block that a frame is in, be it free, on a per-CPU list or allocated: its head, and the head's word. `None`
-    /// if the frame is in none, or its section is not present. At most eleven steps.
+    /// Returns the head and the head's word of the block that contains a frame, whether the block is free, on a per-CPU
+    /// list or allocated. `None` if no block contains the frame or its section is not present. Takes at most eleven
+    /// steps.
     pub fn block_around(&self, pfn: Pfn) -> Option<(Pfn, Word)> {
         Order::all().find_map(|order| {
             let head = pfn.align_down(order);
@@ -330,10 +336,10 @@ impl<'m> MemMap<'m> {
         })
     }
 
-    /// Metadata of `pfn`, whose section the caller knows to be present.
+    /// Returns the metadata of `pfn`.
     ///
     /// # Panics
-    /// If it is not.
+    /// If the frame's section is not present.
     #[inline]
     pub fn frame(&self, pfn: Pfn) -> &'m Frame {
         match self.try_frame(pfn) {
@@ -342,10 +348,10 @@ impl<'m> MemMap<'m> {
         }
     }
 
-    /// Metadata of the frames of a range whose sections the caller knows to be present: a slice for each section.
+    /// Returns the metadata of the frames of a range, one slice per section.
     ///
     /// # Panics
-    /// If one is not.
+    /// The iterator panics if a section is not present.
     #[inline]
     pub fn frames(&self, range: &Range<Pfn>) -> impl Iterator<Item = &'m [Frame]> + use<'m> {
         let (map, mut at, end) = (*self, range.start, range.end);
@@ -359,27 +365,28 @@ impl<'m> MemMap<'m> {
         })
     }
 
-    /// Metadata of the first frames of a range that is not empty: as many as lie in one section. `None` if that is not
-    /// present.
+    /// Returns the metadata of the first frames of a non-empty range, as many as are in one section. `None` if that
+    /// section is not present.
     #[inline]
     pub(crate) fn try_frames(&self, range: &Range<Pfn>) -> Option<&'m [Frame]> {
         let first = self.section_of(range.start)?.frames()?.wrapping_add(range.start.index());
         let left = range.end.index().saturating_sub(range.start.index());
-        // SAFETY: as in `try_frame`; the section holds so many frames from this one on, in one array.
+        // SAFETY: as in `try_frame`. The section's frames are one array, which contains this many frames from `first`
+        // on.
         Some(unsafe { core::slice::from_raw_parts(first, left.min(self.left_in_section(range.start))) })
     }
 
-    /// Frames of the section around `pfn` from there on.
+    /// Returns the number of frames from `pfn` to the end of its section.
     fn left_in_section(&self, pfn: Pfn) -> usize {
         let place = pfn.raw() - self.geometry.base;
         let end = (place >> SECTION_ORDER << SECTION_ORDER).saturating_add(SECTION_PAGES).min(self.geometry.span);
         (end - place) as usize
     }
 
-    /// Metadata of the pageblock around `pfn`, whose section the caller knows to be present.
+    /// Returns the metadata of the pageblock that contains `pfn`.
     ///
     /// # Panics
-    /// If it is not.
+    /// If the frame's section is not present.
     #[inline]
     pub fn pageblock(&self, pfn: Pfn) -> &'m Pageblock {
         match self.try_frame_and_pageblock(pfn) {
@@ -388,12 +395,12 @@ impl<'m> MemMap<'m> {
         }
     }
 
-    /// Metadata of `pfn` and of the pageblock around it, if its section is present.
+    /// Returns the metadata of `pfn` and of the pageblock that contains it, if the section is present.
     #[inline]
     pub fn try_frame_and_pageblock(&self, pfn: Pfn) -> Option<(&'m Frame, &'m Pageblock)> {
         let section = self.section_of(pfn)?;
         let frames = section.frames()?;
-        // Published before the frames were, so it is there.
+        // The pageblocks were stored before the frames were published, so the pointer is valid.
         let pageblocks = section.pageblocks.load(Ordering::Relaxed).cast_const();
         debug_assert!(
             pageblocks.addr() != ABSENT && pageblocks.is_aligned(),
@@ -401,19 +408,19 @@ impl<'m> MemMap<'m> {
         );
         let index = pfn.index();
         let block = index >> self.geometry.pageblock_order.get();
-        // SAFETY: as in `try_frame`, which has the same bounds; `add_section` stores the pageblocks' pointer, made
-        // likewise, before that of the frames, which was loaded with Acquire and is not absent.
+        // SAFETY: as in `try_frame`, with the same bounds. `add_section` stores the pageblocks' pointer, biased in the
+        // same way, before that of the frames, which was loaded with Acquire and is not `ABSENT`.
         Some(unsafe { (shared(frames.wrapping_add(index)), shared(pageblocks.wrapping_add(block))) })
     }
 
-    /// First frame of each pageblock of every section that is present.
+    /// Returns the first frame of each pageblock of the sections that are present.
     pub fn pageblocks(&self) -> impl Iterator<Item = Pfn> + use<'m> {
         let step = self.pageblock_order().pages() as usize;
         self.present_sections()
             .flat_map(move |frames| (frames.start..frames.end).step_by(step).map(|pfn| Pfn::new(pfn as u32)))
     }
 
-    /// The frames of every section that is present.
+    /// Returns the frame numbers of each section that is present.
     pub(crate) fn present_sections(&self) -> impl Iterator<Item = Range<u64>> + use<'m> {
         let map = *self;
         (0..map.sections.len())
@@ -422,24 +429,24 @@ impl<'m> MemMap<'m> {
     }
 }
 
-/// What a pointer leads to.
+/// Turns a pointer into a reference.
 ///
 /// # Safety
-/// It leads to a value that lives for `'m` and is shared as atomics only.
+/// The pointer refers to a value that lives for `'m` and is shared only as atomics.
 #[inline(always)]
 unsafe fn shared<'m, T>(pointer: *const T) -> &'m T {
-    // SAFETY: what leads to a value is not null; said to the compiler, which cannot know it of a sum.
+    // SAFETY: the caller promises a pointer to a value, which is not null. The compiler cannot derive this from the
+    // pointer arithmetic.
     unsafe { core::hint::assert_unchecked(!pointer.is_null()) };
-    // SAFETY: not null by the line above; the caller promises that it leads to a value that lives for 'm and is shared
-    // as atomics.
+    // SAFETY: the caller promises that the pointer refers to a value that lives for 'm and is shared only as atomics.
     unsafe { &*pointer }
 }
 
-/// Asks for the cache line of a value.
+/// Prefetches the cache line of a value.
 #[inline(always)]
 fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: it changes nothing, and the value is there.
+    // SAFETY: a prefetch has no effect on memory, and the address is that of a live value.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast());

@@ -1,33 +1,31 @@
-//! Migratetypes: what a pageblock is for, so that pages that can move sit apart from those that cannot.
-//!
-//! linux: include/linux/mmzone.h:migratetype (with CMA and isolation configured)
+//! Migratetypes: the uses of pageblocks, which keep movable pages apart from immovable ones.
 
 use core::fmt;
 
-/// What the pages of a pageblock are for. The numbers are Linux's.
+/// Type of a pageblock and its pages. The numbers are those of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MigrateType {
-    /// Pages that stay where they are.
+    /// Pages that cannot be moved.
     Unmovable = 0,
-    /// Pages that can be migrated, such as those of tasks.
+    /// Pages that can be migrated, such as those of user processes.
     Movable = 1,
-    /// Pages that can be dropped, such as caches of the kernel.
+    /// Pages that can be reclaimed but not moved, such as kernel caches.
     Reclaimable = 2,
-    /// Held back for atomic requests above order 0.
+    /// Reserve for atomic requests above order 0.
     HighAtomic = 3,
-    /// Areas for contiguous memory, lent to movable pages.
+    /// CMA areas for contiguous memory, lent to movable pages.
     Cma = 4,
-    /// Taken out of allocation, while somebody empties the range.
+    /// Excluded from allocation while a range in the block is being emptied.
     Isolate = 5,
 }
 
 impl MigrateType {
-    /// Number of migratetypes, Isolate included.
+    /// Number of migratetypes, including Isolate.
     pub const COUNT: usize = 6;
-    /// Types with per-CPU lists of their own. linux: MIGRATE_PCPTYPES
+    /// Number of types that have their own per-CPU lists. linux: MIGRATE_PCPTYPES
     pub const PCP_COUNT: usize = 3;
-    /// Every migratetype, in order of number.
+    /// All migratetypes, in numerical order.
     pub const ALL: [MigrateType; MigrateType::COUNT] = [
         MigrateType::Unmovable,
         MigrateType::Movable,
@@ -37,18 +35,18 @@ impl MigrateType {
         MigrateType::Isolate,
     ];
 
-    /// The number as an index, below [`COUNT`](Self::COUNT).
+    /// Returns the number as an index below [`COUNT`](Self::COUNT).
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The type with this number.
+    /// Returns the type with this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the number is not below [`COUNT`](Self::COUNT).
     #[inline]
     pub const fn from_index(index: usize) -> MigrateType {
-        // Spelled out, so that it compiles to a comparison and no load: every free comes by here.
+        // A `match` compiles to a comparison, while an array would need a load. Every free executes this function.
         match index {
             0 => MigrateType::Unmovable,
             1 => MigrateType::Movable,
@@ -60,12 +58,13 @@ impl MigrateType {
         }
     }
 
-    /// Whether free blocks of this type may merge with those of another such type. linux: migratetype_is_mergeable
+    /// Returns whether free blocks of this type may merge with free blocks of another mergeable type. linux:
+    /// migratetype_is_mergeable
     pub const fn is_mergeable(self) -> bool {
         (self as usize) < MigrateType::PCP_COUNT
     }
 
-    /// The name that Linux prints in `/proc/pagetypeinfo`.
+    /// Returns the name that Linux prints in `/proc/pagetypeinfo`.
     pub const fn name(self) -> &'static str {
         ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"][self as usize]
     }

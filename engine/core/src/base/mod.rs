@@ -1,8 +1,9 @@
-//! The ground floor: units, flags, frame metadata, lists and locks. It knows nothing of allocation.
+//! The lowest layer: units, flags, frame metadata, lists and locks. It contains no allocation logic.
 //!
-//! All `unsafe` of the engine lives here: carving the caller's metadata into arrays (`carve`),
-//! finding a frame's metadata (`memmap`), and handing out what a lock protects (`lock`). Everything
-//! above is safe code over atomics and guards.
+//! All `unsafe` of the page allocator is in this module. It carves the caller's metadata into arrays (`carve`), finds a
+//! frame's metadata (`memmap`), gives access to the value that a lock protects (`lock`), replaces values that other
+//! threads read (`published`), and supplies zeroed memory of the host (`zeroed`). The page allocator above is safe code
+//! on atomics and guards.
 
 pub mod atomic;
 pub mod blocklist;

@@ -1,16 +1,17 @@
-//! Metadata of a pageblock: its migratetype, its zone, how many ranges isolate it, which CPU owns it, whether that CPU
-//! opened it early, and a hint. 32 bytes.
+//! Metadata of a pageblock, 32 bytes: its migratetype, its zone, the number of ranges that isolate it, its owner CPU,
+//! whether that CPU opened it early, and compaction's skip hint.
 //!
-//! The type is written under the zone lock and read without it: a free that reads a stale type
-//! puts its page on a list of the old type, and the drain reads the type again under the lock.
+//! The migratetype is written under the zone lock and read without it. A free that reads an outdated type puts its page
+//! on a per-CPU list of the old type; the drain reads the type again under the lock.
 //!
-//! The owner, too, is written under the zone lock and read without it: a free that reads a stale owner puts its page
-//! on a list where it does not belong, and which gives it to the zone some day.
+//! The owner is also written under the zone lock and read without it. A free that reads an outdated owner puts its page
+//! on the wrong CPU's list, from which the page eventually returns to the zone.
 //!
-//! Whether compaction passes the block over is a hint.
+//! The skip mark of compaction is only a hint.
 //!
-//! A pageblock is isolated while somebody wants a range of its frames. Several may want different ones at a time: the
-//! first makes it Isolate and keeps what it was before, the last gives that back.
+//! A pageblock is isolated while a call empties a range that overlaps it. Several ranges may overlap it at the same
+//! time. The first isolation changes the type to Isolate and saves the previous type; the end of the last one restores
+//! it.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -20,26 +21,26 @@ use super::{CpuId, MigrateType};
 /// Zone number of a pageblock that belongs to no zone.
 pub const NO_ZONE: u8 = u8::MAX;
 
-/// Links of a pageblock that is on no list. No pageblock starts there: the number is odd.
+/// Link value of a pageblock that is on no list. The value is odd, so it is not the first frame of a pageblock.
 pub(super) const UNLISTED: u32 = u32::MAX - 2;
 
-/// Metadata of one pageblock, 32 bytes, shared as atomics.
+/// Metadata of one pageblock: 32 bytes of atomics.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub struct Pageblock {
     migratetype: AtomicU8,
     zone: AtomicU8,
-    /// The type before isolation; protected by the zone lock, as is what follows.
+    /// Migratetype before isolation. Protected by the zone lock, like the fields below unless noted.
     kept: AtomicU8,
-    /// How many ranges isolate the block, 0 to 255.
+    /// Number of ranges that isolate the block, 0 to 255.
     isolations: AtomicU8,
-    /// Compaction scanned it lately; a hint, under no lock.
+    /// Whether compaction scanned the block recently; a hint without a lock.
     skipped: AtomicBool,
-    /// One more than the number of the CPU that owns the block; 0 if none does.
+    /// Number of the owner CPU plus 1; 0 if the block has no owner.
     owner: AtomicU16,
-    /// Its owner took it whole while something smaller would have done.
+    /// Whether the owner took the whole block while a smaller block would have been sufficient.
     opened_early: AtomicBool,
-    /// Neighbours on the owner's list of blocks with pages in the zone.
+    /// Links of the owner's list of blocks with pages in the zone.
     pub(super) next: AtomicU32,
     pub(super) prev: AtomicU32,
 }
@@ -47,30 +48,30 @@ pub struct Pageblock {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a pageblock");
 
-/// What of a pageblock may be planted, as the number that it is.
+/// Fields of a pageblock that a test can overwrite with a number.
 #[cfg(feature = "damage")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Number of the block's migratetype.
+    /// Number of the migratetype.
     MigrateType,
-    /// Number of the block's zone, or the one for none.
+    /// Number of the zone, or [`NO_ZONE`].
     Zone,
-    /// Number of the type that it had before isolation.
+    /// Number of the migratetype before isolation.
     Kept,
-    /// How many ranges isolate the block.
+    /// Number of ranges that isolate the block.
     Isolations,
-    /// One more than the number of its owner.
+    /// Number of the owner CPU plus 1.
     Owner,
-    /// Whether its owner opened it early, as 0 or 1.
+    /// Whether the owner opened the block early, as 0 or 1.
     OpenedEarly,
-    /// Link to the pageblock after it on a list.
+    /// Link to the next pageblock on a list.
     Next,
-    /// Link to the pageblock before it on a list.
+    /// Link to the previous pageblock on a list.
     Prev,
 }
 
 impl Pageblock {
-    /// A block of no zone, Movable as all blocks are at boot.
+    /// Creates the metadata of a block that has no zone and is Movable, as all blocks are at boot.
     pub(super) fn new() -> Pageblock {
         Pageblock {
             migratetype: AtomicU8::new(MigrateType::Movable as u8),
@@ -85,7 +86,7 @@ impl Pageblock {
         }
     }
 
-    /// The migratetype that the block has at present.
+    /// Returns the current migratetype.
     #[inline]
     pub fn migratetype(&self) -> MigrateType {
         let number = self.migratetype.load(Relaxed);
@@ -93,28 +94,28 @@ impl Pageblock {
         MigrateType::from_index(usize::from(number))
     }
 
-    /// The same; `None` if the number is no migratetype's.
+    /// Returns the current migratetype; `None` if the stored number is not valid.
     pub(crate) fn try_migratetype(&self) -> Option<MigrateType> {
         MigrateType::ALL.get(usize::from(self.migratetype.load(Relaxed))).copied()
     }
 
-    /// What the block was before it was isolated last, if that is a type.
+    /// Returns the type that was saved by the last isolation; `None` if the stored number is not valid.
     pub(crate) fn try_kept(&self) -> Option<MigrateType> {
         MigrateType::ALL.get(usize::from(self.kept.load(Relaxed))).copied()
     }
 
-    /// Changes what the block is for. Under the zone lock.
+    /// Changes the migratetype. Called under the zone lock.
     pub(crate) fn set_migratetype(&self, migratetype: MigrateType) {
         debug_assert!(
             (migratetype == MigrateType::Isolate) == (self.isolations() > 0),
             "pageblock: isolated {} times, and to be {migratetype:?}",
             self.isolations()
         );
-        // A reader that sees Isolate without the lock may read what the block was before.
+        // Release: a reader without the lock that sees Isolate may then read the saved type.
         self.migratetype.store(migratetype as u8, Release);
     }
 
-    /// What the block is for when nobody isolates it.
+    /// Returns the migratetype that the block has outside of isolation.
     pub fn lasting_migratetype(&self) -> MigrateType {
         match MigrateType::from_index(usize::from(self.migratetype.load(Acquire))) {
             MigrateType::Isolate => {
@@ -129,12 +130,12 @@ impl Pageblock {
         }
     }
 
-    /// How many ranges isolate the block, 0 to 255.
+    /// Returns the number of ranges that isolate the block, 0 to 255.
     pub fn isolations(&self) -> u8 {
         self.isolations.load(Relaxed)
     }
 
-    /// Counts one more range that isolates the block, and keeps its type if it is the first. Under the zone lock.
+    /// Counts one more range that isolates the block. The first one saves the current type. Called under the zone lock.
     pub(crate) fn add_isolation(&self) {
         let count = self.isolations();
         debug_assert!(count < u8::MAX, "pageblock: isolated {count} times, one more asked for");
@@ -149,7 +150,7 @@ impl Pageblock {
         self.isolations.store(count + 1, Relaxed);
     }
 
-    /// Counts one less. Under the zone lock.
+    /// Counts one range less. Called under the zone lock.
     pub(crate) fn drop_isolation(&self) {
         let count = self.isolations();
         debug_assert!(count > 0, "pageblock: isolated 0 times, one less asked for");
@@ -161,29 +162,29 @@ impl Pageblock {
         self.isolations.store(count - 1, Relaxed);
     }
 
-    /// Whether compaction passes the block over. linux: get_pageblock_skip
+    /// Returns whether compaction skips the block. linux: get_pageblock_skip
     #[inline]
     pub fn is_skipped(&self) -> bool {
         self.skipped.load(Relaxed)
     }
 
-    /// From now on compaction passes the block over.
+    /// Makes compaction skip the block.
     pub(crate) fn set_skip(&self) {
         self.skipped.store(true, Relaxed);
     }
 
-    /// From now on compaction looks at the block again.
+    /// Makes compaction scan the block again.
     pub(crate) fn clear_skip(&self) {
         self.skipped.store(false, Relaxed);
     }
 
-    /// The CPU to which frees of the block's pages go home.
+    /// Returns the CPU that owns the block, to whose lists its freed pages return.
     #[inline]
     pub fn owner(&self) -> Option<CpuId> {
         self.owner.load(Relaxed).checked_sub(1).map(CpuId)
     }
 
-    /// Changes it. Under the zone lock.
+    /// Changes the owner. Called under the zone lock.
     pub(crate) fn set_owner(&self, owner: Option<CpuId>) {
         debug_assert!(
             owner.is_none() || self.owner().is_none(),
@@ -194,29 +195,30 @@ impl Pageblock {
         self.owner.store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
     }
 
-    /// Whether its owner took it whole while something smaller of its type would have done. No pageblock should be so.
+    /// Returns whether the owner took the whole block while a smaller block of its type would have been sufficient. No
+    /// pageblock should be in this state.
     pub fn is_opened_early(&self) -> bool {
         self.opened_early.load(Relaxed)
     }
 
-    /// Notes that its owner did so. Under the zone lock.
+    /// Records that the owner opened the block early. Called under the zone lock.
     pub(crate) fn note_opened_early(&self) {
         debug_assert!(self.owner().is_some(), "pageblock: nobody owns it, and it was opened early");
         self.opened_early.store(true, Relaxed);
     }
 
-    /// Whether the block is on its owner's list of blocks with pages in the zone. Under the zone lock.
+    /// Returns whether the block is on its owner's list of blocks with pages in the zone. Called under the zone lock.
     pub fn is_listed(&self) -> bool {
         self.next.load(Relaxed) != UNLISTED
     }
 
-    /// Index of the zone the block belongs to, or [`NO_ZONE`].
+    /// Returns the index of the block's zone, or [`NO_ZONE`].
     #[inline]
     pub fn zone(&self) -> u8 {
         self.zone.load(Relaxed)
     }
 
-    /// Gives the block to a zone when its first frame comes online, or to none when its last one goes offline.
+    /// Assigns the block to a zone when its first frame comes online, and to none when its last one goes offline.
     pub(crate) fn set_zone(&self, zone: u8) {
         debug_assert!(
             [zone, NO_ZONE].contains(&self.zone()) || zone == NO_ZONE,
@@ -227,7 +229,7 @@ impl Pageblock {
         self.zone.store(zone, Relaxed);
     }
 
-    /// Writes one field of the block's metadata, without any check.
+    /// Overwrites one field, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant(&self, field: Field, value: u32) {
         match field {

@@ -1,7 +1,7 @@
-//! Blocks that follow each other, gathered one at a time and handed on as the largest blocks that fit.
+//! Merging of consecutive blocks, which arrive one at a time, into the largest blocks that fit.
 //!
-//! Pages are often given back in the order in which they were handed out. Then a neighbour is found by comparing two
-//! numbers, which costs less than taking a buddy off a list, and what is left to do is done once for many.
+//! Pages are often freed in the order in which they were allocated. A neighbour is then found by comparing two numbers,
+//! which costs less than removing a buddy from a list, and the remaining work is done once for many pages.
 
 use core::ops::Range;
 
@@ -10,13 +10,13 @@ use super::memmap::MemMap;
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Frames that follow each other, of blocks that are on no list; as they join they become interior.
+/// Consecutive frames of blocks that are on no list. Each frame becomes interior when it joins.
 #[derive(Debug, Default)]
 pub(crate) struct Run(Option<Range<Pfn>>);
 
 impl Run {
-    /// Takes a block in, whose first frame's metadata is at hand, and gives out what was gathered so far if the block
-    /// is not its neighbour.
+    /// Adds a block, given with its first frame's metadata. If the block is not adjacent to the collected run, the run
+    /// is returned and a new one begins.
     #[inline]
     pub(crate) fn extend(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
         frame.set(Word::INTERIOR);
@@ -33,13 +33,13 @@ impl Run {
         None
     }
 
-    /// The run that is still gathered, if any. No more blocks come.
+    /// Returns the collected run, if any.
     pub(crate) fn finish(self) -> Option<Range<Pfn>> {
         self.0
     }
 }
 
-/// Gathers blocks into runs, and visits each run as natural blocks of up to `cap`.
+/// Collects blocks into runs, and visits each run as naturally aligned blocks of up to `cap`.
 #[inline]
 pub(crate) fn gather(
     map: &MemMap<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn gather(
     }
 }
 
-/// Visits a run as natural blocks of up to `cap`.
+/// Visits a run as naturally aligned blocks of up to `cap`.
 #[inline]
 fn visit_run(run: Range<Pfn>, cap: Order, visit: &mut impl FnMut(Pfn, Order)) {
     run.start.blocks_up_to(run.end, cap).for_each(|(pfn, order)| visit(pfn, order));

@@ -1,11 +1,13 @@
-//! A stack of blocks that many CPUs push to and one takes whole: how a freed block gets home without its owner's lock.
+//! A lock-free stack of blocks that many CPUs push to and that one CPU takes as a whole. Other CPUs return freed blocks
+//! to their owner CPU through it without that CPU's lock.
 //!
-//! One word holds the first frame, how many pages are on the stack, and whether it is closed; frames are linked through
-//! their own metadata. A push is one compare-and-swap. Nobody ever pops a single block, so a first frame that went and
-//! came back between a push's look and its swap does no harm: whatever is first is what the pushed frame must point to.
+//! One word holds the first frame, the number of pages on the stack, and a closed flag. Frames are linked through their
+//! metadata. A push is one compare-and-swap. Single blocks are never popped, so there is no ABA problem: if the first
+//! frame is removed and pushed again between the load and the swap, the link that the push has written is still
+//! correct.
 //!
-//! A stack is closed when nobody will look at it any more. It can still be pushed to, since the word tells the pusher,
-//! in the same step, that it has to take the stack itself.
+//! A stack is closed when no CPU will look at it any more. A push to a closed stack succeeds, and the same
+//! compare-and-swap shows the pushing CPU that it has to take the stack itself.
 
 use core::sync::atomic::Ordering;
 
@@ -17,59 +19,60 @@ use super::memmap::MemMap;
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Nothing on the stack, which is open.
+/// Top word of an empty, open stack.
 const EMPTY: u64 = NIL as u64;
-/// Set in the top word while no CPU looks at the stack.
+/// Flag in the top word of a closed stack.
 const CLOSED: u64 = 1 << 63;
 
-/// Freed blocks, pushed by other CPUs without a lock; 8 bytes.
+/// Stack of blocks that other CPUs freed; 8 bytes.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// Whether it is closed in the top bit, then the pages; first frame in the lower half.
+    /// Bit 63 is the closed flag, the rest of the upper half the number of pages, and the lower half the first frame.
     top: AtomicU64,
 }
 
 impl Stack {
-    /// A stack with no pages, open to pushes.
+    /// Creates an empty, open stack.
     pub(crate) fn new() -> Stack {
         Stack { top: AtomicU64::new(EMPTY) }
     }
 
-    /// Pages on the stack a moment ago: other CPUs push and take meanwhile.
+    /// Returns the number of pages on the stack; the value may already be outdated.
     pub(crate) fn pages(&self) -> u32 {
         pages(self.top.load(Ordering::Relaxed))
     }
 
-    /// Whether nothing is on it, a moment ago.
+    /// Returns whether the stack is empty; the value may already be outdated.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.top.load(Ordering::Relaxed) as u32 == NIL
     }
 
-    /// Says that nobody will look at it: a CPU that pushes onto it takes it as well.
+    /// Closes the stack: from now on a CPU that pushes to it must also take it.
     pub(crate) fn close(&self) {
         self.top.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether the stack was closed, and no CPU looks at it.
+    /// Returns whether the stack is closed.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.top.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Says that somebody looks at it again.
+    /// Opens the stack again.
     pub(crate) fn open(&self) {
         self.top.fetch_and(!CLOSED, Ordering::AcqRel);
     }
 
-    /// Puts a block on it that nobody else knows of; says how many pages are on it now, or nothing if it is closed and
-    /// must be taken by the caller.
+    /// Pushes a block that no other code refers to. Returns the number of pages that are now on the stack, or `None` if
+    /// the stack is closed and the caller must take it.
     #[inline]
     pub(crate) fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
         let (frame, links) = map.frame_and_links(pfn);
         debug_assert!(pfn.is_aligned(order), "stack: no block of order {} begins at frame {pfn}", order.get());
         frame.set(Word::remote_pending(order));
-        // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
+        // Loom models one access to an atomic per step. With a preceding load it would not explore the races of the
+        // swap.
         let mut top = if cfg!(loom) { EMPTY } else { self.top.load(Ordering::Relaxed) };
         loop {
             links.next.store(top as u32, Ordering::Relaxed);
@@ -87,10 +90,11 @@ impl Stack {
         }
     }
 
-    /// Takes everything off it, the block that was pushed last first.
+    /// Takes all blocks off the stack; the iterator yields the last pushed block first.
     pub(crate) fn take<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Order)> + use<'l, 'm> {
         let mut top = self.top.load(Ordering::Relaxed);
-        // Most stacks are empty: then a look does not take the line from the CPUs that push.
+        // Most stacks are empty. A load leaves the cache line shared, while a swap would take it away from the pushing
+        // CPUs.
         while top as u32 != NIL {
             if is_planted(Fault::TakeInTwoSteps) {
                 top = self.top.fetch_or(0, Ordering::AcqRel);
@@ -111,25 +115,25 @@ impl Stack {
             };
             let frame = map.frame(pfn);
             expect_coming_home(pfn, frame, &mut left);
-            // Read before the block is handed on: its new place will use the link.
+            // The link is read before the block is passed on, because its next list reuses the link.
             next = map.links(pfn).next.load(Ordering::Relaxed);
             Some((pfn, frame.word().order()))
         })
     }
 
-    /// Writes its first frame and the pages that it counts.
+    /// Overwrites the first frame and the page count.
     #[cfg(feature = "damage")]
     pub(crate) fn plant(&self, first: Option<Pfn>, pages: u32) {
         self.top.store(u64::from(pages) << 32 | u64::from(first.map_or(NIL, Pfn::raw)), Ordering::Release);
     }
 
-    /// Its first frame, a moment ago.
+    /// Returns the first frame; the value may already be outdated.
     #[cfg(feature = "damage")]
     pub(crate) fn first(&self) -> Option<Pfn> {
         pfn(self.top.load(Ordering::Acquire) as u32)
     }
 
-    /// What is on it, for walkers when nothing runs.
+    /// Returns the blocks on the stack, for checkers that run while no other CPU does.
     pub(crate) fn iter<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Word)> + use<'l, 'm> {
         let mut next = self.top.load(Ordering::Acquire) as u32;
         core::iter::from_fn(move || {
@@ -145,8 +149,8 @@ fn pages(top: u64) -> u32 {
     ((top & !CLOSED) >> 32) as u32
 }
 
-/// In debug builds, whether a frame that was taken off is the head of a block on its way home, and one of the pages
-/// that the stack counted.
+/// Asserts in debug builds that a frame taken off the stack heads a block in state `RemotePending` whose pages the
+/// stack has counted.
 #[inline]
 fn expect_coming_home(pfn: Pfn, frame: &Frame, left: &mut u32) {
     if cfg!(debug_assertions) {
@@ -196,7 +200,7 @@ mod tests {
         });
     }
 
-    /// Several push while one takes: every block is taken once.
+    /// Several threads push while one takes: every block is taken exactly once.
     #[test]
     fn nothing_is_lost_or_taken_twice() {
         with_map(|map| {

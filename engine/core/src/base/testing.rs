@@ -1,4 +1,4 @@
-//! What the unit tests of this folder share: metadata of one section, on the heap.
+//! Metadata of one section on the heap, for the unit tests of this module.
 
 extern crate std;
 
@@ -10,10 +10,10 @@ use super::memmap::{Geometry, MemMap, Section};
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Frames of the map: one section.
+/// Number of frames of the test map: one section.
 pub(in crate::base) const PAGES: u32 = 1 << 15;
 
-/// Runs on a map of 2^15 frames, all of them claimed pages: on no list, and nobody's but the test's.
+/// Runs a test on a map of 2^15 frames. All of them are claimed pages, on no list and in no other use.
 pub(in crate::base) fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let geometry = Geometry::new(Pfn::new(0), Pfn::new(PAGES), Order::new(9));
     let layout = geometry.layout_of(0..geometry.sections());

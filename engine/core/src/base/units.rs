@@ -1,7 +1,7 @@
-//! Units as types, so that a frame number, an order and a CPU cannot be mistaken for each other.
+//! Unit types, which keep frame numbers, orders, CPUs and nodes from being confused.
 //!
-//! A [`Pfn`] has 32 bits: the engine manages up to 2^32 frames (16 TiB of 4 KiB pages) and links
-//! frames by number, which is what keeps metadata at 16 bytes a frame.
+//! A [`Pfn`] has 32 bits, so the engine manages up to 2^32 frames (16 TiB with 4 KiB pages). Frames are linked by
+//! number instead of by address, which keeps the metadata at 12 bytes per frame.
 
 use core::fmt;
 
@@ -11,34 +11,35 @@ use core::fmt;
 pub struct Pfn(u32);
 
 impl Pfn {
-    /// The frame after the last that can be in use: the last block of [`Order::MAX`] that could be named is not, so
-    /// that the end of a block is always a number that a frame can have.
+    /// Upper limit of frame numbers in use, exclusive. The last block of [`Order::MAX`] of the number space is never
+    /// used, so the end of any block is itself a valid frame number.
     pub const END_MAX: Pfn = Pfn(u32::MAX).align_down(Order::MAX);
 
-    /// The frame with this number, whether or not there is one.
+    /// Returns the frame with this number, whether or not it exists.
     pub const fn new(raw: u32) -> Pfn {
         Pfn(raw)
     }
 
-    /// The frame with this number, if the engine can name it. The last number is kept as the end of lists.
+    /// Returns the frame with this number, or `None` if the number does not fit. The largest 32-bit number is reserved
+    /// as the end mark of lists.
     pub const fn from_u64(raw: u64) -> Option<Pfn> {
         if raw < u32::MAX as u64 { Some(Pfn(raw as u32)) } else { None }
     }
 
-    /// The number: the frame's address divided by the page size.
+    /// Returns the number: the frame's address divided by the page size.
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// The number, as an index into arrays of frames.
+    /// Returns the number as an index into arrays of frames.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The frame `pages` further up.
+    /// Returns the frame `pages` above this one.
     ///
     /// # Panics
-    /// If there is no such number.
+    /// If the number overflows.
     pub const fn offset(self, pages: u32) -> Pfn {
         match self.checked_offset(pages) {
             Some(pfn) => pfn,
@@ -46,7 +47,7 @@ impl Pfn {
         }
     }
 
-    /// The frame `pages` further up, if there is one.
+    /// Returns the frame `pages` above this one, or `None` if the number overflows.
     pub const fn checked_offset(self, pages: u32) -> Option<Pfn> {
         match self.0.checked_add(pages) {
             Some(raw) => Some(Pfn(raw)),
@@ -54,36 +55,36 @@ impl Pfn {
         }
     }
 
-    /// The other half of the block of `order` + 1 that the block of `order` at this frame belongs to.
+    /// Returns the buddy of the block of `order` at this frame: the other half of the block of `order` + 1.
     pub const fn buddy(self, order: Order) -> Pfn {
         Pfn(self.0 ^ order.pages())
     }
 
-    /// First frame of the naturally aligned block of `order` around this one.
+    /// Returns the first frame of the naturally aligned block of `order` that contains this frame.
     pub const fn align_down(self, order: Order) -> Pfn {
         Pfn(self.0 & !(order.pages() - 1))
     }
 
-    /// First frame of the first naturally aligned block of `order` that starts here or further up.
+    /// Returns the first frame at or above this one where a naturally aligned block of `order` starts.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the number overflows.
     pub const fn align_up(self, order: Order) -> Pfn {
         Pfn(self.0.next_multiple_of(order.pages()))
     }
 
-    /// Whether a block of `order` may start here.
+    /// Returns whether a naturally aligned block of `order` starts at this frame.
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0 & (order.pages() - 1) == 0
     }
 
-    /// Frames from this one up to `end`, `end` excluded.
+    /// Returns the frames from this one up to but excluding `end`.
     pub fn up_to(self, end: Pfn) -> impl DoubleEndedIterator<Item = Pfn> + use<> {
         (self.0..end.0).map(Pfn)
     }
 
-    /// Blocks of the largest natural size that tile the frames from this one up to `end`, none larger
-    /// than `cap`, in order of address.
+    /// Returns the largest naturally aligned blocks, at most of order `cap`, that tile the frames from this one up to
+    /// `end`; in order of address.
     pub fn blocks_up_to(self, end: Pfn, cap: Order) -> impl Iterator<Item = (Pfn, Order)> {
         let mut at = self.0;
         core::iter::from_fn(move || {
@@ -108,7 +109,7 @@ impl fmt::Display for Pfn {
     }
 }
 
-/// Size of a block as a power of two: a block of order `n` has `2^n` frames and starts at a multiple of that.
+/// Size of a block as a power of two. A block of order `n` has `2^n` frames and starts at a multiple of that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Order(u8);
@@ -116,48 +117,48 @@ pub struct Order(u8);
 impl Order {
     /// Order 0: blocks of one frame.
     pub const ZERO: Order = Order(0);
-    /// The largest block of the free lists. linux: MAX_PAGE_ORDER
+    /// Order of the largest block on the free lists. linux: MAX_PAGE_ORDER
     pub const MAX: Order = Order(if cfg!(loom) { 4 } else { 10 });
     /// Number of orders. linux: NR_PAGE_ORDERS
     pub const COUNT: usize = Order::MAX.0 as usize + 1;
-    /// The largest order that the kernel calls cheap. linux: PAGE_ALLOC_COSTLY_ORDER
+    /// Largest order that is not costly. linux: PAGE_ALLOC_COSTLY_ORDER
     pub const COSTLY: Order = Order(3);
 
-    /// The order `order`.
+    /// Creates an order.
     ///
     /// # Panics
-    /// If it is above [`Order::MAX`].
+    /// If the order is above [`Order::MAX`].
     pub const fn new(order: u8) -> Order {
         assert!(order <= Order::MAX.0, "an order is at most 10");
         Order(order)
     }
 
-    /// The order `order`, unless it is above [`Order::MAX`].
+    /// Creates an order; returns `None` above [`Order::MAX`].
     pub const fn from_u8(order: u8) -> Option<Order> {
         if order <= Order::MAX.0 { Some(Order(order)) } else { None }
     }
 
-    /// The exponent, 0 to [`MAX`](Self::MAX): a block has two to this power frames.
+    /// Returns the exponent, 0 to [`MAX`](Self::MAX).
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// The exponent, as an index into arrays by order.
+    /// Returns the exponent as an index into arrays by order.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Frames in a block of this order.
+    /// Returns the number of frames in a block of this order.
     pub const fn pages(self) -> u32 {
         1 << self.0
     }
 
-    /// The next order up; `None` above [`Order::MAX`].
+    /// Returns the next higher order; `None` above [`Order::MAX`].
     pub const fn up(self) -> Option<Order> {
         Order::from_u8(self.0 + 1)
     }
 
-    /// The next order down; `None` below order 0.
+    /// Returns the next lower order; `None` below order 0.
     pub const fn down(self) -> Option<Order> {
         match self.0.checked_sub(1) {
             Some(order) => Some(Order(order)),
@@ -165,12 +166,12 @@ impl Order {
         }
     }
 
-    /// Orders from this one to `last`, both included.
+    /// Returns the orders from this one to `last`, inclusive.
     pub fn to(self, last: Order) -> impl DoubleEndedIterator<Item = Order> {
         (self.0..=last.0).map(Order)
     }
 
-    /// Every order, from 0 to [`MAX`](Self::MAX).
+    /// Returns all orders, from 0 to [`MAX`](Self::MAX).
     pub fn all() -> impl DoubleEndedIterator<Item = Order> {
         Order::ZERO.to(Order::MAX)
     }
@@ -204,37 +205,37 @@ impl NodeId {
     }
 }
 
-/// The kinds of zone in a node, from the most to the least precious. linux: include/linux/mmzone.h:zone_type
+/// Kind of a zone in a node, from the scarcest to the most abundant memory. linux: include/linux/mmzone.h:zone_type
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ZoneKind {
-    /// Memory that the oldest devices reach (below 16 MiB on a PC).
+    /// Memory that the oldest devices can address (below 16 MiB on a PC).
     Dma = 0,
-    /// Memory that 32-bit devices reach.
+    /// Memory that 32-bit devices can address.
     Dma32 = 1,
-    /// All other memory that kernel and tasks use.
+    /// All other memory that the kernel and user processes use.
     Normal = 2,
     /// Memory for movable pages only.
     Movable = 3,
 }
 
 impl ZoneKind {
-    /// Kinds of zone that a node can have: DMA, DMA32, Normal, Movable.
+    /// Number of zone kinds: DMA, DMA32, Normal, Movable.
     pub const COUNT: usize = 4;
-    /// Every kind, the most precious first.
+    /// All kinds, the scarcest first.
     pub const ALL: [ZoneKind; ZoneKind::COUNT] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
 
-    /// The kind as an index, 0 for DMA to 3 for Movable.
+    /// Returns the kind as an index, 0 for DMA to 3 for Movable.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name that Linux prints, such as `DMA32`.
+    /// Returns the name that Linux prints, such as `DMA32`.
     pub const fn name(self) -> &'static str {
         ["DMA", "DMA32", "Normal", "Movable"][self as usize]
     }
 
-    /// The kind that Linux prints as `name`.
+    /// Returns the kind that Linux prints as `name`.
     pub fn from_name(name: &str) -> Option<ZoneKind> {
         ZoneKind::ALL.into_iter().find(|kind| kind.name() == name)
     }

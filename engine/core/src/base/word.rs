@@ -1,12 +1,12 @@
 //! The state of a frame, packed into one word.
 //!
-//! Every frame is in exactly one state. The head of a block carries the block's state, all its other frames are
-//! [`State::Interior`]. A split writes the head of the upper half, a merge makes it an interior frame again: a
-//! transition costs one store, whatever the block's size.
+//! Every frame is in exactly one state. The head of a block has the block's state, and all its other frames are
+//! [`State::Interior`]. A split writes the head of the upper half, and a merge makes it an interior frame again. So a
+//! transition costs one store for a block of any size.
 //!
 //! ```text
-//!              allocated                          on a list                    in the hands of a call
-//! bits 31..16  references, from bit 15 on;        CPU of the list              CPU of a drain that merges
+//!              allocated                          on a list                    claimed by a call
+//! bits 31..16  reference count, from bit 15 on;   CPU of the list              CPU of a drain that merges
 //!              0: frozen
 //!      14      this frame is broken                                            this frame is broken
 //!      13      a frame of the block is broken                                  a frame of the block is broken
@@ -16,16 +16,18 @@
 //!       3..0   state
 //! ```
 //!
-//! So a word is 32 bits, sixteen of them in a cache line, apart from the links: what a free looks at, its own frame's
-//! word and its buddies', is a mebibyte for each gibibyte of memory.
+//! A word has 32 bits, and 16 words fill a cache line, separate from the links. A free reads its own frame's word and
+//! those of the buddies. All words together take 1 MiB per GiB of memory.
 //!
-//! The word names the part that may write it: a `ZoneFree` head belongs to the holder of its zone's lock, a `PcpCached`
-//! head to the holder of that CPU's list lock, a `RemotePending` head to the CPU that takes its stack, a `Claimed` head
-//! to the call that claimed it, `Absent` and `Reserved` frames to the call that brings memory in. An `Allocated` head
-//! leaves that state by one atomic step only ([`Frame`](super::Frame)): of two calls that free a block, one takes the
-//! step. Pages of a range go back together, so they leave it by stores under the zone lock. Any part may read a word: a
-//! stale answer is harmless, since a reader acts only on a state that its own lock protects. Absent is zero: fresh
-//! metadata is not written.
+//! The state decides which code may write the word. A `ZoneFree` head may be written by the holder of its zone's lock,
+//! a `PcpCached` head by the holder of that CPU's list lock, a `RemotePending` head by the CPU that takes its stack, a
+//! `Claimed` head by the call that claimed it, and `Absent` and `Reserved` frames by the call that brings memory
+//! online. An `Allocated` head leaves that state only by an atomic compare-and-swap ([`Frame`](super::Frame)), so only
+//! one of two concurrent frees succeeds. Pages of a range are freed together and leave the state by stores under the
+//! zone lock.
+//!
+//! Any code may read a word. A stale value is harmless, because a reader acts only on a state that its own lock
+//! protects. The word of Absent is zero, so fresh metadata need not be written.
 
 use core::fmt;
 
@@ -59,8 +61,8 @@ const REMOTE_PENDING: u32 = 6;
 const RESERVED: u32 = 7;
 const CLAIMED: u32 = 8;
 
-/// For each state, those that the word's owner may store next, as bits. An allocated block is nobody's to store: it
-/// leaves its state by one atomic step.
+/// For each state, a bit set of the states that the owner of the word may store next. Allocated has none, because an
+/// allocated block leaves its state by a compare-and-swap.
 const NEXT: [u16; 9] = {
     let mut next = [0; 9];
     next[ABSENT as usize] = 1 << RESERVED;
@@ -75,21 +77,21 @@ const NEXT: [u16; 9] = {
     next
 };
 
-/// References that a word can count: 131,071.
+/// Largest reference count of a word: 131,071.
 pub(crate) const REFS_MAX: u32 = (1 << 17) - 1;
 
-/// What a frame is: the state that its word packs.
+/// State of a frame, as unpacked from its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Never online, or offline again: a hole.
     Absent,
-    /// Online, and not given to the allocator: firmware, the metadata itself.
+    /// Online, but not released to the allocator: firmware, the metadata itself.
     Reserved,
     /// Head of a block on a zone's free list.
     ZoneFree {
         /// Order of the block.
         order: Order,
-        /// Migratetype of the free list that it is on.
+        /// Migratetype of the free list.
         migratetype: MigrateType,
     },
     /// Head of a block on a per-CPU list.
@@ -98,38 +100,39 @@ pub enum State {
         order: Order,
         /// Index among the CPU's lists, by order and type.
         list: u8,
-        /// The CPU on whose list it is.
+        /// CPU of the list.
         cpu: CpuId,
     },
-    /// Head of a block that was freed on its way home: on the stack of the CPU that owns its pageblock.
+    /// Head of a freed block on the stack of the CPU that owns its pageblock; that CPU has not taken it yet.
     RemotePending {
         /// Order of the block.
         order: Order,
     },
-    /// Head of a block that somebody owns.
+    /// Head of an allocated block.
     Allocated {
         /// Order of the block.
         order: Order,
-        /// References; none if the block is frozen.
+        /// Reference count; 0 if the block is frozen.
         refs: u32,
-        /// Whether it may be migrated now: its request was movable, it is not pinned, and no slab's.
+        /// Whether the block may be migrated now: its request was movable, it is not pinned, and it is not a slab.
         movable: bool,
-        /// Whether the block is freed whole, by its head.
+        /// Whether the block is freed as a whole, by its head.
         compound: bool,
         /// Whether a frame of the block is broken.
         poisoned: bool,
-        /// Whether the block is a slab's, which alone gives it back.
+        /// Whether the block is a slab, which only the slab allocator frees.
         slab: bool,
     },
-    /// Head of a block in the hands of a call that is under way: on its way between two other states. If that call
-    /// ended in a panic of the platform's, the block stays what it is, and is lost.
+    /// Head of a block that a call in progress has claimed, in transition between two other states. If the call ended
+    /// in a panic of the platform, the block stays in this state and is lost.
     Claimed {
         /// Order of the block.
         order: Order,
     },
-    /// Inside a block, not its head. Of the rest of its word, only whether the frame is broken means anything.
+    /// A frame inside a block, other than its head. Of the other bits of its word, only the mark of a broken frame is
+    /// meaningful.
     Interior,
-    /// Out of use for ever: poisoned or bad.
+    /// Permanently out of use: poisoned or bad.
     Withheld,
 }
 
@@ -138,21 +141,21 @@ pub enum State {
 pub struct Word(pub(super) u32);
 
 impl Word {
-    /// The word of [`State::Absent`], zero.
+    /// Word of [`State::Absent`], zero.
     pub(crate) const ABSENT: Word = Word(ABSENT);
-    /// The word of [`State::Reserved`].
+    /// Word of [`State::Reserved`].
     pub(crate) const RESERVED: Word = Word(RESERVED);
-    /// The word of [`State::Interior`], of a frame that is not broken.
+    /// Word of [`State::Interior`], for a frame that is not broken.
     pub(crate) const INTERIOR: Word = Word(INTERIOR);
-    /// The word of [`State::Withheld`].
+    /// Word of [`State::Withheld`].
     pub(crate) const WITHHELD: Word = Word(WITHHELD);
 
-    /// The word of a [`State::ZoneFree`] head.
+    /// Returns the word of a [`State::ZoneFree`] head.
     pub(crate) const fn zone_free(order: Order, migratetype: MigrateType) -> Word {
         Word(ZONE_FREE | (order.get() as u32) << ORDER_SHIFT | (migratetype as u32) << LIST_SHIFT)
     }
 
-    /// The word of a [`State::PcpCached`] head.
+    /// Returns the word of a [`State::PcpCached`] head.
     pub(crate) const fn pcp_cached(order: Order, list: u8, cpu: CpuId) -> Word {
         Word(
             PCP_CACHED
@@ -162,133 +165,135 @@ impl Word {
         )
     }
 
-    /// The word of a [`State::RemotePending`] head.
+    /// Returns the word of a [`State::RemotePending`] head.
     pub(crate) const fn remote_pending(order: Order) -> Word {
         Word(REMOTE_PENDING | (order.get() as u32) << ORDER_SHIFT)
     }
 
-    /// The word of a [`State::Claimed`] head of this order.
+    /// Returns the word of a [`State::Claimed`] head of this order.
     pub(crate) const fn claimed_of(order: Order) -> Word {
         Word(CLAIMED | (order.get() as u32) << ORDER_SHIFT)
     }
 
-    /// A block in the hands of a drain of this CPU's lists that merges.
+    /// Returns the word of a block that is claimed by a merging drain of this CPU's lists.
     pub(crate) const fn leaving(order: Order, cpu: CpuId) -> Word {
         Word(Word::claimed_of(order).0 | LEAVING | (cpu.0 as u32) << CPU_SHIFT)
     }
 
-    /// The allocated block as one that a call has claimed: its size, and what of it is broken, remain.
+    /// Returns the claimed word of an allocated block. The order and the marks of broken frames are kept.
     pub(crate) const fn claimed(self) -> Word {
         Word(self.0 & (ORDER | POISONED | BROKEN) | CLAIMED)
     }
 
-    /// A frozen block, neither movable nor compound. See [`State::Allocated`].
+    /// Returns the word of a frozen block that is neither movable nor compound. See [`State::Allocated`].
     pub(crate) const fn allocated(order: Order) -> Word {
         Word(ALLOCATED | (order.get() as u32) << ORDER_SHIFT)
     }
 
-    /// The same allocated block, of a movable request.
+    /// Returns this allocated word with the mark of a movable request.
     pub(crate) const fn movable(self) -> Word {
         Word(self.0 | MOVABLE)
     }
 
-    /// The same allocated block, which a handle keeps from being migrated. It has references.
+    /// Returns this allocated word with the mark of a handle that prevents migration. The block has a reference count
+    /// above 0.
     pub(crate) const fn pinned(self) -> Word {
         Word(self.0 | PINNED)
     }
 
-    /// The same block without that mark.
+    /// Returns the word without that mark; a word of another state is returned unchanged.
     pub(crate) const fn unpinned(self) -> Word {
         if self.is_allocated() { Word(self.0 & !PINNED) } else { self }
     }
 
-    /// The same allocated block, freed whole by its head.
+    /// Returns this allocated word as compound: the block is freed as a whole, by its head.
     pub(crate) const fn compound(self) -> Word {
         Word(self.0 | COMPOUND)
     }
 
-    /// The same allocated block, a slab's.
+    /// Returns this allocated word as that of a slab.
     pub(crate) const fn slab(self) -> Word {
         Word(self.0 | SLAB)
     }
 
-    /// The same allocated page, one of a range.
+    /// Returns this allocated word as that of a page of a range, without a pin.
     pub(crate) const fn ranged(self) -> Word {
         Word(self.0 & !PINNED | RANGED)
     }
 
-    /// The same allocated page, by itself.
+    /// Returns this allocated word as that of a single page.
     pub(crate) const fn unranged(self) -> Word {
         Word(self.0 & !RANGED)
     }
 
-    /// The same allocated block, some frame of which is broken.
+    /// Returns this allocated word with the mark that a frame of the block is broken.
     pub(crate) const fn poisoned(self) -> Word {
         Word(self.0 | POISONED)
     }
 
-    /// The same frame, broken itself.
+    /// Returns this word with the mark that the frame itself is broken.
     pub(crate) const fn broken(self) -> Word {
         Word(self.0 | BROKEN)
     }
 
-    /// The same block, without marks of broken memory.
+    /// Returns this word without marks of broken frames.
     pub(crate) const fn healthy(self) -> Word {
         Word(self.0 & !(POISONED | BROKEN))
     }
 
-    /// The same allocated block with this many references.
+    /// Returns this allocated word with a reference count.
     pub(crate) const fn with_refs(self, refs: u32) -> Word {
         debug_assert!(refs <= REFS_MAX, "word: more references than it counts");
         Word(self.0 & !REFS | refs << REF_SHIFT)
     }
 
-    /// The same allocated block, seen as one of `order` (what is left of it after a split).
+    /// Returns this allocated word with another order, as after a split.
     pub(crate) const fn with_order(self, order: Order) -> Word {
         Word(self.0 & !ORDER | (order.get() as u32) << ORDER_SHIFT)
     }
 
-    /// Size of the block, if this is a head.
+    /// Returns the order of the block, if the word is a head's.
     pub const fn order(self) -> Order {
         Order::new(((self.0 & ORDER) >> ORDER_SHIFT) as u8)
     }
 
-    /// References of an allocated block.
+    /// Returns the reference count of an allocated block.
     pub const fn refs(self) -> u32 {
         self.0 >> REF_SHIFT
     }
 
-    /// Head of a block on a zone's free list?
+    /// Returns whether the frame is the head of a block on a zone's free list.
     pub const fn is_zone_free(self) -> bool {
         self.0 & STATE == ZONE_FREE
     }
 
-    /// Head of a free block of exactly this order?
+    /// Returns whether the frame is the head of a block of exactly this order on a zone's free list.
     pub const fn is_zone_free_of(self, order: Order) -> bool {
         self.0 & (STATE | ORDER) == ZONE_FREE | (order.get() as u32) << ORDER_SHIFT
     }
 
-    /// Head of a block of exactly this order on a list of this CPU?
+    /// Returns whether the frame is the head of a block of exactly this order on a list of this CPU.
     pub const fn is_cached_of(self, order: Order, cpu: CpuId) -> bool {
         self.0 & (STATE | ORDER | CPU) == Word::pcp_cached(order, 0, cpu).0
     }
 
-    /// Head of a block of exactly this order in the hands of a drain of this CPU's lists that merges?
+    /// Returns whether the frame is the head of a block of exactly this order that is claimed by a merging drain of
+    /// this CPU's lists.
     pub(crate) const fn is_leaving_of(self, order: Order, cpu: CpuId) -> bool {
         self.0 == Word::leaving(order, cpu).0
     }
 
-    /// Head of a block on a list, a zone's or a CPU's?
+    /// Returns whether the frame is the head of a block on a zone's free list or a per-CPU list.
     pub(crate) const fn is_listed(self) -> bool {
         matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED)
     }
 
-    /// Head of a block on its way home?
+    /// Returns whether the frame is the head of a block on the stack of its owner.
     pub(crate) const fn is_remote_pending(self) -> bool {
         self.0 & STATE == REMOTE_PENDING
     }
 
-    /// Whether it is the word of a state, with no bit set that this state does not have.
+    /// Returns whether the word is valid: its state exists, and it has only bits that this state uses.
     pub(crate) const fn is_sound(self) -> bool {
         let order = self.0 & ORDER;
         let extra = self.0 & !(STATE | ORDER);
@@ -308,144 +313,147 @@ impl Word {
         }
     }
 
-    /// Whether the owner of this word may store that one.
+    /// Returns whether the owner of this word may replace it with `next` by a store.
     pub(super) const fn may_become(self, next: Word) -> bool {
-        // Pages of a range leave their owner's hands under the zone lock, by a store.
+        // Pages of a range leave the Allocated state under the zone lock, by a store.
         let is_next =
             NEXT[(self.0 & STATE) as usize] >> (next.0 & STATE) & 1 == 1 || self.is_ranged() && next.is_interior();
         self.is_sound() && next.is_sound() && is_next
     }
 
-    /// Head of a block, free or owned, on a list or not?
+    /// Returns whether the frame is the head of a block: free, claimed or allocated.
     pub const fn is_head(self) -> bool {
         matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED | ALLOCATED | REMOTE_PENDING | CLAIMED)
     }
 
-    /// Head of a block in the hands of a call that is under way?
+    /// Returns whether the frame is the head of a block that a call in progress has claimed.
     pub const fn is_claimed(self) -> bool {
         self.0 & STATE == CLAIMED
     }
 
-    /// Head of a block that somebody owns?
+    /// Returns whether the frame is the head of an allocated block.
     pub const fn is_allocated(self) -> bool {
         self.0 & STATE == ALLOCATED
     }
 
-    /// Head of an allocated block of exactly this order?
+    /// Returns whether the frame is the head of an allocated block of exactly this order.
     pub const fn is_allocated_of(self, order: Order) -> bool {
         self.0 & (STATE | ORDER) == ALLOCATED | (order.get() as u32) << ORDER_SHIFT
     }
 
-    /// A healthy allocated page with exactly so many references, of a range or by itself, and no slab's?
+    /// Returns whether the frame is a healthy allocated page, single or of a range, with exactly this reference count,
+    /// and not a slab.
     #[inline]
     pub const fn is_page_of(self, refs: u32) -> bool {
         self.unranged().is_held_of(Order::ZERO, refs)
     }
 
-    /// Head of a healthy allocated block of exactly this order, with exactly so many references, no slab's, and no page
-    /// of a range?
+    /// Returns whether the frame is the head of a healthy allocated block with exactly this order and reference count,
+    /// and neither a slab nor a page of a range.
     #[inline]
     pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
         let mask = STATE | ORDER | RANGED | SLAB | POISONED | REFS;
         self.0 & mask == Word::allocated(order).with_refs(refs).0
     }
 
-    /// Head of a healthy block of exactly this order that is a slab's, and that nobody refers to?
+    /// Returns whether the frame is the head of a healthy frozen block of exactly this order that is a slab.
     #[inline]
     pub(crate) const fn is_slab_of(self, order: Order) -> bool {
         let mask = STATE | ORDER | SLAB | POISONED | REFS;
         self.0 & mask == Word::allocated(order).slab().0
     }
 
-    /// Inside a block (poisoned or not)?
+    /// Returns whether the frame is inside a block, broken or not.
     pub const fn is_interior(self) -> bool {
         self.0 & STATE == INTERIOR
     }
 
-    /// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says
-    /// of its size may be out of date.
+    /// Returns a lower bound of the distance to the next head, in pages; for use under the zone lock. Only zone-free
+    /// and allocated blocks can be skipped whole, because the order of a block on a per-CPU list or of a claimed one
+    /// may be outdated.
     #[inline]
     pub(crate) fn pages_to_next_head(self) -> u32 {
-        // Single pages are told apart by a branch that is foreseen: a walk does not wait for each word to say how far
-        // on.
+        // The comparison with order 0 is a predictable branch. A walk over single pages then does not wait for the
+        // shift of each word.
         let whole = (self.is_zone_free() || self.is_allocated()) && self.order() > Order::ZERO;
         if whole { self.order().pages() } else { 1 }
     }
 
-    /// Never online, or offline again?
+    /// Returns whether the frame was never online, or is offline again.
     pub const fn is_absent(self) -> bool {
         self.0 & STATE == ABSENT
     }
 
-    /// Online, and not given to the allocator?
+    /// Returns whether the frame is online but not released to the allocator.
     pub const fn is_reserved(self) -> bool {
         self.0 & STATE == RESERVED
     }
 
-    /// An allocated block that may be migrated now: of a movable request, not pinned, and no slab's?
+    /// Returns whether the frame is the head of an allocated block that may be migrated now: of a movable request, not
+    /// pinned, and not a slab.
     pub const fn is_movable(self) -> bool {
         self.0 & (STATE | MOVABLE | PINNED | SLAB) == ALLOCATED | MOVABLE
     }
 
-    /// An allocated block of a movable request, pinned or not?
+    /// Returns whether the frame is the head of an allocated block of a movable request, pinned or not.
     pub const fn is_of_movable_request(self) -> bool {
         self.0 & (STATE | MOVABLE) == ALLOCATED | MOVABLE
     }
 
-    /// An allocated block that is freed whole?
+    /// Returns whether the frame is the head of an allocated compound block.
     pub const fn is_compound(self) -> bool {
         self.0 & (STATE | COMPOUND) == ALLOCATED | COMPOUND
     }
 
-    /// A healthy allocated page of a range with exactly so many references?
+    /// Returns whether the frame is a healthy allocated page of a range with exactly this reference count.
     #[inline]
     pub(crate) const fn is_ranged_page_of(self, refs: u32) -> bool {
         let mask = STATE | ORDER | RANGED | SLAB | POISONED | REFS;
         self.0 & mask == Word::allocated(Order::ZERO).ranged().with_refs(refs).0
     }
 
-    /// Whether the word is that of an allocated page of a range.
+    /// Returns whether the frame is an allocated page of a range.
     pub(crate) const fn is_ranged(self) -> bool {
         self.0 & (STATE | RANGED) == ALLOCATED | RANGED
     }
 
-    /// An allocated block of a slab's?
+    /// Returns whether the frame is the head of an allocated block that is a slab.
     pub const fn is_slab(self) -> bool {
         self.0 & (STATE | SLAB) == ALLOCATED | SLAB
     }
 
-    /// Whether the word is that of a block one of whose frames is broken.
+    /// Returns whether a frame of the block is marked as broken.
     pub const fn is_poisoned(self) -> bool {
         self.0 & POISONED != 0
     }
 
-    /// Whether the word says that this very frame is broken.
+    /// Returns whether this frame itself is marked as broken.
     pub const fn is_broken(self) -> bool {
         self.0 & BROKEN != 0
     }
 
-    /// Migratetype of the free list of a `ZoneFree` head.
+    /// Returns the migratetype of the free list of a `ZoneFree` head.
     pub const fn migratetype(self) -> MigrateType {
         MigrateType::from_index(((self.0 & LIST) >> LIST_SHIFT) as usize)
     }
 
-    /// Index of the per-CPU list of a `PcpCached` head.
+    /// Returns the index of the per-CPU list of a `PcpCached` head.
     pub const fn list(self) -> u8 {
         ((self.0 & LIST) >> LIST_SHIFT) as u8
     }
 
-    /// The word's 32 bits, as the frame stores them.
+    /// Returns the 32 bits of the word, as the frame stores them.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
 
-    /// A word of any bits, be they no state's.
+    /// Returns the word with these bits, valid or not.
     #[cfg(feature = "damage")]
     pub(crate) const fn raw(bits: u32) -> Word {
         Word(bits)
     }
 
-    /// The word that packs a state, sound or not, with as many of its references as can be counted.
+    /// Returns the word of a state, valid or not. The reference count is capped at its maximum.
     #[cfg(feature = "damage")]
     pub(crate) fn from_state(state: State) -> Word {
         match state {
@@ -465,7 +473,7 @@ impl Word {
         }
     }
 
-    /// The word's meaning, as an enum that can be matched and printed.
+    /// Unpacks the word into an enum for matching and printing.
     pub const fn state(self) -> State {
         match self.0 & STATE {
             ABSENT => State::Absent,

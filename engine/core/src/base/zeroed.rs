@@ -1,9 +1,9 @@
-//! Zeroed memory of the host's (feature `host`): tables of which only what is used costs memory.
+//! Zeroed memory of the host (feature `host`), for large tables of which only the used part should cost memory.
 //!
-//! Whoever asks the global allocator for much that is zero gets fresh pages of the system's, one for each that is
-//! touched. So a large table that begins as zeros is not written at first, and what nobody comes to costs nothing.
-//! Metadata is all written, so it comes in huge pages, where the system has them for who asks: that of a machine of 24
-//! GiB has 100 MB, 26,000 small pages, and each costs a page fault.
+//! A large zeroed allocation consists of fresh pages of the operating system, each of which is allocated on first
+//! access. A large table that starts as zeros is therefore not written, and its unused parts cost nothing. Metadata is
+//! written completely, so it uses huge pages if the system provides them on request. A machine of 24 GiB has 100 MB of
+//! metadata; in small pages these are 26,000 page faults.
 
 extern crate std;
 
@@ -14,7 +14,7 @@ use std::vec::Vec;
 
 use super::carve::Storage;
 
-/// Memory that is zeros until it is first handed on as [`Storage`].
+/// Memory that is all zeros until it is first passed on as [`Storage`].
 #[derive(Debug)]
 pub struct ZeroedBytes {
     bytes: Vec<u8>,
@@ -22,26 +22,27 @@ pub struct ZeroedBytes {
 }
 
 impl ZeroedBytes {
-    /// So many bytes, of any alignment. Aborts if there is no memory, as a `Vec` does.
+    /// Allocates `len` bytes of any alignment. Aborts if memory is exhausted, as a `Vec` does.
     pub fn new(len: usize) -> ZeroedBytes {
         ZeroedBytes { bytes: in_huge_pages(vec![0; len]), is_zeroed: true }
     }
 
-    /// The memory, to carve from: known to be zeros the first time.
+    /// Returns the memory for carving. It is known to be zeroed only the first time.
     pub fn storage(&mut self) -> Storage<'_> {
         let len = self.bytes.len();
-        // SAFETY: bytes are bytes, initialized or not. Nobody reads them as such ever after, but through a storage.
+        // SAFETY: the pointer and length are those of the vector, which stays borrowed, and `MaybeUninit<u8>` admits
+        // any byte. The vector's bytes are never read as `u8` again, so the caller may leave them uninitialized.
         let bytes: &mut [MaybeUninit<u8>] =
             unsafe { core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr().cast(), len) };
         match mem::replace(&mut self.is_zeroed, false) {
-            // SAFETY: they begin as zeros, and only a storage writes to them, of which this is the first.
+            // SAFETY: the vector was allocated as zeros, only a storage writes to it, and this is the first storage.
             true => unsafe { Storage::zeroed(bytes) },
             false => bytes.into(),
         }
     }
 }
 
-/// A number of which zero bytes make a zero.
+/// Number types whose zero consists of zero bytes.
 pub trait Number: Copy + Default + sealed::Sealed {}
 
 mod sealed {
@@ -53,19 +54,19 @@ macro_rules! numbers {
 }
 numbers!(u8, u32, u64);
 
-/// An array of numbers, all of them 0 at first. Costs little time before it is used.
+/// An array of numbers that are initially 0. Creating it takes little time.
 #[derive(Debug)]
 pub struct Zeroed<T: Number> {
     numbers: Vec<T>,
 }
 
 impl<T: Number> Zeroed<T> {
-    /// So many zeros, of which few places will be used. Aborts if there is no memory, as a `Vec` does.
+    /// Allocates `len` zeros of which few will be used. Aborts if memory is exhausted, as a `Vec` does.
     pub fn sparse(len: usize) -> Zeroed<T> {
         Zeroed { numbers: vec![T::default(); len] }
     }
 
-    /// The same, of which most will be used: in huge pages, if they are to be had.
+    /// Allocates `len` zeros of which most will be used: in huge pages, if available.
     pub fn dense(len: usize) -> Zeroed<T> {
         Zeroed { numbers: in_huge_pages(vec![T::default(); len]) }
     }
@@ -87,7 +88,7 @@ impl<T: Number> DerefMut for Zeroed<T> {
     }
 }
 
-/// The same numbers, in huge pages if these are to be had: small ones do as well, only slower.
+/// Requests huge pages for the memory of a vector. Without them the vector works in the same way, only slower.
 fn in_huge_pages<T: Number>(numbers: Vec<T>) -> Vec<T> {
     #[cfg(target_os = "linux")]
     linux::advise_huge_pages(&numbers);
@@ -98,22 +99,22 @@ fn in_huge_pages<T: Number>(numbers: Vec<T>) -> Vec<T> {
 mod linux {
     use core::ffi::{c_int, c_void};
 
-    /// Bytes of a huge page, where there is one size that programs get.
+    /// Bytes of a huge page.
     const HUGE: usize = 2 << 20;
     const MADV_HUGEPAGE: c_int = 14;
 
-    // SAFETY: this is how the C library says it, which the standard library is linked with.
+    // SAFETY: this is the C library's declaration of `madvise`, and the standard library is linked with the C library.
     unsafe extern "C" {
         fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int;
     }
 
-    /// Asks for huge pages in as much of some memory as whole ones lie in.
+    /// Requests huge pages for the part of the memory that consists of whole huge pages.
     pub(super) fn advise_huge_pages<T>(memory: &[T]) {
         let bytes = memory.as_ptr_range();
         let (start, end) = (bytes.start.addr().next_multiple_of(HUGE), bytes.end.addr() & !(HUGE - 1));
         if start < end {
             let first = bytes.start.cast::<c_void>().with_addr(start).cast_mut();
-            // SAFETY: the advice changes no byte of memory, and all of this is the caller's.
+            // SAFETY: the range is inside `memory`, and this advice changes no contents.
             let _ = unsafe { madvise(first, end - start, MADV_HUGEPAGE) };
         }
     }
@@ -139,7 +140,7 @@ mod tests {
             let mut bytes = ZeroedBytes::new(len);
             let first = Carver::new(bytes.storage()).array(len, |at| at as u8).unwrap();
             assert_eq!(first[9], 9);
-            // SAFETY: what is made is 0, which has no other byte.
+            // SAFETY: the closure returns 0, whose only byte is 0.
             let again: &mut [u8] = unsafe { Carver::new(bytes.storage()).zeros(len, || 0) }.unwrap();
             assert_eq!(again[9], 0);
         }

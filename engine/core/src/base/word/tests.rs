@@ -1,4 +1,4 @@
-//! What words say, and which may follow which.
+//! Tests of the packing of words and of the transitions between them.
 
 use super::*;
 
