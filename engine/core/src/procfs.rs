@@ -1,7 +1,7 @@
-//! Texts in Linux's own format, so that people's scripts work: buddyinfo, pagetypeinfo, zoneinfo, slabinfo.
+//! Texts in Linux's format for existing scripts: buddyinfo, pagetypeinfo, zoneinfo, slabinfo.
 //!
-//! Each function writes one text from the allocator's state of the moment; zones are looked at one after the other,
-//! each under its lock. Only zones with memory are shown, as Linux does. Slabs are counted with no lock.
+//! Each function writes one text from the allocator's current state. Zones are read one after the other, each under its
+//! lock. As in Linux, only zones with memory are shown. Slabs are counted without a lock.
 //!
 //! linux: mm/vmstat.c:frag_show_print, pagetypeinfo_showfree_print, zoneinfo_show_print; mm/slab_common.c:cache_show
 
@@ -12,7 +12,7 @@ use crate::page::{PageAllocator, Zone};
 use crate::platform::Platform;
 use crate::slab::{CpuLocal, SlabAllocator};
 
-/// `/proc/buddyinfo`: free blocks by order.
+/// Writes `/proc/buddyinfo`: free blocks by order.
 ///
 /// # Errors
 /// If `out` fails.
@@ -27,7 +27,7 @@ pub fn buddyinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl W
     Ok(())
 }
 
-/// `/proc/pagetypeinfo`: for each node, free blocks by type and order, then pageblocks by type.
+/// Writes `/proc/pagetypeinfo`: for each node, free blocks by type and order, then pageblocks by type.
 ///
 /// # Errors
 /// If `out` fails.
@@ -86,7 +86,7 @@ fn pageblocks_by_type<P: Platform>(
     Ok(())
 }
 
-/// Pageblocks of a zone by migratetype.
+/// Returns the number of pageblocks of a zone by migratetype.
 pub fn pageblock_counts<P: Platform>(
     allocator: &PageAllocator<'_, P>,
     zone: &Zone<P::Lock>,
@@ -99,7 +99,7 @@ pub fn pageblock_counts<P: Platform>(
     counts
 }
 
-/// `/proc/zoneinfo`, the part that the engine knows: watermarks, sizes, reserves, per-CPU lists.
+/// Writes the part of `/proc/zoneinfo` that the engine has: watermarks, sizes, reserves, per-CPU lists.
 ///
 /// # Errors
 /// If `out` fails.
@@ -157,8 +157,8 @@ fn pagesets<P: Platform>(allocator: &PageAllocator<'_, P>, zone: &Zone<P::Lock>,
     Ok(())
 }
 
-/// `/proc/slabinfo`, version 2.1: for each cache, in the order of their numbers, its objects and slabs. What a CPU or a
-/// sheaf has counts as active. The tunables are those of an allocator that Linux no longer has, and 0 here as there.
+/// Writes `/proc/slabinfo`, version 2.1: the objects and slabs of each cache, by cache number. Objects in a CPU's lists
+/// or in a sheaf count as active. The tunables belong to an allocator that Linux has removed, and are 0 as in Linux.
 ///
 /// # Errors
 /// If `out` fails.

@@ -1,4 +1,4 @@
-//! Event counters: a probe that counts what the engine did.
+//! Event counters: a probe that counts the actions of the engine.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,15 +7,15 @@ use crate::base::ZoneKind;
 use crate::platform::probe::{Compactor, ServedFrom};
 use crate::platform::{CompactResult, Event, Migrated, Probe, Reclaimer};
 
-/// A number that only goes up, as an atomic or plain.
+/// A monotonic counter, atomic or plain.
 pub trait Counter: Default {
-    /// Adds to the number.
+    /// Adds to the counter.
     fn add(&self, by: u64);
-    /// The number at this moment.
+    /// Returns the current value.
     fn get(&self) -> u64;
 }
 
-/// Counts for any number of threads.
+/// A counter for any number of threads.
 impl Counter for AtomicU64 {
     #[inline]
     fn add(&self, by: u64) {
@@ -27,7 +27,7 @@ impl Counter for AtomicU64 {
     }
 }
 
-/// Counts for one thread, at the price of an addition.
+/// A counter for one thread, at the cost of an addition.
 impl Counter for Cell<u64> {
     #[inline]
     fn add(&self, by: u64) {
@@ -41,32 +41,32 @@ impl Counter for Cell<u64> {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters, raised by one thread or by many, as their type says.
+        /// Counters of all events, for one thread or for many, depending on the counter type.
         #[derive(Debug, Default)]
         pub struct Counters<C = AtomicU64> {
             $($(#[$doc])* pub $name: C,)*
         }
 
-        /// The counters' values at one moment.
+        /// Values of all counters at one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl<C: Counter> Counters<C> {
-            /// Reads all of them. They are read one after the other: exact when nothing runs.
+            /// Reads all counters, one after the other. The result is consistent only while nothing else runs.
             pub fn counts(&self) -> Counts {
                 Counts { $($name: self.$name.get(),)* }
             }
         }
 
         impl Counts {
-            /// What was counted since `earlier`.
+            /// Returns the difference to an earlier reading.
             pub fn since(&self, earlier: &Counts) -> Counts {
                 Counts { $($name: self.$name - earlier.$name,)* }
             }
 
-            /// What was counted here and there.
+            /// Returns the sum of two readings.
             pub fn plus(&self, other: &Counts) -> Counts {
                 Counts { $($name: self.$name + other.$name,)* }
             }
@@ -75,93 +75,93 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Times that a zone lock was taken.
+    /// Number of times that a zone lock was taken.
     zone_lock_acquisitions,
     /// Pages moved to or from free lists under zone locks.
     zone_lock_pages,
     /// Insertions into free lists and removals from them.
     zone_lock_links,
-    /// Blocks that left the free lists of the type asked for.
+    /// Blocks that left the free lists of the requested type.
     zone_locked_blocks,
-    /// Times a per-CPU list was filled.
+    /// Number of refills of per-CPU lists.
     pcp_refills,
     /// Blocks that these refills brought.
     pcp_refill_blocks,
-    /// Times a per-CPU list gave pages back.
+    /// Number of drains of per-CPU lists.
     pcp_drains,
     /// Blocks that these drains returned to the zone.
     pcp_drain_blocks,
     /// Pages that these drains returned.
     pcp_drain_pages,
-    /// Parts that blocks of per-CPU lists were cut into, besides those that were wanted.
+    /// Parts that were split off blocks of per-CPU lists, besides the requested ones.
     pcp_split_blocks,
-    /// Blocks of per-CPU lists that were merged before they were given back.
+    /// Blocks of per-CPU lists that were merged before they were returned.
     pcp_merge_blocks,
     /// Blocks pushed onto their owners' stacks.
     stack_pushes,
-    /// Times that a stack was taken whole.
+    /// Number of times that a stack was taken.
     stack_takes,
-    /// Pageblocks of another type taken over.
+    /// Fallbacks by claim.
     fallback_claims,
-    /// Blocks taken from another type's pageblock.
+    /// Fallbacks by steal.
     fallback_steals,
-    /// Times a watermark was boosted.
+    /// Number of watermark boosts.
     boosts,
     /// Pageblocks that joined the high-atomic reserve.
     reserves,
     /// Pageblocks that left the high-atomic reserve.
     unreserves,
-    /// Times a CPU found its own list locked.
+    /// Number of times that a CPU found its own list locked.
     trylock_failures,
-    /// Frames taken out of use for ever.
+    /// Frames that were taken out of use permanently.
     withheld,
-    /// Blocks that the platform moved out of the way.
+    /// Blocks that the platform migrated.
     migrations,
-    /// Blocks that it would not move.
+    /// Blocks that the platform refused to migrate.
     migrations_refused,
-    /// High-atomic requests served by per-CPU lists.
+    /// High-atomic requests served from per-CPU lists.
     highatomic_from_list,
-    /// High-atomic requests served by the reserve.
+    /// High-atomic requests served from the reserve.
     highatomic_from_reserve,
-    /// High-atomic requests served by other free lists.
+    /// High-atomic requests served from other free lists.
     highatomic_from_ordinary,
-    /// Requests that reclaimed for themselves and could use no zone above DMA.
+    /// Direct reclaims of requests that may use no zone above DMA.
     allocstall_dma,
-    /// The same, no zone above DMA32.
+    /// Direct reclaims of requests that may use no zone above DMA32.
     allocstall_dma32,
-    /// The same, no zone above Normal.
+    /// Direct reclaims of requests that may use no zone above Normal.
     allocstall_normal,
-    /// The same, when every zone could be used.
+    /// Direct reclaims of requests that may use every zone.
     allocstall_movable,
-    /// Pages that the platform looked at for kswapd.
+    /// Pages that the platform scanned for kswapd.
     pgscan_kswapd,
-    /// Pages that requests looked at themselves.
+    /// Pages that the platform scanned in direct reclaim.
     pgscan_direct,
     /// Pages that the platform freed for kswapd.
     pgsteal_kswapd,
-    /// Pages that requests freed themselves.
+    /// Pages that the platform freed in direct reclaim.
     pgsteal_direct,
-    /// Times kswapd began to balance a node.
+    /// Number of times that kswapd began to balance a node.
     pageoutrun,
-    /// Requests that compacted for themselves.
+    /// Direct compactions.
     compact_stall,
-    /// Those that got their block so.
+    /// Direct compactions after which the request got its block.
     compact_success,
-    /// Those of them that did not get their block.
+    /// Direct compactions after which the request did not get its block.
     compact_fail,
-    /// Those of these for which nothing was tried, because compaction had failed lately.
+    /// Failed direct compactions that were deferred because of recent failures.
     compact_deferred,
-    /// Frames that compaction looked at for pages to move.
+    /// Frames scanned by the migrate scanner.
     compact_migrate_scanned,
-    /// Frames that it looked at for free pages.
+    /// Frames scanned by the free scanner.
     compact_free_scanned,
-    /// Pages that it set apart, to be moved or to be moved to.
+    /// Pages isolated by compaction, as sources or as targets.
     compact_isolated,
-    /// Times kcompactd began to work for somebody.
+    /// Number of times that kcompactd began to work for a request or kswapd.
     compact_daemon_wake,
-    /// Its part of the frames looked at for pages to move.
+    /// Frames scanned by kcompactd's migrate scanner.
     compact_daemon_migrate_scanned,
-    /// Its part of the frames looked at for free pages.
+    /// Frames scanned by kcompactd's free scanner.
     compact_daemon_free_scanned,
     /// Promises that the platform broke.
     broken_promises,
@@ -274,7 +274,7 @@ mod tests {
     const PFN: Pfn = Pfn::new(0);
     const TYPE: MigrateType = MigrateType::Movable;
 
-    /// What one event counts, beginning with nothing.
+    /// Returns the counts of a single event.
     fn counted(event: Event) -> Counts {
         let counters = Counters::<Cell<u64>>::default();
         counters.report(event);

@@ -1,5 +1,5 @@
-//! A whole machine in memory, for tests, benches, examples and the laboratory (feature `host`): it finds the bytes that
-//! a kernel would have to find for the engine's metadata, and takes them back at the end.
+//! A whole machine in memory, for tests, benchmarks, examples and the laboratory (feature `host`). It allocates the
+//! engine's metadata, which a kernel would have to supply, and frees it at the end.
 
 pub mod objects;
 
@@ -17,14 +17,14 @@ use crate::page::{Config, ConfigError, OnlineError, PageAllocator, Range};
 use crate::platform::Platform;
 use crate::slab::SlabError;
 
-/// Why a machine could not be built.
+/// Error of building a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineError {
-    /// The configuration is wrong, for this reason.
+    /// The configuration is invalid.
     Config(ConfigError),
-    /// A range of memory cannot come online, for this reason.
+    /// A range of memory cannot come online.
     Online(OnlineError),
-    /// The primitive is wrong for the slab.
+    /// The slab refused its CPU-local primitive or its memory.
     Slab(SlabError),
 }
 
@@ -40,11 +40,11 @@ impl fmt::Display for MachineError {
 
 impl core::error::Error for MachineError {}
 
-/// Builds an allocator whose `ranges` are online, all frames still Reserved, and hands it to `run`, which may restore a
-/// recorded state before it shares the allocator.
+/// Builds an allocator whose `ranges` are online, with all frames still Reserved, and passes it to `run`. `run` has it
+/// exclusively, so it may restore a recorded state before it shares the allocator.
 ///
 /// # Errors
-/// If the configuration or a range is wrong.
+/// If the configuration or a range is invalid.
 pub fn with_ranges<P: Platform, R>(
     platform: P,
     config: &Config<'_>,
@@ -61,11 +61,11 @@ pub fn with_ranges<P: Platform, R>(
     Ok(run(&mut allocator))
 }
 
-/// Builds a machine of `pages` frames in one Normal zone on node 0, all of them free, with watermarks by its size,
-/// and hands its allocator to `run`.
+/// Builds a machine of `pages` frames in one Normal zone on node 0, and passes its allocator to `run`. All frames are
+/// free, and the watermarks are set by size.
 ///
 /// # Errors
-/// If the configuration is wrong.
+/// If the configuration is invalid.
 pub fn with_memory<P: Platform, R>(
     platform: P,
     config: &Config<'_>,
@@ -81,8 +81,8 @@ pub fn with_memory<P: Platform, R>(
     .map_err(MachineError::Online)
 }
 
-/// The zones of a PC with one node and `pages` frames from address 0 up, without holes: DMA below 16 MiB, DMA32 below
-/// 4 GiB, Normal above. For 4 KiB pages.
+/// Returns the zones of a PC with one node and `pages` frames from address 0 up, without holes: DMA below 16 MiB, DMA32
+/// below 4 GiB, Normal above. For 4 KiB pages.
 pub fn pc_ranges(pages: u32) -> Vec<Range> {
     const LIMITS: [(ZoneKind, u32, u32); 3] =
         [(ZoneKind::Dma, 0, 1 << 12), (ZoneKind::Dma32, 1 << 12, 1 << 20), (ZoneKind::Normal, 1 << 20, u32::MAX)];
@@ -98,12 +98,12 @@ pub fn pc_ranges(pages: u32) -> Vec<Range> {
         .collect()
 }
 
-/// Room for `count` pieces of this layout, wherever the first of them can start.
+/// Allocates room for `count` pieces of this layout, and for the alignment of the first piece.
 fn bytes(layout: Layout, count: usize) -> Box<[MaybeUninit<u8>]> {
     Box::new_uninit_slice(layout.size() * count + layout.align())
 }
 
-/// The same, once, and all zeros.
+/// Allocates zeroed room for one piece of this layout, and for its alignment.
 fn zeroed(layout: Layout) -> ZeroedBytes {
     ZeroedBytes::new(layout.size() + layout.align())
 }

@@ -1,4 +1,4 @@
-//! A machine whose frames are real memory, so that there can be objects in them.
+//! A machine whose frames are backed by real memory, so that a slab can hand out objects.
 
 extern crate std;
 
@@ -16,7 +16,7 @@ use crate::slab::cpu::CACHES_MAX;
 use crate::slab::cpu::locked::{CpuLocks, CurrentCpu};
 use crate::slab::{CacheFlags, CpuLocal, Memory, SlabAllocator, SlabCensus, SlabViolation};
 
-/// The CPU that a thread said it stands for ([`host::run_on_cpu`]).
+/// The CPU that the calling thread represents ([`host::run_on_cpu`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostCpu;
 
@@ -26,11 +26,11 @@ impl CurrentCpu for HostCpu {
     }
 }
 
-/// Builds a machine of `pages` frames of memory, as [`with_memory`] does, and a slab over it whose sections are those
-/// of `local`; `seed` makes its secrets.
+/// Builds a machine of `pages` frames of memory, as [`with_memory`] does, with a slab that uses the sections of
+/// `local`. `seed` is the source of the slab's secrets.
 ///
 /// # Errors
-/// If the configuration is wrong, or `local` has more CPUs.
+/// If the configuration is invalid, or `local` has more CPUs than the configuration.
 pub fn with_slab<P: Platform, C: CpuLocal, R>(
     platform: P,
     config: &Config<'_>,
@@ -42,10 +42,10 @@ pub fn with_slab<P: Platform, C: CpuLocal, R>(
     with_checked_slab(platform, config, pages, local, (seed, CacheFlags::empty()), run)
 }
 
-/// The same, in which every cache makes the checks that come with the seed.
+/// Builds a machine as [`with_slab`] does, where every cache makes the checks that are passed with the seed.
 ///
 /// # Errors
-/// If the configuration is wrong.
+/// As for [`with_slab`].
 pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
     platform: P,
     config: &Config<'_>,
@@ -62,26 +62,26 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
             1,
         );
         let memory = Memory { first: Pfn::new(0), base: mapping.start, pages, caches };
-        // SAFETY: the frames are those of `mapping`, which stays until `run` is over; nobody else gets them.
+        // SAFETY: the frames are those of `mapping`, which lives until `run` has returned and is used for nothing else.
         let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut *storage) };
         Ok(run(&slab.map_err(MachineError::Slab)?))
     })?
 }
 
-/// What is there when nobody uses a slab any more.
+/// Contents of a machine after the last use of its slab.
 #[derive(Clone, Copy, Debug)]
 pub struct Audit {
-    /// In the slab.
+    /// Check of the slab.
     pub objects: Result<SlabCensus, SlabViolation>,
-    /// In the page allocator beneath.
+    /// Check of the page allocator beneath it.
     pub pages: Result<Census, Violation>,
 }
 
-/// The same as [`with_checked_slab`], and what is there when `run` is over: for programs of safe code, which cannot ask
-/// for a [`check`](SlabAllocator::check).
+/// Builds a machine as [`with_checked_slab`] does, and checks it after `run` has returned. For programs of safe code,
+/// which cannot call [`check`](SlabAllocator::check).
 ///
 /// # Errors
-/// If the configuration is wrong.
+/// As for [`with_checked_slab`].
 pub fn with_audited_slab<P: Platform, C: CpuLocal, R>(
     platform: P,
     config: &Config<'_>,
@@ -92,16 +92,17 @@ pub fn with_audited_slab<P: Platform, C: CpuLocal, R>(
 ) -> Result<(R, Audit), MachineError> {
     with_checked_slab(platform, config, pages, local, debug, |slab| {
         let result = run(slab);
-        // SAFETY: `run` was lent the slab, and is over, so nobody else has a handle. The pages are only looked at.
+        // SAFETY: `run` only borrowed the slab and has returned, so no other handle exists. The page allocator is only
+        // read.
         let (objects, pages) = unsafe { (slab.check(), slab.pages().check()) };
         (result, Audit { objects, pages })
     })
 }
 
-/// The same with a lock of the platform's around each CPU's sections.
+/// Builds a machine as [`with_slab`] does, where each CPU's sections are protected by a lock of the platform.
 ///
 /// # Errors
-/// If the configuration is wrong.
+/// As for [`with_slab`].
 pub fn with_locked_slab<P: Platform, R>(
     platform: P,
     config: &Config<'_>,
@@ -113,7 +114,7 @@ pub fn with_locked_slab<P: Platform, R>(
     with_slab(platform, config, pages, CpuLocks::new(&locks, HostCpu), seed, run)
 }
 
-/// Memory that the frames stand for, freed when dropped.
+/// Memory that backs the frames; freed when dropped.
 struct Mapping {
     start: NonNull<u8>,
     layout: Layout,
@@ -124,7 +125,7 @@ impl Mapping {
         let align = (page_size as usize) << Order::MAX.get();
         let layout = Layout::from_size_align((pages as usize * page_size as usize).max(align), align)
             .expect("a machine is smaller than the address space");
-        // SAFETY: the layout is not empty.
+        // SAFETY: `max(align)` above makes the size of the layout greater than 0.
         let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         Mapping { start, layout }
     }
@@ -132,7 +133,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody uses it any more.
+        // SAFETY: the memory was allocated with this layout and is not used after the mapping is dropped.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }

@@ -1,7 +1,7 @@
-//! Platforms on a host operating system, for tests, benches and the laboratory (feature `host`).
+//! Platforms on a host operating system, for tests, benchmarks and the laboratory (feature `host`).
 //!
-//! [`Threads`] runs the engine on real threads: each thread says once which CPU it stands for.
-//! [`Solo`] runs any number of CPUs on one thread, one after the other: the caller says which CPU is next.
+//! [`Threads`] runs the engine on threads; each thread selects the CPU that it represents. [`Solo`] runs any number of
+//! CPUs in turn on one thread; the caller selects the next CPU.
 
 extern crate std;
 
@@ -13,30 +13,30 @@ use crate::base::lock::{Rank, RawLock, SoloLock, SpinLock};
 
 std::thread_local! {
     static CPU: Cell<u16> = const { Cell::new(0) };
-    /// Ranks held by this thread, one bit each; kept in debug builds only.
+    /// Ranks held by this thread, one bit per rank; debug builds only.
     static HELD: Cell<u8> = const { Cell::new(0) };
 }
 
-/// Real threads, spin locks, ranks checked in debug builds.
+/// Platform of real threads, with spin locks whose ranks are checked in debug builds.
 #[derive(Debug, Default)]
 pub struct Threads<P = NoProbe> {
     probe: P,
 }
 
 impl<P: Probe> Threads<P> {
-    /// Threads whose events go to this probe.
+    /// Creates the platform with a probe.
     pub fn new(probe: P) -> Threads<P> {
         Threads { probe }
     }
 }
 
-/// Makes the calling thread stand for this CPU, on every [`Threads`] platform. A machine without that CPU panics when
-/// the thread calls it: [`Config::cpu_nodes`](crate::page::Config::cpu_nodes) says which there are.
+/// Makes the calling thread represent this CPU on every [`Threads`] platform. If a machine has no such CPU, the next
+/// call of the thread to it panics; [`Config::cpu_nodes`](crate::page::Config::cpu_nodes) lists the CPUs.
 pub fn run_on_cpu(cpu: CpuId) {
     CPU.set(cpu.0);
 }
 
-/// The CPU that the calling thread stands for.
+/// Returns the CPU that the calling thread represents.
 #[inline]
 pub fn current_cpu() -> CpuId {
     CpuId(CPU.get())
@@ -70,11 +70,11 @@ impl<P: Probe> Platform for Threads<P> {
     }
 }
 
-/// A spin lock that, in debug builds, refuses to be taken against the order of ranks.
+/// A spin lock that panics in debug builds if it is taken against the order of ranks.
 #[derive(Debug, Default)]
 pub struct CheckedSpinLock(SpinLock);
 
-// SAFETY: exclusion is `SpinLock`'s; the checks around it only panic.
+// SAFETY: `SpinLock` provides the mutual exclusion, and the checks around it can only panic.
 unsafe impl RawLock for CheckedSpinLock {
     fn new() -> CheckedSpinLock {
         CheckedSpinLock(SpinLock::new())
@@ -115,7 +115,7 @@ fn note(rank: Rank, held: bool) {
     }
 }
 
-/// Any number of CPUs on one thread, without locks.
+/// Platform of any number of CPUs on one thread, without real locks.
 #[derive(Debug, Default)]
 pub struct Solo<P = NoProbe> {
     cpu: Cell<u16>,
@@ -124,17 +124,17 @@ pub struct Solo<P = NoProbe> {
 }
 
 impl<P: Probe> Solo<P> {
-    /// CPUs with this listener, starting on CPU 0.
+    /// Creates the platform with a probe. The current CPU is CPU 0.
     pub fn new(probe: P) -> Solo<P> {
         Solo { cpu: Cell::new(0), task: Cell::new(Task::default()), probe }
     }
 
-    /// What comes next runs on this CPU.
+    /// Makes later calls run on this CPU.
     pub fn run_on(&self, cpu: CpuId) {
         self.cpu.set(cpu.0);
     }
 
-    /// What comes next is asked by a task like this.
+    /// Makes later calls run as this task.
     pub fn run_as(&self, task: Task) {
         self.task.set(task);
     }
@@ -178,7 +178,7 @@ mod tests {
         list.lock(Rank::Pcp);
         zone.lock(Rank::Zone);
         assert!(!list.try_lock(Rank::Pcp), "it is held, and a try does not wait");
-        // SAFETY: both were taken above, by this thread.
+        // SAFETY: this thread took both locks above and has not released them.
         unsafe {
             zone.unlock(Rank::Zone);
             list.unlock(Rank::Pcp);

@@ -1,13 +1,13 @@
-//! The one door outward: what the engine asks of the kernel, hypervisor, process or laboratory around it.
+//! The engine's interface to its surroundings: a kernel, a hypervisor, a process or the laboratory.
 //!
-//! A platform is a short list of promises. The engine keeps no lock while it calls [`Platform::reclaim`],
-//! [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or [`Platform::slab_error`], so these may
-//! call back into the allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path
-//! and must not.
+//! A platform consists of a few callbacks, called promises. The engine holds no lock while it calls
+//! [`Platform::reclaim`], [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or
+//! [`Platform::slab_error`], so these may call the allocator. [`Platform::wake_kswapd`] and
+//! [`Platform::wake_kcompactd`] are called on any path and must not call it.
 //!
-//! The engine does not believe what it can see for itself: it counts the pages that come back through [`FreePages`],
-//! and looks at both blocks after a migration. A promise that was broken is reported by name
-//! ([`Event::BrokenPromise`]), and what was found is what counts.
+//! The engine verifies results that it can check itself. It counts the pages that are freed through [`FreePages`], and
+//! checks both blocks after a migration. It reports a broken promise by name ([`Event::BrokenPromise`]) and continues
+//! with the state that it found.
 
 pub mod probe;
 pub mod report;
@@ -23,158 +23,159 @@ pub use task::{Context, Task};
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::policy::Policy;
 
-/// What the engine asks of its surroundings: CPU, locks, reclaim, migration, and a probe.
+/// Services that the engine needs from its surroundings: the current CPU, locks, reclaim, migration, and a probe.
 pub trait Platform {
-    /// The lock around free lists and per-CPU lists.
+    /// Lock around free lists and per-CPU lists.
     type Lock: RawLock;
-    /// Receives an event for what the engine does; [`NoProbe`] vanishes from the machine code.
+    /// Probe that receives the engine's events. With [`NoProbe`], events leave no trace in the machine code.
     type Probe: Probe;
 
-    /// The rules of every allocator on this platform, if one set is known when the program is built: what only other
-    /// rules need is then not in the program. Numbers are the configuration's all the same. `None`: the configuration
-    /// chooses.
+    /// Policy of every allocator on this platform, if it is known at compile time; code for other policies is then
+    /// removed. The numbers of the policy are still those of the configuration. With `None` the configuration selects
+    /// the policy.
     const POLICY: Option<Policy> = None;
 
-    /// Whether no allocator has more than one node: what only others need is not in the program.
+    /// Whether every allocator has only one node, so that code for several nodes is removed at compile time.
     const ONE_NODE: bool = false;
 
-    /// Whether a slab's caches may be checked ([`CacheFlags::DEBUG`](crate::slab::CacheFlags::DEBUG)). Else the checks
-    /// are not in the program, and a cache that asks for them goes without. linux: CONFIG_SLUB_DEBUG
+    /// Whether caches of a slab can be checked ([`CacheFlags::DEBUG`](crate::slab::CacheFlags::DEBUG)). If not, the
+    /// checks are removed at compile time, and a cache that requests them is created without. linux: CONFIG_SLUB_DEBUG
     const SLAB_DEBUG: bool = true;
 
-    /// Whether [`slab_error`](Self::slab_error) hears of every free that a slab refuses, also in caches that are not
-    /// checked. Otherwise the error that the call returns is all there is. The code is on cold paths only.
+    /// Whether [`slab_error`](Self::slab_error) is called for every free that a slab refuses, including those in
+    /// unchecked caches. If not, the error that the call returns is the only report. The code is on cold paths only.
     const REPORTS_REFUSED_FREES: bool = false;
 
-    /// The probe that hears of events.
+    /// Returns the probe that receives the engine's events.
     fn probe(&self) -> &Self::Probe;
 
-    /// The CPU that runs the caller, below the number of CPUs of the configuration. The caller may be moved to another
-    /// CPU at once: per-CPU lists have locks, so a stale answer costs a failed trylock at worst. A slab's sections ask
-    /// their own primitive, which must mean the same CPUs; in a kernel one answer serves both
-    /// (`freehold::kernel::Cpu::id`).
+    /// Returns the CPU that runs the caller, below the number of CPUs of the configuration. The caller may migrate to
+    /// another CPU at any time. An outdated result costs at most a failed trylock, because per-CPU lists have locks. A
+    /// slab's sections get the CPU from their own primitive, which must use the same numbering. In a kernel one
+    /// function serves both (`freehold::kernel::Cpu::id`).
     fn cpu(&self) -> CpuId;
 
-    /// What the calling task may do beyond its GFP flags.
+    /// Returns the rights of the calling task beyond its GFP flags.
     fn task(&self) -> Task {
         Task::default()
     }
 
-    /// Looks once, over a bounded part of what a node holds, for pages that can be freed, and frees them through
-    /// `pages`; says how many, and how many it looked at. The engine asks again with more urgency if that was too
-    /// little.
+    /// Scans a bounded part of a node's pages once for pages that can be freed, and frees them through `pages`. Returns
+    /// the numbers of freed and scanned pages. If too few were freed, the engine calls again with more urgency.
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let _ = (pages, wanted);
         Reclaimed::default()
     }
 
-    /// Moves what is in one allocated block to another, and its users along: after [`Migrated::Moved`] nobody
-    /// refers to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
+    /// Moves the contents of one allocated block to another and updates all references to it. After [`Migrated::Moved`]
+    /// no reference to [`Migration::from`] exists, and its owner uses and frees [`Migration::to`].
     ///
-    /// The block at `to` is fresh, and is what the block at `from` was when the engine looked: of this order, compound
-    /// or not, with so many references. The engine looked without a lock, so the block may be gone by now, and another
-    /// one there. While it decides, the platform keeps the owner from freeing `from` and from counting references on
-    /// it; if it cannot, or what is there differs in any of these, it refuses, and must not have touched either block.
-    /// The engine frees the one that is left over.
+    /// The block at `to` is new and has the properties that the block at `from` had when the engine read them: its
+    /// order, its compound flag and its reference count. The engine read them without a lock, so the block at `from`
+    /// may have been freed and replaced by another one since. During the call the platform prevents the owner from
+    /// freeing `from` and from changing its reference count. If it cannot, or if one of these properties differs, it
+    /// refuses and must not have touched either block. The engine frees the block that is left over.
     fn migrate(&self, migration: &Migration) -> Migrated {
         let _ = migration;
         Migrated::Refused
     }
 
-    /// Splits a compound block into single pages, through `block`, or does nothing: there is no place of its size to
-    /// move it to, but there may be places for its pages. While the platform decides it keeps the owner from freeing
-    /// the block; from then on the owner has single pages. linux: mm/migrate.c:try_split_folio
+    /// Splits a compound block into single pages, through `block`, or does nothing. Called if there is no free block of
+    /// its size to move it to, but possibly free single pages. During the call the platform prevents the owner from
+    /// freeing the block; afterwards the owner has single pages. linux: mm/migrate.c:try_split_folio
     fn split(&self, block: &dyn SplitBlock) {
         let _ = block;
     }
 
-    /// Whether [`migrate`](Self::migrate) ever moves anything. If it does not, nothing is compacted: requests do not
-    /// pay for scans that cannot help.
+    /// Returns whether [`migrate`](Self::migrate) ever moves a block. If not, nothing is compacted, which saves
+    /// requests the cost of useless scans.
     fn migrates(&self) -> bool {
         true
     }
 
-    /// Whether reclaim keeps pages by generation: then a node is asked once at a priority, even for large blocks, and
-    /// kswapd begins at the priority at which it expects to find enough. linux: mm/vmscan.c:lru_gen_enabled
+    /// Returns whether reclaim keeps pages by generation (MGLRU). If so, the engine reclaims from a node once per
+    /// priority, even for large blocks, and kswapd begins at the priority at which it expects to find enough pages.
+    /// linux: mm/vmscan.c:lru_gen_enabled
     fn lru_gen_enabled(&self) -> bool {
         false
     }
 
-    /// Pages of a zone that reclaim could still free, for the decision whether to try again.
+    /// Returns the pages of a zone that reclaim could still free, for the decision whether to retry.
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
         let _ = (node, zone);
         0
     }
 
-    /// Last resort before a request fails: end something, free what it had through `pages`, and say whether that freed
-    /// memory.
+    /// Frees memory as the last resort before a request fails, for example by ending a process, through `pages`.
+    /// Returns whether memory was freed.
     fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
         let _ = (pages, request);
         OutOfMemory::NothingFreed
     }
 
-    /// There is work for `PageAllocator::run_kswapd`. May be called on any path: must be cheap, must not allocate.
+    /// Wakes the task that calls `PageAllocator::run_kswapd`. May be called on any path: it must be cheap and must not
+    /// allocate.
     fn wake_kswapd(&self, node: NodeId) {
         let _ = node;
     }
 
-    /// There is work for `PageAllocator::run_kcompactd`, likewise.
+    /// Wakes the task that calls `PageAllocator::run_kcompactd`. May be called on any path: it must be cheap and must
+    /// not allocate.
     fn wake_kcompactd(&self, node: NodeId) {
         let _ = node;
     }
 
-    /// The debugging of a slab found something: the place to log it. The call that found it says so too, if it has an
-    /// error for it. May be called on any path of objects, with no lock held. No cache is destroyed in it: the caller
-    /// may be looking at one.
+    /// Logs a finding of slab debugging. The call that found the damage also returns an error, if it has one for it.
+    /// May be called on any path of objects, with no lock held. It must not destroy a cache, because the caller may be
+    /// using one.
     fn slab_error(&self, report: &SlabReport<'_>) {
         let _ = report;
     }
 
-    /// Where in the program's code an object is being asked for or given back, if that is known better than where in
-    /// its source the slab was called: the return address that a malloc was called with. 0 if not. Asked by debugging
-    /// only.
+    /// Returns the return address of the call that allocates or frees an object, if the platform knows a better one
+    /// than the source location of the call into the slab: for example the return address of `malloc`. Otherwise 0.
+    /// Called by slab debugging only.
     fn caller(&self) -> usize {
         0
     }
 
-    /// Called between two batches of compaction, with nothing held: the place to let others run. Must not call back
-    /// into the engine. linux: include/linux/sched.h:cond_resched
+    /// Lets other tasks run between two batches of compaction. No lock is held. Must not call the engine. linux:
+    /// include/linux/sched.h:cond_resched
     fn cond_resched(&self) {}
 
-    /// Called between two rounds of the slow path, and while one waits for a CPU that looks at a cache: the place to
-    /// let others run. The answer counts for requests that must not fail: they go on for as long as the platform has
-    /// patience.
+    /// Lets other tasks run between two rounds of the slow path, or while the caller waits for a CPU that uses a cache.
+    /// The result matters only for requests that must not fail: they continue until the platform gives up.
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }
 }
 
-/// A request that cannot be met from the free lists.
+/// A request that cannot be satisfied from the free lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// GFP flags of the request.
     pub gfp: Gfp,
-    /// Order of the block it asks for.
+    /// Order of the requested block.
     pub order: Order,
-    /// The migratetype that its flags ask for.
+    /// Migratetype of the request, by its flags.
     pub migratetype: MigrateType,
-    /// The node that it prefers, whose zonelist is walked.
+    /// Preferred node, whose zonelist is walked.
     pub node: NodeId,
-    /// The highest kind of zone that its flags allow.
+    /// Highest kind of zone that the flags allow.
     pub highest: ZoneKind,
 }
 
-/// The way back into the allocator that a promise is handed, so that a platform needs no pointer of its own to it.
+/// Interface through which a callback frees pages, so that a platform needs no pointer to its allocator.
 ///
-/// Each call drops one reference, as the owner's free would. A block that is not allocated as said is left alone, and
-/// reported as a broken promise.
+/// Each call drops one reference, as the owner's free would. A block that is not allocated in the given way is not
+/// changed and is reported as a broken promise.
 pub trait FreePages {
     /// Drops one reference on a block, and frees the block if it was the last.
     fn free_pages(&self, pfn: Pfn, order: Order);
-    /// Frees single pages, many at once.
+    /// Frees many single pages in one call.
     fn free_pages_bulk(&self, pages: &[Pfn]);
-    /// Whether the zones for which kswapd reclaims have enough by now, and some to spare; a look goes on to its end for
-    /// anybody else. linux: mm/vmscan.c:should_abort_scan
+    /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin, so that the scan may
+    /// stop. For other callers it returns `false`, and their scan runs to its end. linux: mm/vmscan.c:should_abort_scan
     fn has_enough(&self) -> bool {
         false
     }
@@ -182,134 +183,134 @@ pub trait FreePages {
 
 /// A compound block that the platform may split.
 pub trait SplitBlock {
-    /// First frame of the block.
+    /// Returns the first frame of the block.
     fn pfn(&self) -> Pfn;
-    /// Its order when the engine looked.
+    /// Returns the order that the block had when the engine read it.
     fn order(&self) -> Order;
-    /// Makes single pages of it, which are all the owner's; `false`, and nothing happened, if it is no allocated block
-    /// of this order any more.
+    /// Splits the block into single pages, all of which belong to its owner. Returns `false` and changes nothing if it
+    /// is no longer an allocated block of this order.
     fn split(&self) -> bool;
 }
 
-/// What the platform is asked to reclaim.
+/// Parameters of a reclaim call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaim {
-    /// The node whose pages are to be freed.
+    /// Node whose pages are to be freed.
     pub node: NodeId,
-    /// From its zones up to this one.
+    /// Highest kind of zone to reclaim from.
     pub highest: ZoneKind,
-    /// Pages wanted; a few more do no harm.
+    /// Number of pages wanted; a few more do no harm.
     pub goal: u64,
     /// Order of the request that reclaims.
     pub order: Order,
-    /// How large a part to look at: the number of pages there are, shifted right by this; 12 at first, 0 at last.
+    /// Size of the part to scan: the number of pages shifted right by this value, from 12 at first to 0 at last.
     pub priority: u8,
-    /// Whether a request reclaims for itself, or kswapd does.
+    /// Reclaiming party: a request or kswapd.
     pub by: Reclaimer,
-    /// What the request allows, such as I/O.
+    /// Flags with the permissions of the request, such as I/O.
     pub gfp: Gfp,
 }
 
 impl Reclaim {
-    /// Pages that are reclaimed before anybody looks whether that is enough. linux: SWAP_CLUSTER_MAX
+    /// Pages that are reclaimed between two checks whether that is enough. linux: SWAP_CLUSTER_MAX
     pub const CLUSTER: u64 = 32;
-    /// Pages that are taken from the oldest generation at once. linux: MIN_LRU_BATCH
+    /// Pages that are taken from the oldest generation in one batch. linux: MIN_LRU_BATCH
     pub const GENERATION_BATCH: u64 = 64;
 }
 
-/// The part on whose behalf memory is reclaimed.
+/// Party on whose behalf memory is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimer {
-    /// A request that found too little, itself.
+    /// A request that found too little memory.
     Direct,
     /// The background task of the node.
     Kswapd,
 }
 
-/// What the platform says that a reclaim did.
+/// Result of a reclaim, as reported by the platform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Pages that were freed.
+    /// Number of pages that were freed.
     pub pages: u64,
-    /// Pages that were looked at, freed or not.
+    /// Number of pages that were scanned, freed or not.
     pub scanned: u64,
 }
 
-/// A promise of a platform that the engine can check.
+/// A promise of the platform that the engine can verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// To free pages: [`Platform::reclaim`].
+    /// Freeing pages: [`Platform::reclaim`].
     Reclaim,
-    /// To move a block: [`Platform::migrate`].
+    /// Moving a block: [`Platform::migrate`].
     Migrate,
-    /// To end something: [`Platform::out_of_memory`].
+    /// Ending a process or the like: [`Platform::out_of_memory`].
     OutOfMemory,
 }
 
-/// A block that the platform is asked to move.
+/// A block to be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// First frame of the block that is in the way.
+    /// First frame of the block to be moved.
     pub from: Pfn,
-    /// First frame of the block that takes its place.
+    /// First frame of the new block.
     pub to: Pfn,
     /// Order of both blocks.
     pub order: Order,
-    /// References on the old block, which the new one has as well.
+    /// Reference count of the old block, which the new block also has.
     pub refs: u32,
     /// Whether both blocks are compound.
     pub compound: bool,
-    /// How hard the platform is to try, and whether it may wait.
+    /// Effort of the migration, which also decides whether it may wait.
     pub effort: CompactEffort,
 }
 
-/// What became of a block that was to be moved.
+/// Result of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migrated {
-    /// It was: the old place is the engine's.
+    /// The block was moved, and the old place belongs to the engine.
     Moved,
-    /// The block stays where it is: its users keep it.
+    /// The block stays where it is, with its users.
     Refused,
 }
 
-/// How hard compaction may try. linux: mm/internal.h:compact_priority
+/// Effort of compaction. linux: mm/internal.h:compact_priority
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactEffort {
-    /// May wait for pages, heeds no hints.
+    /// May wait for pages, and ignores skip hints.
     SyncFull,
-    /// May wait a little for pages.
+    /// May wait briefly for pages.
     SyncLight,
     /// Waits for no page.
     Async,
 }
 
-/// How compaction ended, from the least to the most.
+/// Result of compaction, from the least to the most successful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactResult {
-    /// Not tried: too little free memory, or no compaction here.
+    /// Not tried: free memory is too low, or compaction is not possible.
     Skipped,
-    /// Not tried: it failed recently.
+    /// Not tried, because it failed recently.
     Deferred,
-    /// Tried, and no block of the order came of it.
+    /// Tried without producing a block of the order.
     Failed,
-    /// A block of the order should be there now.
+    /// A block of the order should now be free.
     Succeeded,
 }
 
-/// Whether a request that must not fail goes on.
+/// Decision whether a request that must not fail continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Memory may still come: the request tries again.
+    /// Memory may still become free: the request retries.
     Wait,
-    /// No memory will come: the request fails.
+    /// No memory will become free: the request fails.
     GiveUp,
 }
 
-/// What the last resort achieved.
+/// Result of the last resort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfMemory {
-    /// Something was ended; memory may be there now.
+    /// A process or the like was ended, so memory may be free now.
     Freed,
-    /// Nothing was ended: there is nothing to end.
+    /// There was nothing to end.
     NothingFreed,
 }

@@ -1,7 +1,7 @@
-//! The probe: what the engine tells a listener about itself.
+//! The probe: a listener for events of the engine.
 //!
-//! Each event is reported where the thing happens, with its locks held; a listener must not call back.
-//! With [`NoProbe`], whose method is empty, events cost nothing: they vanish from the machine code.
+//! An event is reported where it happens, possibly with locks held, so a listener must not call the engine. With
+//! [`NoProbe`], whose method is empty, the compiler removes the events, and they cost nothing.
 
 use super::{CompactResult, Migrated, Promise, Reclaimer};
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
@@ -9,122 +9,122 @@ use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 /// Index of a zone in the allocator's table.
 pub type ZoneIndex = u8;
 
-/// Something that the engine did, reported when it happens.
+/// An action of the engine, reported when it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A section under a zone's lock ended, in which so many pages were moved to or from the free lists.
+    /// A zone's lock was released.
     ZoneLockReleased {
         /// Index of the zone.
         zone: ZoneIndex,
         /// Pages moved to or from the free lists.
         pages: u32,
-        /// Insertions into free lists and removals from them, merging and splitting included.
+        /// Insertions into and removals from free lists, including those for merging and splitting.
         links: u32,
     },
-    /// A block left the free lists of the type asked for. linux: trace mm_page_alloc_zone_locked
+    /// A block left the free list of the requested type. linux: trace mm_page_alloc_zone_locked
     ZoneLocked {
         /// First frame of the block.
         pfn: Pfn,
-        /// Order that was asked for.
+        /// Order of the request.
         order: Order,
         /// Migratetype of the list.
         migratetype: MigrateType,
     },
-    /// A block went from a per-CPU list to the zone. linux: trace mm_page_pcpu_drain
+    /// A block moved from a per-CPU list to the zone. linux: trace mm_page_pcpu_drain
     PcpuDrain {
         /// First frame of the block.
         pfn: Pfn,
-        /// Order of the block or request.
+        /// Order of the block.
         order: Order,
         /// Migratetype of the block's pageblock.
         migratetype: MigrateType,
     },
-    /// A per-CPU list was filled under one hold of the zone lock.
+    /// A per-CPU list was refilled under one hold of the zone lock.
     Refill {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU that the lists belong to.
+        /// CPU of the list.
         cpu: CpuId,
-        /// Order of the blocks that came.
+        /// Order of the blocks.
         order: Order,
-        /// Number of blocks that came.
+        /// Number of blocks.
         blocks: u32,
     },
-    /// A per-CPU list gave pages back under one hold of the zone lock.
+    /// A per-CPU list returned pages under one hold of the zone lock.
     Drain {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU that the lists belong to.
+        /// CPU of the list.
         cpu: CpuId,
-        /// Pages that the zone got.
+        /// Pages that the zone received.
         pages: u32,
     },
-    /// A block of a per-CPU list was cut under the list's own lock.
+    /// A block of a per-CPU list was split under the list's own lock.
     PcpSplit {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU that the list belongs to.
+        /// CPU of the list.
         cpu: CpuId,
-        /// Parts that went to the lists, besides the one that was wanted.
+        /// Parts that were put on the lists, besides the requested one.
         blocks: u32,
     },
-    /// Blocks of per-CPU lists were merged under the lists' own lock, to be given back.
+    /// Blocks of per-CPU lists were merged under the lists' own lock before they are returned.
     PcpMerge {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU whose lists they were on.
+        /// CPU of the lists.
         cpu: CpuId,
-        /// Number of blocks before they were merged.
+        /// Number of blocks before merging.
         blocks: u32,
     },
     /// A freed block is about to be pushed onto its owner's stack.
     StackPush {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU that the stack belongs to.
+        /// CPU of the stack.
         owner: CpuId,
         /// First frame of the block.
         pfn: Pfn,
-        /// Order of the block or request.
+        /// Order of the block.
         order: Order,
     },
-    /// A stack is about to be taken whole.
+    /// A stack is about to be taken as a whole.
     StackTake {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU that the stack belongs to.
+        /// CPU of the stack.
         owner: CpuId,
     },
-    /// A request took over a pageblock of another type, or its free pages. linux: trace mm_page_alloc_extfrag
+    /// A request claimed a pageblock of another type, or its free pages. linux: trace mm_page_alloc_extfrag
     Claim {
         /// Order of the block that was found.
         found: Order,
-        /// Migratetype that the request asks for.
+        /// Migratetype of the request.
         wanted: MigrateType,
-        /// Type of the list it was found on.
+        /// Migratetype of the list on which the block was found.
         from: MigrateType,
     },
-    /// A request took pages of another type's block and left the block as it is.
+    /// A request took pages of another type's block and left the pageblock its type.
     Steal {
         /// Order of the block that was found.
         found: Order,
-        /// Migratetype that the request asks for.
+        /// Migratetype of the request.
         wanted: MigrateType,
-        /// Type of the list it was found on.
+        /// Migratetype of the list on which the block was found.
         from: MigrateType,
     },
-    /// A watermark was boosted, to so many pages.
+    /// A zone's watermarks were boosted.
     Boost {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// The zone's boost from now on, in pages.
+        /// New boost of the zone, in pages.
         pages: u64,
     },
     /// A pageblock joined the high-atomic reserve.
     Reserve {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// Order of the request that did it.
+        /// Order of the request that caused it.
         order: Order,
     },
     /// A pageblock left the high-atomic reserve.
@@ -132,42 +132,42 @@ pub enum Event {
         /// Index of the zone.
         zone: ZoneIndex,
     },
-    /// A CPU found its own list locked and went to the zone.
+    /// A CPU found its own list locked and used the zone's free lists.
     TrylockFailed {
         /// Index of the zone.
         zone: ZoneIndex,
     },
-    /// A frame was taken out of use for ever.
+    /// A frame was withheld: taken out of use permanently.
     Withheld {
         /// Number of the frame.
         pfn: Pfn,
     },
-    /// The platform was asked to move a block out of the way.
+    /// The platform was called to migrate a block.
     Migrate {
-        /// Order of the block to be moved.
+        /// Order of the block.
         order: Order,
-        /// The platform's answer.
+        /// Result of the platform.
         answer: Migrated,
     },
-    /// A request for which the high-atomic reserve is kept was served.
+    /// A request for which the high-atomic reserve exists was served.
     HighAtomicServed {
-        /// Order of the block or request.
+        /// Order of the request.
         order: Order,
-        /// Which list served it.
+        /// Source of the block.
         from: ServedFrom,
     },
-    /// A request begins to reclaim for itself. linux: allocstall
+    /// A request begins direct reclaim. linux: allocstall
     DirectReclaim {
-        /// The highest zone that it may use.
+        /// Highest zone that the request may use.
         highest: ZoneKind,
     },
-    /// The platform was asked once to reclaim.
+    /// The platform was called once to reclaim.
     Reclaim {
-        /// Whether a request or kswapd reclaims.
+        /// Reclaiming party: a request or kswapd.
         by: Reclaimer,
-        /// Pages that came back, by the engine's count.
+        /// Pages that were freed, by the engine's count.
         pages: u64,
-        /// Pages that it says it looked at.
+        /// Pages that were scanned, as reported by the platform.
         scanned: u64,
     },
     /// kswapd begins to balance a node. linux: pageoutrun
@@ -175,42 +175,42 @@ pub enum Event {
         /// Number of the node.
         node: NodeId,
     },
-    /// kcompactd begins to work for somebody. linux: compact_daemon_wake
+    /// kcompactd begins to work on an order that a request or kswapd needs. linux: compact_daemon_wake
     KcompactdRun {
         /// Number of the node.
         node: NodeId,
     },
-    /// A request compacted for itself. linux: compact_stall
+    /// A request did direct compaction. linux: compact_stall
     CompactStall {
-        /// How that ended for the request: whether it has its block.
+        /// Result for the request: whether it got its block.
         result: CompactResult,
     },
-    /// Compaction looked at a part of a zone.
+    /// Compaction scanned a part of a zone.
     CompactScan {
         /// Index of the zone.
         zone: ZoneIndex,
-        /// Whether a request or kcompactd compacts.
+        /// Compacting party: a request or kcompactd.
         by: Compactor,
-        /// Frames that the scanner of pages to move looked at.
+        /// Frames that the migrate scanner looked at.
         migrate_scanned: u32,
-        /// Frames that the scanner of free pages looked at.
+        /// Frames that the free scanner looked at.
         free_scanned: u32,
-        /// Pages that were set apart, to be moved or to be moved to.
+        /// Pages that were isolated, as sources or as targets.
         isolated: u32,
     },
-    /// A platform did not do what it said.
+    /// The platform broke a promise.
     BrokenPromise {
-        /// The promise that was broken.
+        /// The broken promise.
         promise: Promise,
     },
-    /// A request failed, and gets no block.
+    /// A request failed.
     Failed {
-        /// Order of the block or request.
+        /// Order of the request.
         order: Order,
     },
 }
 
-/// From where a request for which the high-atomic reserve is kept was served.
+/// Source of a block for a request for which the high-atomic reserve exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServedFrom {
     /// A list of the calling CPU.
@@ -221,22 +221,22 @@ pub enum ServedFrom {
     Ordinary,
 }
 
-/// The part on whose behalf memory is compacted.
+/// Party on whose behalf memory is compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compactor {
-    /// A request, which waits for it.
+    /// A request, which waits for the result.
     Direct,
     /// The background task of the node.
     Kcompactd,
 }
 
-/// Receives each event of the engine, on the CPU on which it happens.
+/// Listener that receives each event of the engine, on the CPU where it happens.
 pub trait Probe {
-    /// Hears of one event, maybe with locks held.
+    /// Receives one event, possibly with locks held.
     fn report(&self, event: Event);
 }
 
-/// Hears nothing and costs nothing.
+/// A probe that ignores all events and costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProbe;
 

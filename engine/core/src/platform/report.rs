@@ -1,8 +1,8 @@
-//! What the slab's debugging found, as a value that a platform can log: an object, its cache, the first byte that is
-//! not what it should be, who had the object, and the bytes around.
+//! A finding of slab debugging as a value that a platform can log: the object, its cache, the damaged bytes, the last
+//! users, and the surrounding bytes.
 //!
-//! [`Display`](core::fmt::Display) writes it in Linux's words and lines, so that people's eyes and scripts work. The
-//! bytes were copied when the damage was found; they stay as they were when the object is mended.
+//! [`Display`](core::fmt::Display) formats it as Linux does, for readers and scripts that know that format. The bytes
+//! were copied when the damage was found, so they show the damage even after the object was repaired.
 //!
 //! linux: mm/slub.c:print_trailer, check_bytes_and_report, slab_fix
 
@@ -11,128 +11,128 @@ use core::panic::Location;
 
 use crate::base::CpuId;
 
-/// Bytes of a section that a report shows at most.
+/// Maximum number of bytes that a report shows per section.
 pub const SECTION_MAX: usize = 64;
 const ROW: usize = 16;
 
-/// What the slab's debugging found, and did about it.
+/// A finding of slab debugging, and the action taken.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabReport<'a> {
-    /// The kind of damage or mistake.
+    /// Kind of the damage or error.
     pub bug: SlabBug<'a>,
     /// Name of the cache that was called.
     pub cache: &'a str,
-    /// Address that was handed in, or of the object that was looked at.
+    /// Address that was passed in, or address of the object that was checked.
     pub address: u64,
-    /// The bytes that are not what they should be.
+    /// Range of the damaged bytes.
     pub damage: Option<Damage>,
-    /// The object, if there is one at that address.
+    /// Object at that address, if there is one.
     pub object: Option<ObjectReport>,
-    /// What the slab did about it.
+    /// Action that the slab took.
     pub fix: Fix,
 }
 
-/// The kinds of damage and mistakes that the slab tells apart.
+/// Kinds of damage and errors that the slab distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabBug<'a> {
-    /// Somebody wrote before the object.
+    /// Bytes before the object were overwritten.
     LeftRedzone,
-    /// The bytes after the object were overwritten.
+    /// Bytes after the object were overwritten.
     RightRedzone,
-    /// Bytes of the object past those that were asked for were overwritten.
+    /// Bytes of the object beyond the requested size were overwritten.
     KmallocRedzone,
-    /// Somebody wrote into the object while it was free.
+    /// Bytes of a free object were overwritten.
     Poison,
-    /// Somebody wrote between this object and the next.
+    /// Bytes between this object and the next were overwritten.
     Padding,
-    /// The word that says whether the object is free says nothing sensible.
+    /// The word that marks the object as free or allocated is invalid.
     State,
-    /// The object's link leads to no free object of the slab.
+    /// The object's link does not lead to a free object of the slab.
     FreePointer,
-    /// The object that was freed is free already.
+    /// Double free: the object is already free.
     AlreadyFree,
-    /// The address lies in a slab of the cache, and no object begins there.
+    /// The address is inside a slab of the cache, but no object begins there.
     InvalidPointer,
-    /// The address that was freed lies in no slab.
+    /// The freed address is in no slab.
     Foreign,
-    /// The object is of another cache, which has this name.
+    /// The object belongs to another cache, with this name.
     WrongCache(&'a str),
 }
 
-/// Bytes that are not what they should be.
+/// Range of damaged bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Address of the first damaged byte.
     pub start: u64,
     /// Address after the last damaged byte.
     pub end: u64,
-    /// The first one as it should be.
+    /// Expected value of the first byte.
     pub expected: u8,
-    /// The first damaged byte as it is.
+    /// Actual value of the first byte.
     pub found: u8,
 }
 
-/// An object and its slab, as they were found.
+/// An object and its slab at the time of the finding.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectReport {
     /// Address of the object's first byte, without its red zone.
     pub address: u64,
     /// Address of the slab's first page.
     pub slab: u64,
-    /// Objects that the slab has room for.
+    /// Capacity of the slab in objects.
     pub objects: u16,
-    /// Those of them that are not free.
+    /// Number of objects that are not free.
     pub used: u16,
-    /// Who allocated it last, if the cache remembers.
+    /// Last allocation of the object, if the cache records it.
     pub allocated: Option<Track>,
-    /// Who freed it last, likewise.
+    /// Last free of the object, if the cache records it.
     pub freed: Option<Track>,
-    /// Bytes before, in, and after it; the last ones of what is before, the others from the start, or from the row
-    /// before the damage.
+    /// Bytes before, in and after the object. The first section shows the last bytes before the object. The others
+    /// begin at their start, or one row before the damage.
     pub sections: [Section; 4],
 }
 
-/// Who did something with an object.
+/// Record of an allocation or a free of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Track {
-    /// The place in the program from which it was called.
+    /// Place in the program of the call.
     pub who: Who,
-    /// The CPU on which it was called.
+    /// CPU of the call.
     pub cpu: CpuId,
-    /// How many allocations and frees of debugged caches have been since.
+    /// Number of allocations and frees in debugged caches since the call.
     pub age: u64,
 }
 
 /// A place in the program, in its source or its machine code.
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
-    /// In its source, where the allocator was called.
+    /// Source location of the call into the allocator.
     Source(&'static Location<'static>),
-    /// In its machine code, where [`Platform::caller`](super::Platform::caller) knew it.
+    /// Code address, if [`Platform::caller`](super::Platform::caller) returned one.
     Code(usize),
 }
 
 /// A part of the bytes around an object, for a hex dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Which part this is, as Linux names it in a report.
+    /// Name of the part, as in a report of Linux.
     pub name: &'static str,
-    /// Address of the part's first byte that is shown.
+    /// Address of the first byte that is shown.
     pub start: u64,
-    /// How many of the bytes are shown.
+    /// Number of bytes that are shown.
     pub len: usize,
-    /// The bytes; those from `len` on mean nothing.
+    /// The bytes; those from `len` on are meaningless.
     pub bytes: [u8; SECTION_MAX],
 }
 
-/// What the slab did about what it found.
+/// Action that the slab took after a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// The free was refused; the object stays as it is.
+    /// The free was refused, and the object was not changed.
     NotFreed,
-    /// The object was taken out of use for ever.
+    /// The object was taken out of use permanently.
     TakenOut,
-    /// The bytes were set to what they should be.
+    /// The bytes were set to their expected values.
     Restored,
     /// The slab's free objects were linked anew.
     Relinked,
@@ -199,7 +199,7 @@ impl fmt::Display for Track {
     }
 }
 
-/// linux: lib/hexdump.c:print_hex_dump
+/// Formats a hex dump. linux: lib/hexdump.c:print_hex_dump
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (row, bytes) in self.bytes[..self.len].chunks(ROW).enumerate() {
@@ -213,7 +213,7 @@ impl fmt::Display for Section {
     }
 }
 
-/// A byte as text; a dot for what is no character.
+/// Returns a byte as a character; a dot if it is not printable.
 fn printable(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
 }

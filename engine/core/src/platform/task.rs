@@ -1,65 +1,65 @@
-//! What the caller of an allocation is, beyond its GFP flags, and what that entitles it to.
+//! Properties of the task that calls the allocator, and the rights that follow from them beyond the GFP flags.
 //!
-//! Linux asks three questions about where code runs, and they do not agree: whether it is a task (`in_task`), whether
-//! it serves a soft interrupt (`in_serving_softirq`), and whether it is in an interrupt at all (`in_interrupt`, which
-//! includes a task that holds soft interrupts off). So there are four contexts, and each right is granted by its own
-//! question:
+//! Linux has three predicates for the context in which code runs, and they overlap: `in_task`, `in_serving_softirq`,
+//! and `in_interrupt`, which is also true for a task that has soft interrupts disabled. This gives four contexts. Each
+//! right depends on its own predicate:
 //!
 //! | right | task | task, soft interrupts off | soft interrupt | hard interrupt |
 //! |---|---|---|---|---|
 //! | half of the min reserve, as a real-time task | yes | yes | no | no |
 //! | all reserves, as a task that reclaims | yes | no | yes | no |
-//! | part of the reserve, as a task that is being ended | yes | no | no | no |
+//! | part of the reserve, as an OOM victim | yes | no | no | no |
 //!
-//! The flags are those of the task that runs on the CPU, also where an interrupt has come between: code that serves a
-//! soft interrupt and reclaims for it (network storage under swap) borrows the flag from the task that it interrupted.
+//! The flags are those of the task that runs on the CPU, even inside an interrupt. A soft interrupt that reclaims
+//! (network storage under swap) borrows the flag of the task that it interrupted.
 //!
 //! linux: mm/page_alloc.c:__gfp_pfmemalloc_flags, gfp_to_alloc_flags; include/linux/preempt.h
 
-/// What a calling task may do beyond its GFP flags.
+/// Rights of a calling task beyond its GFP flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Reclaims itself, so it may use all reserves and must not reclaim again. linux: PF_MEMALLOC
+    /// Whether the task reclaims, so that it may use all reserves and must not reclaim again. linux: PF_MEMALLOC
     pub memalloc: bool,
-    /// Is being ended for lack of memory, so it may dip into the reserve. linux: tsk_is_oom_victim
+    /// Whether the task is being ended for lack of memory, so that it may use part of the reserve. linux:
+    /// tsk_is_oom_victim
     pub oom_victim: bool,
-    /// Has real-time priority. linux: rt_or_dl_task
+    /// Whether the task has real-time priority. linux: rt_or_dl_task
     pub realtime: bool,
-    /// Where its code runs: in the task itself, or in an interrupt.
+    /// Context in which the code runs: the task itself or an interrupt.
     pub context: Context,
 }
 
-/// Where the code that makes a request runs.
+/// Context of the code that makes a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Context {
-    /// In a task, with interrupts of both kinds on.
+    /// In a task, with all interrupts enabled.
     #[default]
     Task,
-    /// In a task that holds soft interrupts off. linux: local_bh_disable
+    /// In a task that has disabled soft interrupts. linux: local_bh_disable
     SoftirqsOff,
     /// In a soft interrupt. linux: in_serving_softirq
     Softirq,
-    /// In a hard interrupt, or one that cannot be masked. linux: in_hardirq, in_nmi
+    /// In a hard interrupt or an NMI. linux: in_hardirq, in_nmi
     Hardirq,
 }
 
 impl Context {
-    /// Every context, as the table above has them.
+    /// All contexts, in the order of the table above.
     pub const ALL: [Context; 4] = [Context::Task, Context::SoftirqsOff, Context::Softirq, Context::Hardirq];
 }
 
 impl Task {
-    /// Whether its priority counts: that of a task which an interrupt came upon does not.
+    /// Returns whether the real-time priority of the task counts. In an interrupt it does not.
     pub(crate) fn is_urgent(self) -> bool {
         self.realtime && matches!(self.context, Context::Task | Context::SoftirqsOff)
     }
 
-    /// Whether it may use all reserves.
+    /// Returns whether the task may use all reserves.
     pub(crate) fn may_empty_reserves(self) -> bool {
         self.memalloc && matches!(self.context, Context::Task | Context::Softirq)
     }
 
-    /// Whether it may use part of the reserve because it is being ended.
+    /// Returns whether the task may use part of the reserve because it is being ended.
     pub(crate) fn may_dip_to_end(self) -> bool {
         self.oom_victim && self.context == Context::Task
     }
@@ -69,7 +69,7 @@ impl Task {
 mod tests {
     use super::*;
 
-    /// The table above, a row a right, in the order of [`Context::ALL`].
+    /// The table above, one array per right, in the order of [`Context::ALL`].
     const URGENT: [bool; 4] = [true, true, false, false];
     const ALL_RESERVES: [bool; 4] = [true, false, true, false];
     const DIP_TO_END: [bool; 4] = [true, false, false, false];
