@@ -1,45 +1,40 @@
-//! Compaction: whether moving pages would help, how hard the work was lately, and when to try again.
-//!
-//! linux: mm/vmstat.c:fill_contig_page_info, __fragmentation_index, extfrag_for_order;
-//! mm/compaction.c:fragmentation_score_wmark, compact_gap, suitable_migration_source, fast_find_migrateblock,
-//! compaction_suit_allocation_order; mm/vmscan.c:compaction_ready
+//! Compaction: whether moving pages would help, which pageblocks are emptied, and when a failed attempt is repeated.
 
 use super::flags::AllocFlags;
 use crate::base::{MigrateType, Order};
 
-/// Fragmentation index up to which a failure is put down to lack of memory. linux: vm.extfrag_threshold
+/// Fragmentation index up to which a failure is attributed to lack of memory. linux: vm.extfrag_threshold
 pub const EXTFRAG_THRESHOLD: u32 = 500;
-/// How eagerly kcompactd compacts unasked, in percent. linux: vm.compaction_proactiveness
+/// Proactiveness of kcompactd in percent. linux: vm.compaction_proactiveness
 pub const PROACTIVENESS: u32 = 20;
-/// Pages that are moved before anybody looks whether that is enough. linux: COMPACT_CLUSTER_MAX
+/// Pages that are moved between two checks whether that is enough. linux: COMPACT_CLUSTER_MAX
 pub const CLUSTER: u32 = 32;
-/// A zone in which compaction failed is left alone for at most two to this power attempts. linux:
-/// COMPACT_MAX_DEFER_SHIFT
+/// Power of two of the maximum number of attempts for which a failed zone is skipped. linux: COMPACT_MAX_DEFER_SHIFT
 pub const DEFER_SHIFT_MAX: u8 = 6;
-/// Percent between the score at which proactive compaction begins and that at which it ends.
+/// Distance in percent between the scores at which proactive compaction begins and ends.
 const SCORE_GAP: u32 = 10;
-/// Percent below which no proactiveness pushes a zone.
+/// Lowest target score of proactive compaction in percent.
 const SCORE_LEAST: u32 = 5;
 
-/// Every choice about compaction.
+/// All choices about compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionPolicy {
-    /// How much must be free for reclaim to leave a zone to compaction.
+    /// Free pages that reclaim requires before it leaves a zone to compaction.
     pub spared: SparedZones,
-    /// Whether free pages of CMA areas are room for a request that may not use them.
+    /// Use of free pages of CMA areas as room for a request that may not use them.
     pub cma: CmaRoom,
-    /// Which pageblocks are emptied for a request.
+    /// Pageblocks that are emptied for a request.
     pub sources: Sources,
-    /// Whether a zone in which compaction failed is left alone for a while.
+    /// Skipping of a zone in which compaction failed.
     pub deferral: Deferral,
-    /// What follows where compaction is left alone for a while.
+    /// Reaction of a request to deferred compaction.
     pub deferred: AfterDeferral,
-    /// Where proactive compaction begins and ends.
+    /// Scores at which proactive compaction begins and ends.
     pub marks: ProactiveMarks,
 }
 
 impl CompactionPolicy {
-    /// As in the pinned kernel.
+    /// Choices of Linux 6.12.
     pub const LINUX_6_12: CompactionPolicy = CompactionPolicy {
         spared: SparedZones::WithRoom,
         cma: CmaRoom::Counted,
@@ -50,88 +45,88 @@ impl CompactionPolicy {
     };
 }
 
-/// How much must be free in a zone for reclaim on behalf of a large block to leave it to compaction.
+/// Free pages that a zone needs so that reclaim for a large block leaves it to compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SparedZones {
     /// Room to compact above the low watermark, and the same room above the high one without pages of CMA areas.
     WithRoom,
-    /// Room above the high watermark, and the distance between min and low besides; pages of CMA areas count.
-    /// linux: since 6.15
+    /// Room above the high watermark plus the distance between min and low; pages of CMA areas count. linux: since 6.15
     AtHighMark,
 }
 
-/// Whether free pages of CMA areas are room to compact for a large request that may not use them, and does not wait.
+/// Use of free pages of CMA areas as room to compact for a large request that may not use them and does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmaRoom {
-    /// They are: pages are moved there.
+    /// They count, because pages can be moved there.
     Counted,
-    /// They are not: the block might be made where the request cannot have it. linux: since 6.14
+    /// They do not count, because the block might be created where the request cannot use it. linux: since 6.14
     Apart,
 }
 
-/// Which pageblocks are emptied for a request.
+/// Pageblocks that are emptied for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// With little effort, those of its own type, and CMA for movable ones; else all.
+    /// With low effort, pageblocks of the request's own type, and CMA for movable requests; otherwise all.
     ByEffort,
-    /// None of CMA areas that it may not use, with any effort; and movable ones with little effort too, where it wants
-    /// a whole pageblock, which it can claim. linux: 7.2
+    /// With any effort, no pageblocks of CMA areas that the request may not use. With low effort, also movable
+    /// pageblocks if the request is for a whole pageblock, which it can then claim. linux: 7.2
     ByUse,
 }
 
-/// Whether compaction is tried in a zone in which it did all it could and failed. linux:
-/// mm/compaction.c:defer_compaction
+/// Retry of compaction in a zone in which it failed with full effort. linux: mm/compaction.c:defer_compaction
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
-    /// Not for the next attempts: twice as many after each failure, at most 64.
+    /// The next attempts are skipped: twice as many after each failure, at most 64.
     Growing,
-    /// At once. No kernel does so: it takes that one mechanism away, so that what it does can be measured.
+    /// It is tried again at once. No kernel does this; the value switches the mechanism off, so that its effect can be
+    /// measured.
     None,
 }
 
-/// What a request does whose zones compaction leaves alone for a while.
+/// Reaction of a request to compaction that is deferred in all its zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDeferral {
-    /// It tries once more for a block, and counts as a stall.
+    /// The request tries once more to get a block, and counts as a stall.
     Try,
     /// It does neither. linux: 7.2
     Leave,
 }
 
-/// Where proactive compaction begins and ends, for a high proactiveness.
+/// Scores at which proactive compaction begins and ends, if the proactiveness is high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProactiveMarks {
-    /// It never asks for a score below 5, and begins 10 above that at which it ends.
+    /// The target score is at least 5, and compaction begins 10 above it.
     Floored,
-    /// No score is too low, and it begins half as high again where that is less. linux: since 6.16
+    /// The target score has no lower limit. Compaction begins 10 above it, or half as high again if that is less.
+    /// linux: since 6.16
     Scaled,
 }
 
-/// For whom memory is compacted, and how hard that is tried.
+/// Purpose and effort of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// For a request, which waits for no page.
+    /// For a request, without waiting for pages.
     Hasty,
-    /// For a request, which waits for pages.
+    /// For a request, waiting for pages.
     Thorough,
-    /// For everybody, by kcompactd.
+    /// By kcompactd, for all later requests.
     Background,
 }
 
-/// A compaction, and what decides about the pageblocks that it empties.
+/// Properties of a compaction that decide which pageblocks it empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceFacts {
-    /// For whom, and how hard.
+    /// Purpose and effort.
     pub trial: Trial,
     /// Migratetype of the request.
     pub migratetype: MigrateType,
-    /// Whether it may use pages of CMA areas.
+    /// Whether the request may use pages of CMA areas.
     pub uses_cma: bool,
-    /// Whether it wants a whole pageblock, or more.
+    /// Whether the request is for a whole pageblock or more.
     pub wants_pageblock: bool,
 }
 
-/// Whether pages of a pageblock of this type are moved away for it.
+/// Returns whether pages of a pageblock of type `block` are moved away for this compaction.
 pub fn accepts_source(sources: Sources, wanted: SourceFacts, block: MigrateType) -> bool {
     let claims = sources == Sources::ByUse && wanted.wants_pageblock;
     let is_own = if wanted.migratetype == MigrateType::Movable || claims {
@@ -147,31 +142,32 @@ pub fn accepts_source(sources: Sources, wanted: SourceFacts, block: MigrateType)
     }
 }
 
-/// Whether it empties whichever pageblock is the easiest: not one of movable pages for small requests of another type.
+/// Returns whether the compaction may empty the pageblock that is easiest to empty. Not for small unmovable requests,
+/// which should not fill a pageblock of movable pages.
 pub fn searches_quickly(sources: Sources, wanted: SourceFacts) -> bool {
     let claims = sources == Sources::ByUse && wanted.wants_pageblock;
     wanted.trial == Trial::Background || wanted.migratetype == MigrateType::Movable || claims
 }
 
-/// Whether a request that makes no great effort needs room outside of CMA areas.
+/// Returns whether a costly request with low effort needs room outside of CMA areas.
 pub fn needs_own_room(cma: CmaRoom, order: Order, trial: Trial, flags: AllocFlags) -> bool {
     let is_half_hearted = order > Order::COSTLY && trial == Trial::Hasty;
     cma == CmaRoom::Apart && is_half_hearted && !flags.contains(AllocFlags::CMA)
 }
 
-/// How the free pages of a zone lie, with an order in mind.
+/// Distribution of a zone's free pages, with respect to one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreeShape {
     /// Free pages of the zone.
     pub pages: u64,
     /// Free blocks of the zone, of all orders.
     pub blocks: u64,
-    /// How many blocks of the order they would yield as they lie.
+    /// Number of blocks of the order that can be cut from the free blocks.
     pub suitable: u64,
 }
 
 impl FreeShape {
-    /// Counts free blocks of one order, when blocks of order `wanted` are asked for.
+    /// Adds free blocks of one order; `wanted` is the order of interest.
     pub fn add(&mut self, order: Order, blocks: u64, wanted: Order) {
         self.pages += blocks << order.get();
         self.blocks += blocks;
@@ -180,8 +176,8 @@ impl FreeShape {
         }
     }
 
-    /// Why a request of this order fails, in thousandths: towards 0 for lack of memory, towards 1000 because what is
-    /// free lies in pieces. `None` if there is a block that would do.
+    /// Returns the fragmentation index for this order in thousandths: towards 0 if a failure is due to lack of memory,
+    /// towards 1000 if it is due to fragmentation. `None` if a sufficient block is free.
     pub fn fragmentation_index(&self, order: Order) -> Option<u32> {
         if self.suitable > 0 {
             return None;
@@ -190,20 +186,20 @@ impl FreeShape {
         Some(per_block.map_or(0, |share| 1000_u64.saturating_sub(share) as u32))
     }
 
-    /// Free pages that no block of this order can be made of as they lie, in percent.
+    /// Returns the share of free pages, in percent, that are in blocks too small for this order.
     pub fn unusable_percent(&self, order: Order) -> u32 {
         let unusable = self.pages - (self.suitable << order.get());
         (unusable * 100).checked_div(self.pages).unwrap_or(0) as u32
     }
 }
 
-/// Pages that must be free beyond a watermark, so that a block of this order can be made: the targets of the moves,
-/// and what is taken meanwhile.
+/// Returns the pages that must be free above a watermark to create a block of this order: the targets of the moves, and
+/// pages that are allocated meanwhile.
 pub const fn gap(order: Order) -> u64 {
     2 << order.get()
 }
 
-/// What the score of a zone with so many pages counts for that of its node. linux: fragmentation_score_zone_weighted
+/// Returns the contribution of a zone's score to that of its node. linux: fragmentation_score_zone_weighted
 pub const fn weighted_score(score: u32, zone_pages: u64, node_pages: u64) -> u32 {
     (zone_pages * score as u64 / (node_pages + 1)) as u32
 }
@@ -213,12 +209,12 @@ pub const fn weighted_score(score: u32, zone_pages: u64, node_pages: u64) -> u32
 pub struct ScoreMarks {
     /// Score above which proactive compaction begins.
     pub high: u32,
-    /// A zone that is not above this is good enough.
+    /// Score at or below which a zone needs no more compaction.
     pub low: u32,
 }
 
 impl ScoreMarks {
-    /// The marks for this proactiveness; `None` if it is 0, and nothing is compacted unasked.
+    /// Returns the marks for a proactiveness; `None` if it is 0, which disables proactive compaction.
     pub fn for_proactiveness(proactiveness: u32, marks: ProactiveMarks) -> Option<ScoreMarks> {
         let wanted = 100_u32.saturating_sub(proactiveness);
         let (low, gap) = match marks {
@@ -319,7 +315,7 @@ mod tests {
         assert_eq!(accepted(Sources::ByUse, hard), [true, true, true, false]);
     }
 
-    /// Whether pages move out of unmovable, movable, reclaimable and CMA pageblocks.
+    /// Returns whether pages are moved out of unmovable, movable, reclaimable and CMA pageblocks.
     fn accepted(sources: Sources, facts: SourceFacts) -> [bool; 4] {
         use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
         [Unmovable, Movable, Reclaimable, Cma].map(|migratetype| accepts_source(sources, facts, migratetype))

@@ -1,11 +1,10 @@
-//! Fallback: where a request goes when the lists of its own type are empty, and whether it takes over the
-//! whole pageblock it finds.
-//!
-//! linux: mm/page_alloc.c:fallbacks, can_steal_fallback, try_to_steal_block
+//! Fallback: the types that a request tries when the free lists of its own type are empty, and the decision whether it
+//! claims the whole pageblock.
 
 use crate::base::{MigrateType, Order};
 
-/// Types to try, in order, for a request of `migratetype`. Reserve, CMA and isolated blocks are never a fallback.
+/// Returns the types to try, in order, for a request of `migratetype`. Blocks of the high-atomic reserve, of CMA areas
+/// and isolated blocks are never a fallback.
 pub const fn order_of_attempts(migratetype: MigrateType) -> &'static [MigrateType] {
     match migratetype {
         MigrateType::Unmovable => &[MigrateType::Reclaimable, MigrateType::Movable],
@@ -15,38 +14,38 @@ pub const fn order_of_attempts(migratetype: MigrateType) -> &'static [MigrateTyp
     }
 }
 
-/// Whether a request of type `wanted` may try to take over the pageblock of a free block of order `found`.
+/// Returns whether a request of type `wanted` may try to claim the pageblock of a free block of order `found`.
 ///
-/// Movable requests take over only large blocks: they do no lasting harm as guests. The others do, so they
-/// take over whatever they find, and keep together.
+/// Movable requests claim only large blocks, because movable pages in a block of another type do no lasting harm. Other
+/// requests claim any block that they find, so that their pages stay together.
 pub const fn is_claimable(found: Order, wanted: MigrateType, pageblock_order: Order, grouping: Grouping) -> bool {
     found.get() >= pageblock_order.get() / 2
         || matches!(wanted, MigrateType::Unmovable | MigrateType::Reclaimable)
         || matches!(grouping, Grouping::Off)
 }
 
-/// Whether pages are kept apart by type at all: not on machines with too few pageblocks.
+/// Grouping of pages by type. It is off on machines with too few pageblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// Every request counts as Unmovable.
+    /// Every request is treated as Unmovable.
     Off,
-    /// Types are kept apart in pageblocks of their own.
+    /// Each type has separate pageblocks.
     On,
 }
 
-/// What a pageblock holds when a claim of it is tried.
+/// Contents of a pageblock that a request tries to claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Pages of the free block that was found.
+    /// Pages of the pageblock.
     pub pages: u32,
-    /// Free ones among them, on the zone's lists.
+    /// Free pages, on the zone's lists.
     pub free: u32,
-    /// Allocated ones that can be moved.
+    /// Allocated pages that can be moved.
     pub movable: u32,
 }
 
-/// Whether a request of type `wanted` takes over a pageblock of type `block` with these contents: it does when at
-/// least half of it is free or holds pages like its own.
+/// Returns whether a request of type `wanted` claims a pageblock of type `block` with these contents. It does if at
+/// least half of the pages are free or compatible with the request.
 pub const fn takes_over(contents: Contents, wanted: MigrateType, block: MigrateType, grouping: Grouping) -> bool {
     let alike = match (wanted, block) {
         (MigrateType::Movable, _) => contents.movable,
@@ -78,7 +77,7 @@ mod tests {
     fn half_a_pageblock_that_is_free_or_alike_is_enough() {
         assert!(takes(256, 0, Reclaimable, Unmovable) && !takes(255, 0, Reclaimable, Unmovable));
         assert!(takes(100, 156, Movable, Unmovable) && !takes(100, 155, Movable, Unmovable));
-        // In a movable block, what cannot move is like the request.
+        // In a movable block, the unmovable pages count as compatible with an unmovable request.
         assert!(takes(1, 256, Unmovable, Movable) && takes(0, 256, Unmovable, Movable));
         assert!(!takes(0, 257, Unmovable, Movable));
         assert!(!takes(0, 0, Unmovable, Reclaimable), "in others it may be of either type");

@@ -1,49 +1,49 @@
-//! Flag conversion: from what a request says (GFP flags) to what the allocator may do (allocation flags).
+//! Conversion of GFP flags, which describe a request, to allocation flags, which describe what the allocator may do for
+//! it.
 //!
-//! Two rivals stand side by side. *Coupled* copies two bits by mask, because [`Gfp::HIGH`] has the value of
-//! [`AllocFlags::MIN_RESERVE`] and [`Gfp::KSWAPD_RECLAIM`] that of [`AllocFlags::KSWAPD`]; the compiler
-//! checks that they coincide. *Plain* tests the two bits, and does not care. Both give the same flags for every
-//! input, whether or not the mode that spares pageblocks ([`DefragMode`]) is on.
+//! There are two alternatives. *Coupled* copies two bits by mask, because [`Gfp::HIGH`] has the value of
+//! [`AllocFlags::MIN_RESERVE`] and [`Gfp::KSWAPD_RECLAIM`] that of [`AllocFlags::KSWAPD`]; the compiler checks that the
+//! values coincide. *Plain* tests the two bits and works with any values. Both give the same flags for every input,
+//! with or without the defrag mode ([`DefragMode`]).
 //!
-//! That nothing else leans on the coincidence is shown by a build that takes it away: `--cfg freehold_uncoupled`
-//! gives the two allocation flags values that no GFP flag has. All tests of the crate must pass there as well.
-//! *Coupled* does not exist there, since there is nothing to copy; its name stands for *plain*, so that `linux-6.12`
-//! can still be chosen.
+//! No other code depends on the coincidence. This is verified by a build with `--cfg freehold_uncoupled`, which gives
+//! the two allocation flags values that no GFP flag has; all tests of the crate must pass in it. *Coupled* does not
+//! exist in that build. Its name is an alias for *plain* there, so that `linux-6.12` can still be selected.
 //!
 //! linux: mm/page_alloc.c:gfp_to_alloc_flags, alloc_flags_nofragment, __gfp_pfmemalloc_flags
 
 use super::{DefragMode, FlagsPolicy};
 use crate::base::{Gfp, MigrateType, Order};
 
-/// Value of [`AllocFlags::MIN_RESERVE`], in Linux that of [`Gfp::HIGH`].
+/// Value of [`AllocFlags::MIN_RESERVE`]; in Linux that of [`Gfp::HIGH`].
 const MIN_RESERVE: u32 = if cfg!(freehold_uncoupled) { 1 << 30 } else { 0x20 };
-/// Value of [`AllocFlags::KSWAPD`], in Linux that of [`Gfp::KSWAPD_RECLAIM`].
+/// Value of [`AllocFlags::KSWAPD`]; in Linux that of [`Gfp::KSWAPD_RECLAIM`].
 const KSWAPD: u32 = if cfg!(freehold_uncoupled) { 1 << 31 } else { 0x800 };
 
 bitflags::bitflags! {
-    /// What the allocator may do for one request. Bits 0 and 1 hold the watermark to respect.
-    /// linux: mm/internal.h
+    /// Permissions of the allocator for one request. Bits 0 and 1 hold the index of the watermark to respect. linux:
+    /// mm/internal.h
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct AllocFlags: u32 {
-        /// Respect the low watermark rather than the min one.
+        /// The zone must stay above its low watermark instead of the min one.
         const WMARK_LOW = 0x1;
         /// The zone must stay above its high watermark.
         const WMARK_HIGH = 0x2;
         /// The zone may fall below every watermark.
         const NO_WATERMARKS = 0x4;
-        /// On behalf of a task that is being ended.
+        /// The request is on behalf of a task that is being ended.
         const OOM = 0x8;
-        /// The caller cannot wait, so it may use part of the reserve.
+        /// The caller cannot wait, so the request may use part of the reserve.
         const NON_BLOCK = 0x10;
-        /// May use half of the min reserve.
+        /// The request may use half of the min reserve.
         const MIN_RESERVE = MIN_RESERVE;
         /// Zones outside of the cpuset are skipped.
         const CPUSET = 0x40;
         /// The request may use free pages of CMA areas.
         const CMA = 0x80;
-        /// Rather use another zone than mix types in a pageblock; in defrag mode, rather wait.
+        /// The request uses another zone rather than mix types in a pageblock; in defrag mode it waits instead.
         const NOFRAGMENT = 0x100;
-        /// May use the high-atomic reserve, and may grow it.
+        /// The request may use the high-atomic reserve, and may grow it.
         const HIGHATOMIC = 0x200;
         /// The request may wake kswapd.
         const KSWAPD = KSWAPD;
@@ -53,38 +53,38 @@ bitflags::bitflags! {
 }
 
 impl AllocFlags {
-    /// The watermark to respect, as an index: min, low, high, promo. linux: ALLOC_WMARK_MASK
+    /// Returns the index of the watermark to respect: min, low, high, promo. linux: ALLOC_WMARK_MASK
     #[inline]
     pub const fn watermark(self) -> usize {
         (self.bits() & 3) as usize
     }
 
-    /// Whether that is the min watermark, as in the slow path only.
+    /// Returns whether that is the min watermark, which only the slow path uses.
     #[inline]
     pub const fn is_at_min(self) -> bool {
         self.watermark() == 0
     }
 }
 
-/// What the slow path's conversion needs to know beside the request.
+/// Inputs of the slow path's conversion besides the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowFacts {
-    /// The caller is a real-time or deadline task, in task context.
+    /// Whether the caller is a real-time or deadline task, in task context.
     pub realtime: bool,
-    /// Whether types are mixed only at last.
+    /// Mode that decides whether types are mixed only as a last resort.
     pub defrag_mode: DefragMode,
 }
 
-/// What the no-fragment conversion needs to know beside the request.
+/// Inputs of the no-fragment conversion besides the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFragmentFacts {
-    /// The preferred zone is Normal, and either there is one node or the node has a DMA32 zone with memory.
+    /// Whether the preferred zone is Normal, and there is only one node or the node has a DMA32 zone with memory.
     pub has_other_zone: bool,
-    /// Whether types are mixed only at last, other zone or not.
+    /// Mode that decides whether types are mixed only as a last resort, even without another zone.
     pub defrag_mode: DefragMode,
 }
 
-/// Flags of the first, fast attempt.
+/// Returns the allocation flags of the first, fast attempt.
 #[inline]
 pub fn fast(policy: FlagsPolicy, gfp: Gfp, migratetype: MigrateType, facts: NoFragmentFacts) -> AllocFlags {
     let nofragment = match policy {
@@ -94,7 +94,7 @@ pub fn fast(policy: FlagsPolicy, gfp: Gfp, migratetype: MigrateType, facts: NoFr
     AllocFlags::WMARK_LOW | cma(migratetype) | nofragment
 }
 
-/// Allocation flags of the slow path, by policy.
+/// Returns the allocation flags of the slow path.
 #[inline]
 pub fn slow(policy: FlagsPolicy, gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
     match policy {
@@ -104,7 +104,8 @@ pub fn slow(policy: FlagsPolicy, gfp: Gfp, order: Order, migratetype: MigrateTyp
 }
 
 cfg_select! {
-    // A build that insists on copying what does not coincide must fail; `cargo xtask ci --only uncoupled` sees to it.
+    // A build that forces *coupled* although the values differ must fail to compile; `cargo xtask ci --only uncoupled`
+    // checks this.
     any(not(freehold_uncoupled), freehold_force_coupled) => {
         const _: () = assert!(
             Gfp::HIGH.bits() == AllocFlags::MIN_RESERVE.bits()
@@ -112,13 +113,13 @@ cfg_select! {
             "the coupled conversion copies two bits: their values must coincide"
         );
 
-        /// The slow path's conversion, two bits copied by mask.
+        /// Converts the flags for the slow path; two bits are copied by mask.
         pub fn slow_coupled(gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
             let copied = gfp & Gfp::HIGH.union(Gfp::KSWAPD_RECLAIM);
             finish_slow(AllocFlags::from_bits_retain(copied.bits()), gfp, order, migratetype, facts)
         }
 
-        /// The no-fragment conversion, one bit copied by mask.
+        /// Converts the no-fragment flags; one bit is copied by mask.
         pub fn nofragment_coupled(gfp: Gfp, facts: NoFragmentFacts) -> AllocFlags {
             let copied = AllocFlags::from_bits_retain((gfp & Gfp::KSWAPD_RECLAIM).bits());
             finish_nofragment(copied, facts)
@@ -129,19 +130,19 @@ cfg_select! {
     }
 }
 
-/// The slow path's conversion, two bits tested.
+/// Converts the flags for the slow path; two bits are tested.
 pub fn slow_plain(gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
     let reserve = only_if(gfp.contains(Gfp::HIGH), AllocFlags::MIN_RESERVE);
     let kswapd = only_if(gfp.contains(Gfp::KSWAPD_RECLAIM), AllocFlags::KSWAPD);
     finish_slow(reserve | kswapd, gfp, order, migratetype, facts)
 }
 
-/// The no-fragment conversion, one bit tested.
+/// Converts the no-fragment flags; one bit is tested.
 pub fn nofragment_plain(gfp: Gfp, facts: NoFragmentFacts) -> AllocFlags {
     finish_nofragment(only_if(gfp.contains(Gfp::KSWAPD_RECLAIM), AllocFlags::KSWAPD), facts)
 }
 
-/// What a task that is allowed to use reserves gets instead; empty if it gets nothing.
+/// Returns the flags that a task with access to reserves gets instead; empty if it has none.
 pub fn reserve_override(gfp: Gfp, memalloc: Allowance, oom_victim: Allowance) -> AllocFlags {
     if gfp.contains(Gfp::NOMEMALLOC) {
         AllocFlags::empty()
@@ -152,10 +153,10 @@ pub fn reserve_override(gfp: Gfp, memalloc: Allowance, oom_victim: Allowance) ->
     }
 }
 
-/// Whether a task has a special right.
+/// A special right of a task: granted or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
-    /// The task has no such right.
+    /// The task does not have the right.
     Refused,
     /// The task has the right.
     Granted,
@@ -167,30 +168,30 @@ impl From<bool> for Allowance {
     }
 }
 
-/// The claim on the high-atomic reserve that the slow path would find in a request's own flags.
+/// Returns HIGHATOMIC if the slow path would grant it by the GFP flags and the order of a request.
 #[inline]
 pub fn highatomic(gfp: Gfp, order: Order) -> AllocFlags {
     let rushed = gfp.contains(Gfp::HIGH) & !gfp.intersects(Gfp::DIRECT_RECLAIM | Gfp::NOMEMALLOC);
     only_if(rushed & (order > Order::ZERO), AllocFlags::HIGHATOMIC)
 }
 
-/// CMA areas are lent to movable requests only.
+/// Returns CMA for movable requests, the only ones to which CMA areas are lent.
 #[inline]
 pub fn cma(migratetype: MigrateType) -> AllocFlags {
     only_if(migratetype == MigrateType::Movable, AllocFlags::CMA)
 }
 
-/// What both no-fragment conversions have in common.
+/// Adds the flags that both no-fragment conversions set in the same way.
 #[inline]
 fn finish_nofragment(converted: AllocFlags, facts: NoFragmentFacts) -> AllocFlags {
     let spares = facts.has_other_zone | (facts.defrag_mode == DefragMode::On);
     converted | only_if(spares, AllocFlags::NOFRAGMENT)
 }
 
-/// What both slow conversions have in common; `converted` holds the flags that each makes in its own way.
+/// Adds the flags that both slow conversions set in the same way; `converted` holds the two that differ.
 ///
-/// One line a flag. Conditions are joined by `&` and `|` where `&&` and `||` would also do: as they are, the whole
-/// compiles without a branch (`freehold disasm flags`).
+/// Each flag has one line. Conditions are joined by `&` and `|` instead of `&&` and `||`, so that the function compiles
+/// to code without branches (`freehold disasm flags`).
 #[inline]
 fn finish_slow(
     converted: AllocFlags,

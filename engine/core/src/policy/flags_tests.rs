@@ -1,12 +1,12 @@
-//! Every input of the conversions, against the rules written down a second time as a table.
+//! Tests of the conversions on every input, against a table that states the rules a second time.
 //!
-//! The conversions look at four of the GFP bits and must ignore all others. So the table has a row for each combination
-//! of the four, and is held against all 2^24 values that Linux numbers the same in every configuration. So many are
-//! tried with orders 0 and 1 and one migratetype; all orders and migratetypes, and the eight bits above, are tried with
-//! each combination of the four before backgrounds of other bits. All of it is tried in both defrag modes, and in the
-//! end the two ways are held against each other without the table between them.
+//! The conversions read four of the GFP bits and must ignore all others. The table has a row for each combination of
+//! the four. All 2^24 values that Linux numbers the same in every configuration are tested with orders 0 and 1 and one
+//! migratetype. All orders and migratetypes, and the eight higher bits, are tested with each combination of the four on
+//! backgrounds of other bits. Everything is tested in both defrag modes. Finally, the two alternatives are compared
+//! with each other, without the table.
 //!
-//! What a sweep is worth is shown by conversions with one fault each, down to one wrong answer in 2^24.
+//! Deliberately wrong conversions, down to a single wrong result among 2^24, show that the tests detect errors.
 
 extern crate std;
 
@@ -18,27 +18,28 @@ use std::vec::Vec;
 
 use super::*;
 
-/// The GFP bits that matter, by Linux's numbers and not by [`Gfp`]'s names.
+/// GFP bits that matter, by Linux's numbers instead of [`Gfp`]'s names.
 const HIGH: u32 = 0x20;
 const DIRECT_RECLAIM: u32 = 0x400;
 const KSWAPD_RECLAIM: u32 = 0x800;
 const NOMEMALLOC: u32 = 0x8_0000;
 const MATTER: [u32; 4] = [HIGH, DIRECT_RECLAIM, NOMEMALLOC, KSWAPD_RECLAIM];
-/// Every value of the bits that do not depend on the kernel's configuration.
+/// All values of the bits that do not depend on the kernel's configuration.
 const ALL: Range<u32> = 0..1 << 24;
 
-/// What the slow path gives, one row a combination of HIGH, DIRECT_RECLAIM and NOMEMALLOC, in binary order; for an
-/// ordinary task at order 0 and above, for a real-time task at order 0 and above. Letters as in [`flags_of`].
+/// Expected flags of the slow path. Rows: combinations of HIGH, DIRECT_RECLAIM and NOMEMALLOC, in binary order.
+/// Columns: an ordinary task at order 0 and above, a real-time task at order 0 and above. Letters are those of
+/// [`flags_of`].
 const SLOW: [[&str; 4]; 8] = [
-    // Nothing: cannot wait, but has no claim on the reserve.
+    // None: the request cannot wait, but may not use the reserve.
     ["C N", "C N", "C N", "C N"],
-    // HIGH: may dip, and above order 0 meets the high-atomic reserve.
+    // HIGH: the request may use the reserve, and above order 0 the high-atomic reserve.
     ["R N", "R N H", "R N", "R N H"],
-    // DIRECT_RECLAIM: can wait; only being real-time helps.
+    // DIRECT_RECLAIM: the request can wait; only a real-time task may use the reserve.
     ["C", "C", "C R", "C R"],
     // DIRECT_RECLAIM | HIGH
     ["C R", "C R", "C R", "C R"],
-    // NOMEMALLOC: not even what other requests get that cannot wait.
+    // NOMEMALLOC: not even the part that other requests that cannot wait may use.
     ["C", "C", "C", "C"],
     // NOMEMALLOC | HIGH
     ["R", "R", "R", "R"],
@@ -63,7 +64,7 @@ fn parse_flag(letter: &str) -> AllocFlags {
     }
 }
 
-/// Which combination of the bits that matter `gfp` has; bit `n` for the `n`th of [`MATTER`].
+/// Returns the combination of the bits that matter; bit `n` is the `n`th of [`MATTER`].
 fn combination(gfp: u32) -> usize {
     MATTER.into_iter().enumerate().map(|(n, mask)| usize::from(gfp & mask != 0) << n).sum()
 }
@@ -71,7 +72,7 @@ fn combination(gfp: u32) -> usize {
 /// Defrag mode off and on.
 const MODES: [DefragMode; 2] = [DefragMode::Off, DefragMode::On];
 
-/// All that a slow conversion is told beside the GFP flags.
+/// Inputs of a slow conversion besides the GFP flags.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     order: Order,
@@ -80,7 +81,7 @@ struct Case {
 }
 
 impl Case {
-    /// Combines each order, migratetype, defrag mode and kind of task.
+    /// Returns all combinations of these orders and migratetypes with each defrag mode and kind of task.
     fn combine(orders: &[Order], migratetypes: &[MigrateType]) -> Vec<Case> {
         let mut cases = Vec::new();
         for &order in orders {
@@ -94,7 +95,7 @@ impl Case {
         cases
     }
 
-    /// The table's answer to each combination.
+    /// Returns the expected flags for each combination of the bits, by the table.
     fn expected(self) -> [AllocFlags; 16] {
         let column = usize::from(self.facts.realtime) * 2 + usize::from(self.order.get() > 0);
         let spared =
@@ -105,14 +106,14 @@ impl Case {
     }
 }
 
-/// What is added whatever the rest: a wake-up by the fourth bit, CMA areas by the migratetype.
+/// Returns the flags outside the table: KSWAPD by the fourth bit, CMA by the migratetype.
 fn more(combination: usize, migratetype: MigrateType) -> AllocFlags {
     let kswapd = if combination >= 8 { AllocFlags::KSWAPD } else { AllocFlags::empty() };
     let cma = if matches!(migratetype, MigrateType::Movable) { AllocFlags::CMA } else { AllocFlags::empty() };
     kswapd | cma
 }
 
-/// The first of `gfps` for which `convert` does not give what is `expected` of its combination.
+/// Returns a message for the first of `gfps` for which `convert` differs from the `expected` flags of its combination.
 fn first_wrong(
     gfps: impl Iterator<Item = u32>,
     expected: [AllocFlags; 16],
@@ -126,7 +127,7 @@ fn first_wrong(
 /// A conversion of GFP flags for the slow path.
 type Slow = fn(Gfp, Order, MigrateType, SlowFacts) -> AllocFlags;
 
-/// The first wrong answer to `gfps` in any of `cases`.
+/// Returns a message for the first wrong result for `gfps` in any of `cases`.
 fn first_wrong_slow<I: Iterator<Item = u32>>(convert: Slow, cases: &[Case], gfps: impl Fn() -> I) -> Option<String> {
     cases.iter().find_map(|case| {
         let wrong = first_wrong(gfps(), case.expected(), |gfp| convert(gfp, case.order, case.migratetype, case.facts))?;
@@ -134,22 +135,22 @@ fn first_wrong_slow<I: Iterator<Item = u32>>(convert: Slow, cases: &[Case], gfps
     })
 }
 
-/// Returns the bits that matter of one combination.
+/// Returns the bits of one combination.
 fn bits_of(combination: u32) -> u32 {
     (0..4).filter(|bit| combination >> bit & 1 == 1).map(|bit| MATTER[bit as usize]).sum()
 }
 
-/// Lists backgrounds of the bits that do not matter: each other bit alone, none, and all.
+/// Returns backgrounds of the bits that do not matter: none, each bit alone, and all.
 fn backgrounds() -> impl Iterator<Item = u32> {
     (0..32).map(|bit| 1 << bit).chain([0, u32::MAX]).map(|bits: u32| bits & !bits_of(0xf))
 }
 
-/// Each combination of the bits that matter, before a background of no other bit, of each other one, and of all.
+/// Returns each combination of the bits that matter on each background.
 fn before_backgrounds() -> impl Iterator<Item = u32> {
     (0..16).flat_map(|n| backgrounds().map(move |background| background | bits_of(n)))
 }
 
-/// Orders on both sides of the only border between orders.
+/// Returns orders on both sides of the only limit between orders, with one migratetype.
 fn representatives() -> Vec<Case> {
     Case::combine(&[Order::ZERO, Order::new(1)], &[MigrateType::Movable])
 }
@@ -176,7 +177,7 @@ fn both_follow_the_table_in_every_case() {
     }
 }
 
-/// Both answers about other zones in both modes, and the flag that goes with each.
+/// All inputs of the no-fragment conversion, and the expected flag of each.
 const OTHER_ZONE: [(NoFragmentFacts, AllocFlags); 4] = [
     (NoFragmentFacts { has_other_zone: false, defrag_mode: DefragMode::Off }, AllocFlags::empty()),
     (NoFragmentFacts { has_other_zone: true, defrag_mode: DefragMode::Off }, AllocFlags::NOFRAGMENT),
@@ -194,7 +195,7 @@ fn no_fragment_follows_its_rule_for_every_gfp_value() {
     }
 }
 
-/// The table aside: whatever goes in, both ways give the same.
+/// Compares the two alternatives on all inputs, without the table.
 #[test]
 fn the_two_ways_agree_on_every_gfp_value() {
     let cases = representatives();
@@ -210,7 +211,7 @@ fn the_two_ways_agree_on_every_gfp_value() {
     }
 }
 
-/// Returns the fast path's answer to each combination, where a request about other zones gives `flag`.
+/// Returns the fast path's expected flags for each combination, if the no-fragment conversion gives `flag`.
 fn expect_fast(flag: AllocFlags, migratetype: MigrateType) -> [AllocFlags; 16] {
     array::from_fn(|combination| AllocFlags::WMARK_LOW | flag | more(combination, migratetype))
 }
@@ -259,7 +260,7 @@ fn one_fault_in_a_conversion_is_found() {
     }
 }
 
-/// A bit that must be ignored but is not, an order that is treated apart, one wrong answer among all.
+/// Conversions with a bit that is not ignored, an order that is treated differently, and one wrong result among all.
 #[test]
 fn a_fault_that_hides_is_found() {
     let listens: Slow = |gfp, order, migratetype, facts| {
@@ -278,7 +279,7 @@ fn a_fault_that_hides_is_found() {
     assert!(said.contains("0x5a5a5a"), "{said}");
 }
 
-/// What *coupled* does, wherever it is compiled: right as long as the values coincide, and not a moment longer.
+/// The algorithm of *coupled*, compiled in every build. It is right only as long as the values coincide.
 #[test]
 fn copying_is_right_exactly_where_the_values_coincide() {
     let copies: Slow = |gfp, order, migratetype, facts| {

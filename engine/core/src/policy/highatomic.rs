@@ -1,17 +1,17 @@
-//! High-atomic reserve: when it is used, how far it grows, and when it shrinks.
+//! High-atomic reserve: the conditions of its use, its growth and its shrinking.
 //!
-//! Five rivals.
+//! There are five alternatives.
 //!
-//! - *linux*: the reserve is looked into only by what misses the low watermark and finds its per-CPU list empty even
-//!   after a refill, so requests of order 1 to 3 hardly meet it; yet each of them reserves the pageblock that served
-//!   it.
-//! - *skip-costly*: as linux, but nothing up to order 3 reserves. (JP Kobryn, May 2026)
-//! - *past-lists*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes
-//!   first. What a list served reserves nothing. (Frank van der Linden, March 2026; Linux 7.2)
-//! - *reuse-first*: the same, and the request may use the reserve at the low watermark already; nothing is reserved
-//!   while the zone is above it. (JP Kobryn, June 2026; Linux 7.3)
-//! - *give-back*: as linux, and twice a second half of what lay idle since the last look becomes ordinary memory again.
-//!   This one is ours; see [`idle_to_give`].
+//! - *linux*: the reserve is used only by requests that fail at the low watermark and find their per-CPU list empty
+//!   even after a refill. Requests of order 1 to 3 therefore hardly use it, yet each of them reserves the pageblock
+//!   that served it.
+//! - *skip-costly*: as linux, but requests up to order 3 reserve nothing. (JP Kobryn, May 2026)
+//! - *past-lists*: an empty list is not refilled for such a request; it is served by the zone, where the reserve is
+//!   tried first. A request that a list served reserves nothing. (Frank van der Linden, March 2026; Linux 7.2)
+//! - *reuse-first*: as past-lists, and the request may use the reserve already at the low watermark; nothing is
+//!   reserved while the zone is above it. (JP Kobryn, June 2026; Linux 7.3)
+//! - *give-back*: as linux, and twice a second half of the reserved memory that was idle since the last check becomes
+//!   ordinary memory again. This alternative is this project's own; see [`idle_to_give`].
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
@@ -19,8 +19,8 @@ use super::HighAtomicPolicy;
 use super::flags::{self, AllocFlags};
 use crate::base::{Gfp, Order};
 
-/// Most pages a zone of `managed` pages may hold in reserve: a hundredth, rounded up to pageblocks; none if a
-/// hundredth is less than a pageblock.
+/// Returns the maximum number of reserved pages in a zone of `managed` pages: 1/100, rounded up to pageblocks; 0 if
+/// 1/100 is less than a pageblock.
 pub const fn cap(managed: u64, pageblock_pages: u64) -> u64 {
     let hundredth = managed / 100;
     if hundredth < pageblock_pages { 0 } else { hundredth.next_multiple_of(pageblock_pages) }
@@ -29,15 +29,15 @@ pub const fn cap(managed: u64, pageblock_pages: u64) -> u64 {
 /// A request that may use the reserve, and was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServedRequest {
-    /// Order of the block that was served, above 0.
+    /// Order of the block, above 0.
     pub order: Order,
-    /// What it was allowed to do, and above which watermark.
+    /// Allocation flags of the attempt that succeeded, including its watermark.
     pub flags: AllocFlags,
-    /// By a per-CPU list; otherwise by the zone.
+    /// Whether a per-CPU list served it, and not the zone.
     pub by_list: bool,
 }
 
-/// Whether such a request makes its pageblock join the reserve, if that is not in it yet.
+/// Returns whether such a request adds its pageblock to the reserve, if it is not in it yet.
 pub const fn grows(policy: HighAtomicPolicy, served: ServedRequest) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
@@ -47,7 +47,7 @@ pub const fn grows(policy: HighAtomicPolicy, served: ServedRequest) -> bool {
     }
 }
 
-/// What the first attempt, at the low watermark, may do of what the slow path may.
+/// Returns the flags of the slow path that the first attempt, at the low watermark, already has.
 #[inline]
 pub fn at_first(policy: HighAtomicPolicy, gfp: Gfp, order: Order) -> AllocFlags {
     match policy {
@@ -59,7 +59,7 @@ pub fn at_first(policy: HighAtomicPolicy, gfp: Gfp, order: Order) -> AllocFlags 
     }
 }
 
-/// Whether an empty per-CPU list is refilled for a request.
+/// Returns whether an empty per-CPU list is refilled for a request.
 pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::SkipCostly | HighAtomicPolicy::GiveBack => true,
@@ -67,17 +67,17 @@ pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
     }
 }
 
-/// How eagerly reserved blocks are given back.
+/// Urgency of unreserving blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreserve {
     /// The last block stays in the reserve.
     KeepLast,
-    /// Give back any block, before the request fails.
+    /// Any block is unreserved, because the request would fail otherwise.
     Force,
 }
 
 impl Unreserve {
-    /// Whether a zone with so many reserved pages has anything to give back.
+    /// Returns whether a zone with this number of reserved pages has blocks to unreserve.
     pub const fn applies(self, reserved: u64, pageblock_pages: u64) -> bool {
         match self {
             Unreserve::KeepLast => reserved > pageblock_pages,
@@ -86,19 +86,19 @@ impl Unreserve {
     }
 }
 
-/// Whether what nobody uses is given back in the background.
+/// Returns whether idle reserved blocks are unreserved in the background.
 pub fn gives_back(policy: HighAtomicPolicy) -> bool {
     policy == HighAtomicPolicy::GiveBack
 }
 
-/// Pages that a zone gives back in the background, when `idle` pages of its reserve were free ever since it was last
-/// looked at: half of them, in whole pageblocks, one at least; but never the last block, and none before a whole
-/// block was idle.
+/// Returns the pages that a zone unreserves in the background, if `idle` pages of its reserve were free since the last
+/// check. This is half of them, in whole pageblocks and at least one, but never the last block. It is 0 unless at least
+/// a whole block was idle.
 ///
-/// Why this does not thrash. What is given back served nobody from one look to the next, and goes as it is: a free
-/// block changes lists, nothing is moved. What was reserved since the last look is not idle yet, so a block comes and
-/// goes once in two looks at most. And of what a burst used, half at least is still there when the next one comes
-/// within two looks.
+/// This does not thrash, for three reasons. An unreserved block served no request between two checks, and unreserving
+/// it only changes its list; no page is moved. Blocks that were reserved since the last check are not idle yet, so a
+/// block joins and leaves the reserve at most once in two checks. And at least half of the blocks that a burst used are
+/// still reserved if the next burst comes within two checks.
 pub fn idle_to_give(idle: u64, reserved: u64, pageblock_pages: u64) -> u64 {
     if idle < pageblock_pages {
         return 0;

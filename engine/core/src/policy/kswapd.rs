@@ -1,78 +1,79 @@
-//! kswapd: when its runs count as in vain, when it hopes again, and who spares the node that it works on.
+//! kswapd: which runs count as failures, what makes it try again, and whether requests avoid the node on which it
+//! works.
 //!
-//! After so many runs in vain, kswapd leaves a node to requests. What ends that, and what does not count, changed
-//! twice.
+//! After a number of failed runs, kswapd gives a node up and leaves it to direct reclaim. The conditions that end this
+//! state, and the runs that do not count, have changed twice in Linux.
 //!
 //! linux: mm/vmscan.c:balance_pgdat, shrink_node, kswapd_try_clear_hopeless;
 //! mm/page_alloc.c:get_page_from_freelist, free_frozen_page_commit
 
-/// Every choice about kswapd.
+/// All choices about kswapd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KswapdPolicy {
-    /// Whether requests look for another node while kswapd works on one.
+    /// Preference of requests for another node while kswapd works on one.
     pub nodes: BusyNodes,
-    /// What makes a kswapd that has given up try again.
+    /// Events after which a kswapd that has given up tries again.
     pub hope: Hope,
-    /// Whether a run for a boost that brought nothing is a run in vain.
+    /// Counting of runs for a boost that freed nothing.
     pub boosts: BoostRuns,
 }
 
 impl KswapdPolicy {
-    /// As in the pinned kernel.
+    /// Choices of Linux 6.12.
     pub const LINUX_6_12: KswapdPolicy =
         KswapdPolicy { nodes: BusyNodes::Used, hope: Hope::Reclaim, boosts: BoostRuns::Counted };
 }
 
-/// What a node is to a request while its kswapd is awake, on a machine with several.
+/// Treatment of a node whose kswapd is awake, on a machine with several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusyNodes {
-    /// A node like any other.
+    /// The node is used like any other.
     Used,
-    /// One to be passed over, unless no other will do. linux: since 6.18
+    /// The node is skipped, unless no other node can serve the request. linux: since 6.18
     Spared,
 }
 
-/// What makes a kswapd that has given up try again.
+/// Events after which a kswapd that has given up tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hope {
-    /// Any page of the node that somebody reclaims.
+    /// Any page of the node is reclaimed.
     Reclaim,
-    /// That, and a drain of a CPU's lists that lifts a zone above its high watermark, where a further node has memory:
-    /// there requests may never come to reclaim anything here. linux: 6.18
+    /// Any page is reclaimed, or a drain of a CPU's lists lifts a zone above its high watermark. The latter counts only
+    /// if a further node has memory, because requests may then never reclaim on this node. linux: 6.18
     Drains,
-    /// Such a drain, and reclaim only once it has left the node balanced. linux: since 7.0
+    /// Such a drain, or a reclaim that leaves the node balanced. linux: since 7.0
     Balance,
 }
 
-/// Whether a run that found a boost, and brought nothing, is one in vain.
+/// Counting of a run that found a boost and freed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoostRuns {
-    /// It is: sixteen of them, and kswapd gives up.
+    /// It counts: after sixteen of them kswapd gives up.
     Counted,
-    /// It is not: such a run never was urgent. linux: since 6.19
+    /// It does not count, because such a run was never urgent. linux: since 6.19
     Excused,
 }
 
-/// What a run of kswapd came to.
+/// Results of a run of kswapd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunFacts {
-    /// Pages that it freed.
+    /// Pages that the run freed.
     pub freed: u64,
-    /// Boosted pages that it found when it began.
+    /// Boosted pages at the start of the run.
     pub boosted: u64,
 }
 
-/// Whether a run that ended without a balanced node was in vain.
+/// Returns whether a run that ended without a balanced node counts as a failure.
 pub const fn is_in_vain(boosts: BoostRuns, run: RunFacts) -> bool {
     run.freed == 0 && (run.boosted == 0 || matches!(boosts, BoostRuns::Counted))
 }
 
-/// Whether pages that were reclaimed are hope by themselves, and not only in a node that is balanced.
+/// Returns whether reclaimed pages alone make kswapd try again, even in a node that is not balanced.
 pub const fn hopes_for_any_page(hope: Hope) -> bool {
     matches!(hope, Hope::Reclaim | Hope::Drains)
 }
 
-/// Whether a drain that lifts a zone above its high watermark is hope.
+/// Returns whether a drain that lifts a zone above its high watermark makes kswapd try again.
 pub const fn hopes_for_drains(hope: Hope) -> bool {
     matches!(hope, Hope::Drains | Hope::Balance)
 }

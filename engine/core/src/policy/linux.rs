@@ -1,6 +1,8 @@
-//! Kernels since the pinned one: each as what changed since the one before it, as far as the engine has it.
+//! Policies of kernels after 6.12. Each is given as the changes since the one before, as far as the engine implements
+//! them.
 //!
-//! `LINUX.md` has the table of rules and kernels, what is missing here, and where it rests on more than sources.
+//! `LINUX.md` lists which kernel has which rule, what is missing here, and which rules were verified by more than the
+//! sources.
 //!
 //! linux: mm/page_alloc.c, mm/compaction.c, mm/vmscan.c, mm/slub.c of 6.12.107, 7.2.13 and 7.3.4
 
@@ -11,8 +13,8 @@ use super::slowpath::RetryPolicy;
 use super::{ContigPolicy, DrainPolicy, FlagsPolicy, HighAtomicPolicy, Numbers, Policy};
 
 impl Policy {
-    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, nodes whose kswapd works are spared, and compaction
-    /// asks for other room.
+    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, requests avoid nodes on which kswapd works, and
+    /// compaction requires different free space.
     pub const LINUX_6_18: Policy = Policy {
         kswapd: KswapdPolicy { nodes: BusyNodes::Spared, hope: Hope::Drains, ..KswapdPolicy::LINUX_6_12 },
         compaction: CompactionPolicy {
@@ -25,8 +27,8 @@ impl Policy {
         ..Policy::LINUX_6_12
     };
 
-    /// Linux 7.2: drains by batches, atomic requests past the lists, ranges freed as blocks, one round of the slow path
-    /// for all, and sheaves.
+    /// Linux 7.2: drains by batches, atomic requests that bypass empty lists, ranges freed as blocks, one first round
+    /// of the slow path for all requests, and sheaves.
     pub const LINUX_7_2: Policy = Policy {
         drain: DrainPolicy::Batched,
         highatomic: HighAtomicPolicy::PastLists,
@@ -42,7 +44,7 @@ impl Policy {
         ..Policy::LINUX_6_18
     };
 
-    /// Linux 7.3: flags are tested, and atomic requests use the reserve before they grow it.
+    /// Linux 7.3: GFP flags are tested instead of copied, and atomic requests use the reserve before they grow it.
     pub const LINUX_7_3: Policy =
         Policy { flags: FlagsPolicy::Plain, highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_7_2 };
 }

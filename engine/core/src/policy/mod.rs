@@ -1,7 +1,8 @@
-//! Policy: plain facts in, a choice out. One decision a file, its rivals side by side; no lists, no locks.
+//! Policies: pure functions from numbers and flags to decisions. Each file contains one decision with its alternatives,
+//! and no lists or locks.
 //!
-//! A [`Policy`] is a value, chosen when an allocator is made. Slow paths ask it; what a fast path needs is
-//! resolved into the structures at construction.
+//! A [`Policy`] is a value that is chosen when an allocator is created. Slow paths read it. The parts that a fast path
+//! needs are stored in the allocator's structures at creation.
 
 pub mod compaction;
 pub mod fallback;
@@ -14,121 +15,121 @@ pub mod slab;
 pub mod slowpath;
 pub mod watermark;
 
-/// Every choice the engine leaves open.
+/// All choices that the engine leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How GFP flags become allocation flags.
+    /// Conversion of GFP flags to allocation flags.
     pub flags: FlagsPolicy,
-    /// Whether requests wait for reclaim and compaction rather than mix types.
+    /// Waiting of requests for reclaim and compaction before they mix types.
     pub defrag_mode: DefragMode,
-    /// How per-CPU lists are filled, drained and owned.
+    /// Filling, draining and ownership of per-CPU lists.
     pub pcp: PcpPolicy,
-    /// How long the zone's lock is held when a full list gives back.
+    /// Hold time of the zone lock when a full list is drained.
     pub drain: DrainPolicy,
-    /// How the reserve for atomic requests grows and shrinks.
+    /// Growth and shrinking of the high-atomic reserve.
     pub highatomic: HighAtomicPolicy,
-    /// What the reserve means to everybody else.
+    /// Effects of the high-atomic reserve on other requests.
     pub reserve: ReservePolicy,
-    /// What follows from a request's first compaction.
+    /// Reaction to the failure of a request's first compaction.
     pub retry: slowpath::RetryPolicy,
-    /// When kswapd hopes, and who spares the node that it works on.
+    /// Retries of kswapd, and avoidance of nodes on which it works.
     pub kswapd: kswapd::KswapdPolicy,
-    /// Where compaction has room, and which pageblocks it empties.
+    /// Room that compaction needs, and pageblocks that it empties.
     pub compaction: compaction::CompactionPolicy,
-    /// How many neighbouring pages are given back at once.
+    /// Number of neighbouring pages that are freed together.
     pub contig: ContigPolicy,
-    /// How CPUs and slabs hold free objects.
+    /// Free objects of CPUs and slabs.
     pub slab: slab::SlabChoices,
-    /// Numbers, where the caller does not want Linux's own computation.
+    /// Numbers that replace those that Linux computes.
     pub numbers: Numbers,
 }
 
-/// How GFP flags become allocation flags: [`flags`].
+/// Conversion of GFP flags to allocation flags; see [`flags`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagsPolicy {
-    /// Two bits are copied by mask: their values must coincide.
+    /// Copies two bits by mask, so their values must coincide.
     Coupled,
-    /// Two tests: the values may differ.
+    /// Tests the two bits, so their values may differ.
     Plain,
 }
 
-/// Whether a request would rather make its caller wait than mix types in a pageblock. linux: vm.defrag_mode, since 6.15
+/// Preference of a request between waiting and mixing types in a pageblock. linux: vm.defrag_mode, since 6.15
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefragMode {
-    /// It mixes types as soon as its zones have nothing else; only a preferred zone with another below it is spared at
-    /// first.
+    /// A request mixes types as soon as its zones have no other memory. Only a preferred zone with a lower zone below
+    /// it is spared at first.
     Off,
     /// Reclaim and compaction come first, in every zone; types are mixed only before the request would fail.
     On,
 }
 
-/// What per-CPU lists do: [`pcp`].
+/// Policy of the per-CPU page lists; see [`pcp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PcpPolicy {
     /// No lists: every request takes the zone lock.
     Off,
-    /// Lists as in the pinned kernel.
+    /// Lists as in Linux 6.12.
     Linux,
-    /// Linux's lists, whose pages are merged under the list's lock before they go back to the zone.
+    /// Linux's lists, with pages merged under the list's lock before they return to the zone.
     Merge,
-    /// A list takes pageblocks, whole or in large parts, which its CPU owns from then on: frees of their pages go to
-    /// the owner's list, if its lock is free, and merge there.
+    /// A list takes whole pageblocks or large parts, which its CPU then owns. Frees of their pages go to the owner's
+    /// list, if its lock is free, and merge there.
     Owned,
-    /// The same, but a free on another CPU is pushed onto the owner's stack, and takes no lock.
+    /// As `Owned`, but a free on another CPU is pushed onto the owner's stack without a lock.
     OwnedRemote,
 }
 
 impl PcpPolicy {
-    /// Whether CPUs own pageblocks.
+    /// Returns whether CPUs own pageblocks.
     #[inline]
     pub const fn owns(self) -> bool {
         matches!(self, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 }
 
-/// How a full per-CPU list gives back what is too much. linux: mm/page_alloc.c:free_frozen_page_commit
+/// Locking of a drain of a full per-CPU list. linux: mm/page_alloc.c:free_frozen_page_commit
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainPolicy {
-    /// All of it under one hold of the zone lock.
+    /// All pages are returned under one hold of the zone lock.
     Whole,
-    /// A batch under each hold, and both locks are open in between; if the list's own cannot be had again at once, the
-    /// rest stays. Each batch begins with the list that was freed to. linux: since 6.19
+    /// One batch is returned per hold, and both locks are released in between. If the list's lock cannot be taken again
+    /// at once, the remaining pages stay. Each batch begins with the list of the freed page. linux: since 6.19
     Batched,
 }
 
-/// How the high-atomic reserve grows, is used and shrinks: [`highatomic`].
+/// Growth, use and shrinking of the high-atomic reserve; see [`highatomic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighAtomicPolicy {
     /// Every atomic request above order 0 that finds its zone below the low watermark reserves its pageblock.
     Linux,
-    /// The same, but only requests above order 3 do.
+    /// As `Linux`, but only requests above order 3 reserve.
     SkipCostly,
-    /// Such a request refills no list: where its list is empty, it looks into the reserve, and reserves the pageblock
-    /// that the zone serves it from. What a list served reserves nothing. linux: 7.2
+    /// An atomic request above order 0 does not refill a list: if its list is empty, it uses the reserve, and reserves
+    /// the pageblock from which the zone serves it. A request that a list served reserves nothing. linux: 7.2
     PastLists,
-    /// The same, and it may look into the reserve at the low watermark already; only what the zone's ordinary free
-    /// lists had to serve, below that mark, reserves its pageblock. linux: since 7.3
+    /// As `PastLists`, and the request may use the reserve already at the low watermark. It reserves its pageblock only
+    /// if the zone's ordinary free lists had to serve it below that mark. linux: since 7.3
     ReuseFirst,
-    /// As Linux, but what nobody used for a while is given back in the background.
+    /// As `Linux`, but reserved blocks that were idle for a while are unreserved in the background.
     GiveBack,
 }
 
-/// What the high-atomic reserve means to requests that it is not for. Linux chose the first value of each; the second
-/// takes that one mechanism away, so that what it does can be measured.
+/// Effects of the high-atomic reserve on requests that may not use it. The first value of each choice is Linux's. The
+/// second switches that mechanism off, so that its effect can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservePolicy {
-    /// Whether free reserved pages count for a zone's watermarks.
+    /// Counting of free reserved pages for a zone's watermarks.
     pub watermark: ReserveWatermark,
-    /// Whether free reserved pages count for the fragmentation index.
+    /// Counting of free reserved pages for the fragmentation index.
     pub index: ReserveIndex,
-    /// Whether huge pages may be taken from free reserved blocks.
+    /// Access of huge page requests to free reserved blocks.
     pub list: ReserveList,
-    /// What a pageblock becomes that a request takes out of the reserve.
+    /// New type of a pageblock that a request takes out of the reserve.
     pub leaving: ReserveLeaving,
 }
 
 impl ReservePolicy {
-    /// All four effects, as in the pinned kernel.
+    /// All four effects, as in Linux 6.12.
     pub const LINUX: ReservePolicy = ReservePolicy {
         watermark: ReserveWatermark::Apart,
         index: ReserveIndex::Counted,
@@ -137,93 +138,90 @@ impl ReservePolicy {
     };
 }
 
-/// Whether free pages of the reserve lift a zone above its watermark for others.
-/// linux: mm/page_alloc.c:__zone_watermark_unusable_free
+/// Counting of free pages of the reserve in the watermark check of other requests. linux:
+/// mm/page_alloc.c:__zone_watermark_unusable_free
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveWatermark {
-    /// They do not: others see fewer free pages.
+    /// They do not count, so other requests see fewer free pages.
     Apart,
-    /// They do, although others cannot have them.
+    /// They count, although other requests cannot use them.
     Counted,
 }
 
-/// Whether free blocks of the reserve count in the fragmentation index, by which compaction decides whether it is
-/// worth a try. linux: mm/vmstat.c:fill_contig_page_info
+/// Counting of free blocks of the reserve in the fragmentation index, by which compaction decides whether it is
+/// worthwhile. linux: mm/vmstat.c:fill_contig_page_info
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveIndex {
-    /// They do: one whole reserved block says that there is no need to compact.
+    /// They count. One whole reserved block then makes compaction appear unnecessary.
     Counted,
     /// They do not count.
     Apart,
 }
 
-/// Whether movable requests for whole pageblocks may take them from the reserve.
+/// Access of movable requests for whole pageblocks to the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveList {
-    /// They may not, as in Linux.
+    /// Not allowed, as in Linux.
     Closed,
-    /// They may, when nothing else is left. The block stays reserved, and comes back to the reserve.
+    /// Allowed when no other block is left. The block stays reserved and returns to the reserve when it is freed.
     Open,
 }
 
-/// What a pageblock becomes that leaves the reserve, so that a request need not fail.
-/// linux: mm/page_alloc.c:unreserve_highatomic_pageblock
+/// New type of a pageblock that leaves the reserve to prevent a failed request. linux:
+/// mm/page_alloc.c:unreserve_highatomic_pageblock
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveLeaving {
-    /// One of the request's type, whatever else lies in it.
+    /// Type of the request, regardless of the other pages in the block.
     ForRequest,
-    /// Unmovable, as what it served is: others must claim it as they do any such block.
+    /// Unmovable, like the requests that it served. Other requests must claim it, as any unmovable block.
     Unmovable,
 }
 
-/// How a range of pages, or a batch of single ones, goes back. Both ways free the same pages and refuse the same
-/// mistakes.
+/// Freeing of a range of pages, or of a batch of single ones. Both ways free the same pages and reject the same errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContigPolicy {
-    /// Each page by itself, through the CPU's list.
+    /// Each page is freed separately, through the CPU's list.
     OneByOne,
-    /// All pages are prepared first; neighbours go back together, as the largest blocks that fit.
+    /// All pages are prepared first; neighbours are then freed together, as the largest blocks that fit.
     Batched,
 }
 
-/// Numbers that replace Linux's own; `None` leaves it to Linux's rule.
+/// Numbers that replace Linux's own; with `None` Linux's rule applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// Pages a per-CPU list moves at once.
+    /// Pages that a per-CPU list moves in one batch.
     pub pcp_batch: Option<u32>,
-    /// A per-CPU list holds at most this fraction (1/n) of its zone, split between CPUs; at least 8.
-    /// linux: vm.percpu_pagelist_high_fraction
+    /// Maximum share of a zone on its per-CPU lists, as 1/n; split between the CPUs. At least 8. linux:
+    /// vm.percpu_pagelist_high_fraction
     pub pcp_high_fraction: Option<u32>,
-    /// Share of a list's lowest limit, in percent, that must have been freed lately, beyond a batch, before blocks of
-    /// order 1 to 3 are all given back: 0 in 6.12, 50 since 6.16. linux: mm/page_alloc.c:free_unref_page_commit
+    /// Recent frees, beyond a batch, at which all blocks of order 1 to 3 are returned; in percent of the list's lowest
+    /// limit. 0 in 6.12, 50 since 6.16. linux: mm/page_alloc.c:free_unref_page_commit
     pub pcp_free_high: Option<u32>,
     /// Distance between watermarks in 1/10000 of a zone. linux: vm.watermark_scale_factor
     pub watermark_scale_factor: Option<u32>,
-    /// Largest boost in 1/10000 of the high watermark; 0 switches boosting off. linux: vm.watermark_boost_factor
+    /// Largest boost in 1/10000 of the high watermark; 0 disables boosting. linux: vm.watermark_boost_factor
     pub watermark_boost_factor: Option<u32>,
-    /// A costly request is compacted for if the zone's fragmentation index is above this, in thousandths.
-    /// linux: vm.extfrag_threshold
+    /// Fragmentation index, in thousandths, above which a zone is compacted for a costly request. linux:
+    /// vm.extfrag_threshold
     pub compaction_extfrag_threshold: Option<u32>,
-    /// How eagerly memory is compacted before anybody asks, in percent; 0 switches that off.
-    /// linux: vm.compaction_proactiveness
+    /// Proactiveness of compaction in percent; 0 disables proactive compaction. linux: vm.compaction_proactiveness
     pub compaction_proactiveness: Option<u32>,
-    /// Objects that a slab should have at least, unless they are bits of a word: that has 63 at most. linux:
-    /// slab_min_objects
+    /// Minimum number of objects that a slab should have. Slabs with bitmaps have at most 63. linux: slab_min_objects
     pub slab_min_objects: Option<u32>,
-    /// The largest order of slabs, unless a single object needs a larger one. linux: slab_max_order
+    /// Largest order of slabs, unless a single object needs a larger one. linux: slab_max_order
     pub slab_max_order: Option<u32>,
-    /// KiB of wholly free slabs that a CPU keeps of a cache, or its node where CPUs have sheaves and own no slab; Linux
-    /// counts objects. linux: mm/slub.c:set_cpu_partial
+    /// KiB of wholly free slabs that a CPU keeps of a cache; with sheaves, which own no slabs, the node keeps them.
+    /// Linux counts objects. linux: mm/slub.c:set_cpu_partial
     pub slab_cpu_free: Option<u32>,
-    /// KiB of objects that a sheaf has room for, 4 to 124 objects. linux: mm/slub.c:calculate_sheaf_capacity
+    /// KiB of objects for which a sheaf has room, between 4 and 124 objects. linux: mm/slub.c:calculate_sheaf_capacity
     pub slab_sheaf: Option<u32>,
-    /// KiB of slabs of objects above 2 KiB that a sheaf may keep from going back, and so may all full ones of a barn;
-    /// there, a slab is a 32nd of it at most.
+    /// KiB of slabs that the objects of a sheaf may pin, for objects above 2 KiB; the same limit applies to all full
+    /// sheaves of a barn together. Slabs of such objects have at most 1/32 of this size.
     pub slab_pinned: Option<u32>,
 }
 
 impl Policy {
-    /// The pinned kernel. See `LINUX.md` for every known deviation.
+    /// Policy of Linux 6.12. See `LINUX.md` for all known deviations.
     pub const LINUX_6_12: Policy = Policy {
         flags: FlagsPolicy::Coupled,
         defrag_mode: DefragMode::Off,
@@ -252,7 +250,7 @@ impl Policy {
         },
     };
 
-    /// What this project chose so far: the candidate that comparisons put against the pinned kernel.
+    /// This project's policy, which comparisons evaluate against Linux's.
     pub const FREEHOLD: Policy = Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
@@ -276,7 +274,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// Whether it is this policy, numbers aside.
+    /// Returns whether the two policies are equal except for their numbers.
     pub fn has_rules_of(&self, other: &Policy) -> bool {
         Policy { numbers: other.numbers, ..*self } == *other
     }

@@ -1,9 +1,9 @@
-//! How many pages a per-CPU list holds and moves: Linux's auto-tuning as arithmetic on plain numbers.
+//! Sizes of per-CPU lists and of the transfers to and from them: Linux's auto-tuning as arithmetic on plain numbers.
 //!
-//! `high` is the list's limit, moved between `high_min` and `high_max` by what happens: refills raise it,
-//! reclaim, shortage and time lower it. `batch` is the unit of movement; `alloc_factor` doubles it for a CPU that keeps
-//! allocating; `free_count` remembers what was freed lately, so that a CPU that keeps freeing gives back more at
-//! once. All quantities are base pages.
+//! `high` is the list's limit. It varies between `high_min` and `high_max`: refills raise it; reclaim, memory shortage
+//! and idle time lower it. `batch` is the unit of transfer. `alloc_factor` doubles the refills of a CPU that keeps
+//! allocating. `free_count` sums recent frees, so that a CPU that keeps freeing returns more pages in one drain. All
+//! quantities are in base pages.
 //!
 //! linux: mm/page_alloc.c:zone_batchsize, zone_highsize, nr_pcp_alloc, nr_pcp_high, nr_pcp_free
 
@@ -12,69 +12,69 @@ use crate::base::Order;
 
 /// Largest power of two by which `batch` is scaled. linux: CONFIG_PCP_BATCH_SCALE_MAX
 pub const BATCH_SCALE_MAX: u32 = 5;
-/// Largest batch: what is scaled and summed from it fits into 32 bits.
+/// Largest batch; it is small enough that scaled values and sums fit into 32 bits.
 const BATCH_MAX: u32 = 1 << 20;
-/// Smallest fraction that may be asked for. linux: MIN_PERCPU_PAGELIST_HIGH_FRACTION
+/// Smallest allowed value of the high fraction. linux: MIN_PERCPU_PAGELIST_HIGH_FRACTION
 pub const HIGH_FRACTION_MIN: u32 = 8;
 
-/// What a list's limits are computed from.
+/// Inputs for the limits of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneFacts {
     /// Pages that the zone manages.
     pub managed: u64,
-    /// The zone's low watermark, in pages.
+    /// Low watermark of the zone, in pages.
     pub low: u64,
-    /// CPUs of its node, or all CPUs if the node has none.
+    /// Number of CPUs of the node, or of all CPUs if the node has none.
     pub cpus: u32,
 }
 
-/// Limits between which a list is tuned, in pages.
+/// Limits for the tuning of a list, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Pages that a refill or a drain moves at once.
+    /// Pages that a refill or a drain moves in one step.
     pub batch: u32,
-    /// `high` does not fall below this.
+    /// Lower limit of `high`.
     pub high_min: u32,
-    /// `high` does not rise above this.
+    /// Upper limit of `high`.
     pub high_max: u32,
 }
 
-/// Moving parts of a list that the decisions read and write.
+/// State of a list that the decisions read and update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Pages on the CPU's lists for the zone.
     pub count: u32,
-    /// The limit now, within those that are fixed.
+    /// Current limit of the lists.
     pub high: u32,
-    /// Doublings of `batch` for refills.
+    /// Number of doublings of `batch` for refills.
     pub alloc_factor: u32,
-    /// Pages freed lately, halved by each allocation. linux: pcp->free_count
+    /// Recently freed pages, halved by each allocation. linux: pcp->free_count
     pub free_count: u32,
 }
 
-/// How short of memory the zone is, as lists heed it.
+/// Memory shortage of the zone, as far as lists react to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
-    /// Free pages are below the high watermark. linux: ZONE_BELOW_HIGH
+    /// Whether free pages are below the high watermark. linux: ZONE_BELOW_HIGH
     pub below_high: bool,
-    /// kswapd works on the zone. linux: ZONE_RECLAIM_ACTIVE
+    /// Whether kswapd works on the zone. linux: ZONE_RECLAIM_ACTIVE
     pub reclaim_active: bool,
 }
 
-/// Why a free drains the CPU's lists.
+/// Reason for which a free drains the CPU's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Blocks of order 1 to 3 are being freed without being allocated: give them all back. linux: free_high
+    /// Blocks of order 1 to 3 are freed without being allocated: all of them are returned. linux: free_high
     HighOrderFrees,
-    /// The list has more pages than its limit.
+    /// The lists have more pages than their limit.
     Full,
 }
 
 impl Limits {
-    /// Lists that hold nothing: a refill brings one block, a free gives it back.
+    /// Limits of lists that hold nothing: a refill brings one block, and a free returns it at once.
     pub const NONE: Limits = Limits { batch: 1, high_min: 0, high_max: 0 };
 
-    /// The limits of a zone's lists, by Linux's rule unless a number says otherwise.
+    /// Returns the limits of a zone's lists, by Linux's rules unless `numbers` overrides them.
     pub fn for_zone(facts: ZoneFacts, page_size: u32, numbers: &Numbers) -> Limits {
         let batch = numbers.pcp_batch.unwrap_or_else(|| default_batch(facts.managed, page_size)).clamp(1, BATCH_MAX);
         match numbers.pcp_high_fraction {
@@ -89,26 +89,26 @@ impl Limits {
         }
     }
 
-    /// A limit lowered by some pages, as far as it may fall.
+    /// Returns the limit lowered by some pages, but not below `high_min`.
     #[inline]
     fn lower(&self, high: u32, by: u32) -> u32 {
         high.saturating_sub(by).max(self.high_min)
     }
 
-    /// Pages that must have been freed lately before blocks of order 1 to 3 are all given back.
+    /// Returns the number of recent frees from which all blocks of order 1 to 3 are returned.
     pub fn high_order_frees(&self, numbers: &Numbers) -> u32 {
         let percent = u64::from(numbers.pcp_free_high.unwrap_or(0));
         (u64::from(self.batch) + u64::from(self.high_min) * percent / 100).try_into().unwrap_or(u32::MAX)
     }
 
-    /// The limit nearest to `high` that is allowed.
+    /// Returns the allowed limit nearest to `high`.
     pub fn clamp(&self, high: u32) -> u32 {
         high.max(self.high_min).min(self.high_max)
     }
 
-    /// Whether a limit is one that lists can have: a decay may leave it above `high_max` for a while, by what is on the
-    /// lists then, and nothing leaves it below both ends, which on a small zone may be the wrong way round, as in
-    /// Linux.
+    /// Returns whether a limit is possible. A decay may leave the limit above `high_max` temporarily, by the pages on
+    /// the lists at that time. No operation leaves it below both ends; on a small zone `high_min` may exceed
+    /// `high_max`, as in Linux.
     pub fn allows(&self, high: u32) -> bool {
         high >= self.high_min.min(self.high_max)
     }
@@ -118,15 +118,14 @@ impl Limits {
     }
 }
 
-/// A quarter of a thousandth of the zone, at most 256 KiB a quarter, rounded so that it is one less than a
-/// power of two.
+/// Returns Linux's batch: a quarter of 1/1024 of the zone, at most 256 KiB, rounded to one less than a power of two.
 fn default_batch(managed: u64, page_size: u32) -> u32 {
     let ceiling = (1 << 20) / u64::from(page_size);
     let quarter = ((managed >> 10).min(ceiling) / 4).max(1) as u32;
     (1 << (quarter + quarter / 2).ilog2()) - 1
 }
 
-/// Blocks of `order` that a refill takes from the zone.
+/// Returns the number of blocks of `order` that a refill takes from the zone, and updates the tuning.
 pub fn refill_blocks(tuning: &mut Tuning, limits: &Limits, order: Order, pressure: Pressure) -> u32 {
     let mut high = limits.clamp(tuning.high);
     tuning.high = high;
@@ -148,19 +147,20 @@ pub fn refill_blocks(tuning: &mut Tuning, limits: &Limits, order: Order, pressur
     if pages > 1 { (pages >> order.get()).max(2) } else { pages }
 }
 
-/// Whether a list, in a zone without worries, is so far from its limit that a free changes nothing: [`limit`] would
-/// leave the limit as it is, and the list below it. A limit that a decay left above its end is not left as it is.
+/// Returns whether a free changes nothing in a zone without memory shortage: the lists are below their limit, and
+/// [`limit`] would not change it. A limit above `high_max`, as after a decay, would be changed.
 #[inline]
 pub fn has_room(tuning: &Tuning, limits: &Limits) -> bool {
     tuning.count < tuning.high && tuning.high <= limits.high_max
 }
 
-/// One CPU's share of pages, four batches at least.
+/// Returns one CPU's share of pages, at least four batches.
 fn cpu_share(pages: u64, cpus: u32, batch: u32) -> u32 {
     (pages / u64::from(cpus.max(1))).max(u64::from(batch) * 4).min(u64::from(u32::MAX / 4)) as u32
 }
 
-/// Pages the list may hold at this moment: a free that finds it so full, or fuller, drains.
+/// Returns the number of pages that the lists may hold now, and updates the tuning. A free that finds this number or
+/// more on the lists drains them.
 pub fn limit(tuning: &mut Tuning, limits: &Limits, pressure: Pressure, cause: Cause) -> u32 {
     let high = limits.clamp(tuning.high);
     tuning.high = high;
@@ -190,7 +190,7 @@ pub fn limit(tuning: &mut Tuning, limits: &Limits, pressure: Pressure, cause: Ca
     high
 }
 
-/// Pages that a drain gives back, when the limit was `high`.
+/// Returns the number of pages that a drain returns, if the limit was `high`.
 pub fn drain_pages(tuning: &Tuning, limits: &Limits, high: u32, cause: Cause) -> u32 {
     if cause == Cause::HighOrderFrees {
         return tuning.count.min(limits.batch << BATCH_SCALE_MAX);
@@ -201,7 +201,7 @@ pub fn drain_pages(tuning: &Tuning, limits: &Limits, high: u32, cause: Cause) ->
     tuning.free_count.max(limits.batch).min(high - limits.batch)
 }
 
-/// Pages of a drain of `left` that go back under one hold of the locks.
+/// Returns how many of the `left` pages of a drain are returned under one hold of the locks.
 pub fn drain_step(policy: DrainPolicy, left: u32, limits: &Limits) -> u32 {
     match policy {
         DrainPolicy::Whole => left,
@@ -209,7 +209,7 @@ pub fn drain_step(policy: DrainPolicy, left: u32, limits: &Limits) -> u32 {
     }
 }
 
-/// What one tick of idle time does to the limit; returns the pages to give back.
+/// Lowers the limit by one tick of idle time; returns the number of pages to drain.
 pub fn decay(tuning: &mut Tuning, limits: &Limits) -> u32 {
     if tuning.high > limits.high_min {
         let by_count = tuning.count.saturating_sub(limits.batch << BATCH_SCALE_MAX);
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!((limit(&mut few, &TUNED, short, Cause::Full), few.high), (252, 252), "and no less than the least");
     }
 
-    /// The limit that a list of 3000 pages may hold, and its tuned limit then.
+    /// Returns the number of pages that a list of 3000 pages may hold, and its limit afterwards.
     fn limit_of_full(limits: &Limits, pressure: Pressure, cause: Cause) -> (u32, u32) {
         let mut tuning = Tuning { high: 3000, count: 3000, free_count: 100, ..Tuning::default() };
         (limit(&mut tuning, limits, pressure, cause), tuning.high)
@@ -376,12 +376,12 @@ mod tests {
         assert_eq!(limit_after_frees(399, 338), (400, 400), "it is not full");
         assert_eq!(limit_after_frees(400, 9000), (400, 4000));
         for (count, high, is_roomy) in [(399, 400, true), (400, 400, false), (0, 4000, true), (0, 4001, false)] {
-            // A limit beyond its end comes down with the next free.
+            // A limit above `high_max` is lowered by the next free.
             assert_eq!(has_room(&Tuning { high, count, ..Tuning::default() }, &TUNED), is_roomy, "{count} of {high}");
         }
     }
 
-    /// As above, for a list of `count` pages whose limit is 400.
+    /// Returns the same pair as [`limit_of_full`], for a list of `count` pages whose limit is 400.
     fn limit_after_frees(count: u32, free_count: u32) -> (u32, u32) {
         let mut tuning = Tuning { high: 400, count, free_count, ..Tuning::default() };
         (limit(&mut tuning, &TUNED, CALM, Cause::Full), tuning.high)
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(decayed(4000, 5700), (5700 - 3684, 3684), "no more than 32 batches at once");
     }
 
-    /// Pages that go back with a tick, and the limit after it.
+    /// Returns the number of pages to drain after a tick, and the limit afterwards.
     fn decayed(high: u32, count: u32) -> (u32, u32) {
         let mut tuning = Tuning { high, count, ..Tuning::default() };
         (decay(&mut tuning, &TUNED), tuning.high)

@@ -1,74 +1,75 @@
-//! How a CPU holds free objects, and what its slabs are like.
+//! Free objects of CPUs, and the layout of slabs.
 //!
-//! | policy | what a CPU has | what a fast path reads | a free elsewhere |
+//! | policy | per-CPU data | data read by the fast path | a free on another CPU |
 //! |---|---|---|---|
-//! | `page-field` | a list, and the slab it is of, in two words | both; a preemptible kernel must not be moved between them | one atomic step |
+//! | `page-field` | a list and its slab, in two words | both; the task must not be moved to another CPU in between | one atomic step |
 //! | `tagged` | a list that ends in a pointer into its slab | one word | one atomic step |
-//! | `sheaves` | an array of objects of any slab, and a spare | the array, no object | as one at home, if the node is the same |
+//! | `sheaves` | an array of objects of any slab, and a spare | the array, no object | as on the same CPU, within a node |
 //! | `bitmap` | a slab of at most 63 objects; `tagged` for small ones | the slab's word of free objects, no object | one atomic step |
 //! | `sheaves-bitmap` | as `sheaves`; slabs keep larger objects as `bitmap` | the array, no object | as `sheaves` |
 //!
-//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux has since 6.18 for caches that ask for it,
-//! and since 7.0 for all, `bitmap` is this project's own, and so is what joins the two.
+//! linux: mm/slub.c. `tagged` is a proposal of 2014. Linux has `sheaves` since 6.18 for caches that request them, and
+//! since 7.0 for all. `bitmap` and `sheaves-bitmap` are this project's own.
 
 use crate::base::Order;
 
-/// What a CPU has free objects in.
+/// Structure in which a CPU keeps free objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabPolicy {
-    /// A list and the slab it is of, as in the pinned kernel.
+    /// A list and its slab, as in Linux 6.12.
     PageField,
-    /// A list that says itself of which slab it is.
+    /// A list whose end identifies its slab.
     Tagged,
-    /// CPUs keep arrays of objects, of whatever slabs.
+    /// Arrays of objects, of any slabs.
     Sheaves,
-    /// Free objects are bits of a word of their slab, from a 64th of a page on, 64 bytes with 4 KiB: 63 smaller ones do
-    /// not fill a page. Those are [`Tagged`](Self::Tagged).
+    /// Free objects are bits in a word of their slab, for objects of at least 1/64 of a page: 64 bytes with 4 KiB. 63
+    /// smaller objects would not fill a page; they are [`Tagged`](Self::Tagged).
     Bitmap,
-    /// [`Sheaves`](Self::Sheaves) of objects whose slabs keep the larger ones as [`Bitmap`](Self::Bitmap) does: a free
-    /// object is touched neither in a sheaf nor in its slab.
+    /// [`Sheaves`](Self::Sheaves) whose slabs keep larger objects as in [`Bitmap`](Self::Bitmap). A free object is
+    /// touched neither in a sheaf nor in its slab.
     SheavesBitmap,
 }
 
-/// Whether `page-field` pays for not being moved between its two words.
+/// Protection of `page-field` against migration between its two words, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabGuard {
-    /// As a kernel with CONFIG_PREEMPT does.
+    /// Cost of a kernel with CONFIG_PREEMPT.
     Preempt,
-    /// As a kernel without CONFIG_PREEMPT does: nothing.
+    /// No cost, as in a kernel without CONFIG_PREEMPT.
     None,
 }
 
-/// How free objects are linked. linux: CONFIG_SLAB_FREELIST_HARDENED
+/// Encoding of the links between free objects. linux: CONFIG_SLAB_FREELIST_HARDENED
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabLinks {
     /// A link is the next object's address.
     Plain,
-    /// By address, mixed with a secret and the place of the link; an object freed twice in a row is noticed.
+    /// The address is mixed with a secret and the location of the link. An object that is freed twice in a row is
+    /// detected.
     Mangled,
 }
 
-/// In which order a new slab's objects are handed out. linux: CONFIG_SLAB_FREELIST_RANDOM
+/// Order in which a new slab's objects are allocated. linux: CONFIG_SLAB_FREELIST_RANDOM
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabOrder {
-    /// In the order of their addresses.
+    /// In ascending order of addresses.
     Address,
     /// In a random order, drawn for each slab.
     Random,
 }
 
-/// The sizes of objects that requests by size get. linux: mm/slab_common.c:kmalloc_info
+/// Sizes of objects for requests by size. linux: mm/slab_common.c:kmalloc_info
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabSizes {
-    /// Linux's thirteen: powers of two from 8 bytes to 8 KiB, and 96 and 192.
+    /// Linux's thirteen sizes: powers of two from 8 bytes to 8 KiB, and 96 and 192.
     Linux,
-    /// 8 bytes, multiples of 16 up to 128, and four to a doubling above, up to 32 KiB. Slabs, of any cache, waste an
-    /// eighth at most, in orders above `slab.max_order` if need be.
+    /// 8 bytes, multiples of 16 up to 128, and four sizes per doubling above, up to 32 KiB. Slabs of all caches waste
+    /// at most 1/8, if necessary in orders above `slab.max_order`.
     Fine,
 }
 
 impl SlabSizes {
-    /// Bytes of the largest request that gets an object; larger ones get pages. linux: KMALLOC_MAX_CACHE_SIZE
+    /// Returns the largest request in bytes that gets an object; larger ones get pages. linux: KMALLOC_MAX_CACHE_SIZE
     pub const fn largest(self) -> usize {
         match self {
             SlabSizes::Linux => 8 << 10,
@@ -76,7 +77,7 @@ impl SlabSizes {
         }
     }
 
-    /// How much of a slab may be no object where these are the sizes.
+    /// Returns the limit of waste in a slab that belongs to these sizes.
     pub const fn waste(self) -> SlabWaste {
         match self {
             SlabSizes::Linux => SlabWaste::Linux,
@@ -85,50 +86,50 @@ impl SlabSizes {
     }
 }
 
-/// How much of a slab may be no object.
+/// Share of a slab that may be wasted because it is not part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabWaste {
-    /// As little as Linux's rule finds up to the largest order that is wanted, which may be half.
+    /// The least waste that Linux's rule finds up to the largest wanted order, which may be half.
     Linux,
-    /// An eighth, in slabs of larger orders where there is no such order among those.
+    /// At most 1/8, in larger orders if no wanted order satisfies this.
     Eighth,
 }
 
-/// Every choice that the slab leaves to the policy.
+/// All choices that the slab leaves to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabChoices {
-    /// What a CPU has free objects in.
+    /// Structure in which a CPU keeps free objects.
     pub objects: SlabPolicy,
-    /// What a section of `page-field` pays for.
+    /// Cost of a section of `page-field`.
     pub guard: SlabGuard,
-    /// How a free object's link is written: plain or mangled.
+    /// Encoding of a free object's link: plain or mangled.
     pub links: SlabLinks,
-    /// In which order a new slab's objects are handed out.
+    /// Order in which a new slab's objects are allocated.
     pub order: SlabOrder,
-    /// Which sizes requests by size get.
+    /// Sizes of objects for requests by size.
     pub sizes: SlabSizes,
 }
 
 impl SlabPolicy {
-    /// Whether CPUs keep objects in sheaves.
+    /// Returns whether CPUs keep objects in sheaves.
     pub const fn has_sheaves(self) -> bool {
         matches!(self, SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap)
     }
 
-    /// Whether all objects of a slab that a sheaf has go back to it together, or only those that are close to each
-    /// other in the sheaf. linux: mm/slub.c:build_detached_freelist
+    /// Returns whether a flush returns all objects of a slab that a sheaf has in one step. Otherwise it groups only
+    /// those that are close to each other in the sheaf. linux: mm/slub.c:build_detached_freelist
     pub const fn flushes_by_slab(self) -> bool {
         matches!(self, SlabPolicy::SheavesBitmap)
     }
 
-    /// Whether slabs of larger objects keep them as bits.
+    /// Returns whether slabs of larger objects keep them as bits.
     pub const fn has_bitmaps(self) -> bool {
         matches!(self, SlabPolicy::Bitmap | SlabPolicy::SheavesBitmap)
     }
 }
 
 impl SlabChoices {
-    /// As in the pinned kernel, built with preemption and without hardening.
+    /// Choices of Linux 6.12, built with preemption and without hardening.
     pub const LINUX: SlabChoices = SlabChoices {
         objects: SlabPolicy::PageField,
         guard: SlabGuard::Preempt,
@@ -138,62 +139,64 @@ impl SlabChoices {
     };
 }
 
-/// What sheaves may keep from going back. Each object in a sheaf counts as in use, and so may keep a slab of which all
-/// others are free: what is freed in strides leaves sheaves full of such objects.
+/// Limit of the memory that sheaves may pin. Each object in a sheaf counts as in use, so it may pin a slab whose other
+/// objects are all free. A program that frees objects with a stride leaves sheaves full of such objects.
 ///
-/// The bound is on slabs of objects above 2 KiB, which are made smaller for it.
+/// The limit applies to slabs of objects above 2 KiB, which are made smaller because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinBound {
-    /// Bytes of slabs that a sheaf keeps at most, and as much all full sheaves of a barn, of which there is one at
-    /// least.
+    /// Bytes of slabs that one sheaf may pin. The full sheaves of a barn together may pin the same amount, but there
+    /// may always be one.
     bytes: u64,
 }
 
 impl PinBound {
-    /// Bytes of the largest objects whose sheaves are bounded by `slab.sheaf` alone.
+    /// Size in bytes of the largest objects whose sheaves are limited only by `slab.sheaf`.
     const SMALL_MAX: u32 = 2048;
-    /// Slabs that may be kept, at least.
+    /// Minimum number of slabs that may be pinned.
     const SLABS_MIN: u64 = 32;
 
-    /// The bound for objects of so many bytes, where the policy has one.
+    /// Returns the limit for objects of `size` bytes; `None` if they or the policy have no limit.
     pub fn for_size(size: u32, kib: Option<u32>) -> Option<PinBound> {
         let kib = kib.filter(|_| size > PinBound::SMALL_MAX)?;
         Some(PinBound { bytes: u64::from(kib) * 1024 })
     }
 
-    /// The largest order of slabs.
+    /// Returns the largest order of slabs.
     pub fn max_order(self, page_size: u32) -> Order {
         let largest = self.bytes / PinBound::SLABS_MIN;
         let small = Order::all().take_while(|&order| slab_bytes(order, page_size) <= largest);
         small.last().unwrap_or(Order::ZERO)
     }
 
-    /// Objects that a sheaf has room for: the largest number whose slabs may be kept, but not more than so many; and
-    /// four at least, as in Linux, however large their slabs are.
+    /// Returns the capacity of a sheaf: the largest one, up to `most`, whose objects' slabs may be pinned. It is at
+    /// least four, as in Linux, even if the slabs are large.
     pub fn sheaf_capacity(self, most: u16, slab_bytes: u64) -> u16 {
         let mut fitting =
             SHEAF_CAPACITIES.into_iter().filter(|&few| few <= most && u64::from(few) * slab_bytes <= self.bytes);
         fitting.next().unwrap_or(SHEAF_CAPACITY_MIN.min(most))
     }
 
-    /// Full sheaves of so many objects that a barn has room for; one at least, or CPUs could not exchange any.
+    /// Returns the number of full sheaves that a barn may hold; at least one, since CPUs could not exchange any
+    /// otherwise.
     pub fn full_sheaves(self, capacity: u16, slab_bytes: u64) -> usize {
         ((self.bytes / (u64::from(capacity.max(1)) * slab_bytes)) as usize).clamp(1, BARN_SHEAVES_MAX)
     }
 }
 
-/// Sheaves of a kind that a barn has room for. linux: mm/slub.c:MAX_FULL_SHEAVES, MAX_EMPTY_SHEAVES
+/// Maximum number of full, and of empty, sheaves in a barn. linux: mm/slub.c:MAX_FULL_SHEAVES, MAX_EMPTY_SHEAVES
 pub const BARN_SHEAVES_MAX: usize = 10;
 
-/// Objects that a sheaf may have room for, most first, and fewest: with a header, they fill a power of two.
+/// Capacities of sheaves, largest first. Together with a header they fill a power of two of bytes.
 const SHEAF_CAPACITIES: [u16; 4] = [124, 60, 28, 12];
 const SHEAF_CAPACITY_MIN: u16 = 4;
 
-/// Objects that a sheaf of a cache has room for. linux: mm/slub.c:calculate_sheaf_capacity
+/// Returns the number of objects for which a sheaf of a cache has room. linux: mm/slub.c:calculate_sheaf_capacity
 ///
-/// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
+/// Linux requests 4, 12, 26 or 60 objects, and rounds up to the capacity of the memory for it, with a header of 32
+/// bytes.
 ///
-/// Where so many KiB are wanted, it is the largest of these numbers that they hold; with 0 there are no sheaves.
+/// If `kib` is given, the result is the largest of these capacities that fits; with 0 there are no sheaves.
 pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
     match (kib, object_size) {
         (Some(0), _) => 0,
@@ -208,26 +211,26 @@ pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
     }
 }
 
-/// What decides how large a cache's slabs are.
+/// Parameters for the size of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabSizing {
-    /// Objects that a slab should have at least. linux: slab_min_objects
+    /// Minimum number of objects that a slab should have. linux: slab_min_objects
     pub min_objects: u32,
-    /// The largest order that it is given for that. linux: slab_max_order
+    /// Largest order that may be used for that. linux: slab_max_order
     pub max_order: Order,
-    /// How much of it may be no object.
+    /// Share of a slab that may be wasted.
     pub waste: SlabWaste,
 }
 
 impl SlabSizing {
-    /// Linux's own numbers for a machine with so many CPUs. linux: mm/slub.c:calculate_order
+    /// Returns Linux's parameters for a machine with this number of CPUs. linux: mm/slub.c:calculate_order
     pub fn linux(cpus: u32) -> SlabSizing {
         let bits = u32::BITS - cpus.leading_zeros();
         SlabSizing { min_objects: 4 * (bits + 1), max_order: Order::COSTLY, waste: SlabWaste::Linux }
     }
 
-    /// The order of slabs that have at most `objects_max` objects of `size` bytes: the largest one that these fill, up
-    /// to the largest wanted, or the smallest that holds one.
+    /// Returns the order of slabs that have at most `objects_max` objects of `size` bytes. This is the largest order
+    /// that these objects fill, up to the largest wanted one, or the smallest order that holds one object.
     pub fn order_for_few(&self, size: u32, objects_max: u16, page_size: u32) -> Option<Order> {
         let room = u64::from(size) * (u64::from(objects_max) + 1);
         let least = smallest_order(size, page_size)?;
@@ -236,7 +239,8 @@ impl SlabSizing {
         Some(self.without_waste(order, size, objects_max, page_size))
     }
 
-    /// An order, or the next one whose slabs, of so many objects at most, waste no more than they may.
+    /// Returns the given order, or the next one whose slabs, with at most `objects_max` objects, waste no more than
+    /// allowed.
     fn without_waste(&self, order: Order, size: u32, objects_max: u16, page_size: u32) -> Order {
         if self.waste == SlabWaste::Linux {
             return order;
@@ -249,9 +253,9 @@ impl SlabSizing {
         frugal.next().unwrap_or(order)
     }
 
-    /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
-    /// wastes at most a sixteenth; with fewer objects, or more waste, rather than a larger order. `None` if no order
-    /// holds an object.
+    /// Returns the order of slabs of objects of `size` bytes: the smallest one that holds the wanted number of objects
+    /// and wastes at most 1/16. Otherwise more waste, and then fewer objects, are accepted rather than a larger order.
+    /// `None` if no order holds an object.
     pub fn order(&self, size: u32, page_size: u32) -> Option<Order> {
         let order = self.order_by_fractions(size, page_size)?;
         Some(self.without_waste(order, size, u16::MAX, page_size))
@@ -272,12 +276,12 @@ impl SlabSizing {
     }
 }
 
-/// Bytes of a slab of this order.
+/// Returns the bytes of a slab of this order.
 fn slab_bytes(order: Order, page_size: u32) -> u64 {
     u64::from(page_size) << order.get()
 }
 
-/// The smallest order of slabs that hold an object of this size, if there is one.
+/// Returns the smallest order of slabs that hold an object of this size, if there is one.
 fn smallest_order(size: u32, page_size: u32) -> Option<Order> {
     Order::all().find(|&order| slab_bytes(order, page_size) >= u64::from(size))
 }
@@ -286,7 +290,7 @@ fn smallest_order(size: u32, page_size: u32) -> Option<Order> {
 mod tests {
     use super::*;
 
-    /// The slabs of a machine with eight CPUs, as its /proc/slabinfo shows them.
+    /// Compares with the slabs of a machine with eight CPUs, as its /proc/slabinfo shows them.
     #[test]
     fn orders_are_those_of_linux() {
         let sizing = SlabSizing::linux(8);

@@ -1,45 +1,45 @@
-//! The slow path: what a request does after it was compacted for in vain, before anything was reclaimed.
+//! The slow path: the next step of a request whose first compaction failed, before anything was reclaimed.
 //!
-//! Two rivals. *By outcome*: a large request that gives up easily fails at once where compaction was passed over, and
-//! others go on with more effort. *One round*: the first compaction is a round without reclaim; only a request for one
-//! node that gives up easily fails after it, and who gives up easily never compacts with more effort.
+//! There are two alternatives. *By outcome*: a costly request with NORETRY fails at once if compaction was skipped or
+//! deferred, and other requests continue with more effort. *One round*: the first compaction is a round without
+//! reclaim. Only a NORETRY request for one node fails after it, and NORETRY requests never compact with more effort.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath
 
-/// What follows from a request's first compaction.
+/// Reaction to the failure of a request's first compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// Its outcome decides whether a large request that gives up easily goes on.
+    /// The result of the compaction decides whether a costly NORETRY request continues.
     ByOutcome,
-    /// It is a round like others, but for reclaim. linux: since 7.0
+    /// The first compaction is an ordinary round, except that it does not reclaim. linux: since 7.0
     OneRound,
 }
 
-/// A request whose first compaction did not serve it.
+/// A request whose first compaction produced no block for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedRequest {
-    /// Its order is above 3.
+    /// Whether the order is above 3.
     pub costly: bool,
-    /// It gives up easily: NORETRY.
+    /// Whether the request has NORETRY.
     pub easily_content: bool,
-    /// It wants memory of one node: THISNODE.
+    /// Whether the request is restricted to one node by THISNODE.
     pub this_node: bool,
-    /// Compaction was passed over everywhere: no zone was suitable, or all are left alone for a while.
+    /// Whether compaction was skipped everywhere: no zone was suitable, or it is deferred in all of them.
     pub passed_over: bool,
 }
 
-/// What such a request does next.
+/// Next step of such a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It fails.
+    /// Fail.
     GiveUp,
-    /// It reclaims, and compacts as before: without waiting for any page.
+    /// Reclaim, and compact with the same effort: without waiting for pages.
     GoOn,
-    /// It reclaims, and compacts with more effort.
+    /// Reclaim, and compact with more effort.
     TryHarder,
 }
 
-/// What a request does that was compacted for in vain, before anything was reclaimed for it.
+/// Returns the next step of a request whose first compaction failed, before anything was reclaimed for it.
 pub const fn after_first_compaction(policy: RetryPolicy, request: FailedRequest) -> Next {
     let FailedRequest { costly, easily_content, this_node, passed_over } = request;
     let (gives_up, stays_async) = match policy {
@@ -56,7 +56,7 @@ pub const fn after_first_compaction(policy: RetryPolicy, request: FailedRequest)
     }
 }
 
-/// Whether a request that may use reserves is compacted for before anything is reclaimed, as others are.
+/// Returns whether a request that may use reserves is compacted for before anything is reclaimed, like other requests.
 pub const fn compacts_first_with_reserves(policy: RetryPolicy) -> bool {
     matches!(policy, RetryPolicy::OneRound)
 }

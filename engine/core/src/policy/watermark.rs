@@ -1,38 +1,35 @@
-//! Watermarks: how many pages a zone keeps free, and for whom.
-//!
-//! linux: mm/page_alloc.c:calculate_min_free_kbytes, __setup_per_zone_wmarks, setup_per_zone_lowmem_reserve,
-//! __zone_watermark_ok; mm/khugepaged.c:set_recommended_min_free_kbytes
+//! Watermarks: the pages that a zone keeps free, and the requests that may use them.
 
 use super::flags::AllocFlags;
 use crate::base::ZoneKind;
 
-/// Distance between watermarks where nothing else is said, in 1/10000 of the zone.
+/// Default distance between watermarks, in 1/10000 of the zone.
 pub const SCALE_FACTOR: u32 = 10;
-/// Largest boost where nothing else is said, in 1/10000 of the high watermark.
+/// Default limit of the boost, in 1/10000 of the high watermark.
 pub const BOOST_FACTOR: u32 = 15_000;
-/// 1/ratio of the higher zones' pages is kept from requests that could use those.
+/// Divisors of the lowmem reserve: 1/ratio of the higher zones' pages is kept from requests that could use those zones.
 pub const LOWMEM_RESERVE_RATIO: [u64; ZoneKind::COUNT] = [256, 256, 32, 0];
 
-/// The marks of a zone, in pages, without boost.
+/// Watermarks of a zone, in pages, without boost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Below this only reserves are left.
+    /// Number of free pages below which only reserves are left.
     pub min: u64,
-    /// Below this many free pages kswapd is woken.
+    /// Number of free pages below which kswapd is woken.
     pub low: u64,
-    /// At this many free pages kswapd rests.
+    /// Number of free pages at which kswapd stops.
     pub high: u64,
-    /// At this memory tiering promotes no more.
+    /// Number of free pages at which memory tiering stops promotion.
     pub promo: u64,
 }
 
 impl Watermarks {
-    /// The marks that stand in `/proc/zoneinfo`; the promo mark continues their spacing.
+    /// Returns the marks with the values of `/proc/zoneinfo`; the promo mark continues their spacing.
     pub const fn given(min: u64, low: u64, high: u64) -> Watermarks {
         Watermarks { min, low, high, promo: high + high.saturating_sub(low) }
     }
 
-    /// The marks of a zone of `managed` pages, when `min_pages` are to be kept free in `lowmem` pages in all.
+    /// Returns the marks of a zone of `managed` pages, where `min_pages` of all `lowmem` pages are to be kept free.
     pub fn compute(kind: ZoneKind, managed: u64, min_pages: u64, lowmem: u64, scale_factor: u32) -> Watermarks {
         let share = (u128::from(min_pages) * u128::from(managed) / u128::from(lowmem.max(1))) as u64;
         let min = if kind == ZoneKind::Movable { (managed / 1024).clamp(32, 128) } else { share };
@@ -41,19 +38,20 @@ impl Watermarks {
     }
 }
 
-/// Pages to keep free on a machine with so many pages in its zones up to Normal.
+/// Returns the pages to keep free on a machine with `lowmem` pages in its zones up to Normal.
 pub fn min_free_pages(lowmem: u64, page_size: u32) -> u64 {
     let kib = u64::from(page_size) / 1024;
     (16 * lowmem * kib).isqrt().clamp(128, 262_144) / kib.max(1)
 }
 
-/// Pages to keep free so that huge pages stay available, on a machine with so many zones up to Normal in use.
+/// Returns the pages to keep free so that huge pages stay available, on a machine with this number of zones up to
+/// Normal in use.
 pub fn recommended_pages(zones: u64, pageblock_pages: u64, lowmem: u64) -> u64 {
     const PCP_TYPES: u64 = 3;
     (pageblock_pages * zones * (2 + PCP_TYPES * PCP_TYPES)).min(lowmem / 20)
 }
 
-/// What the check of a watermark looks at.
+/// Inputs of the check of a watermark.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
     /// Free pages of the zone, by its counter.
@@ -67,7 +65,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Free pages that a request with these flags cannot use.
+    /// Returns the number of free pages that a request with these flags cannot use.
     #[inline]
     pub fn unusable(&self, flags: AllocFlags, order_pages: u32) -> i64 {
         let mut unusable = i64::from(order_pages) - 1;
@@ -80,7 +78,8 @@ impl Level {
         unusable
     }
 
-    /// Whether enough is free above `mark` for a request with these flags, whatever the sizes of the free blocks.
+    /// Returns whether enough pages above `mark` are free for a request with these flags, regardless of the sizes of
+    /// the free blocks.
     #[inline]
     pub fn is_above(&self, mark: u64, flags: AllocFlags, order_pages: u32) -> bool {
         let free = self.free - self.unusable(flags, order_pages);
@@ -88,8 +87,8 @@ impl Level {
     }
 }
 
-/// The mark, lowered for requests that may dip into the reserve: to a half, to three eighths if they also
-/// cannot wait, and to a half (again) on behalf of a task that is being ended.
+/// Returns the mark, lowered for requests that may use part of the reserve: to 1/2, or to 3/8 if they also cannot wait.
+/// On behalf of a task that is being ended the result is halved again.
 #[inline]
 fn lowered(mut mark: u64, flags: AllocFlags) -> u64 {
     if flags.contains(AllocFlags::MIN_RESERVE) {
@@ -104,8 +103,8 @@ fn lowered(mut mark: u64, flags: AllocFlags) -> u64 {
     mark
 }
 
-/// The boost after one more mix of types in a zone, or `None` if the zone is too small or has no watermarks yet,
-/// or boosting is off.
+/// Returns the boost after another mix of types in a zone. `None` if the zone is too small, has no watermarks yet, or
+/// boosting is off.
 pub fn boosted(boost: u64, high: u64, factor: u32, managed: u64, pageblock_pages: u64) -> Option<u64> {
     let most = high * u64::from(factor) / 10_000;
     if most == 0 || pageblock_pages * 4 > managed {
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn marks_of_a_small_machine() {
-        // 1 GiB in one zone, nothing set: isqrt(16 x 1 GiB in kB) kB.
+        // 1 GiB in one zone, default settings: isqrt(16 x 1 GiB in kB) kB.
         let pages = min_free_pages(262_144, 4096);
         assert_eq!(pages, 1024);
         let marks = Watermarks::compute(ZoneKind::Normal, 262_144, pages, 262_144, SCALE_FACTOR);
