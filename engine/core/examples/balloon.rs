@@ -1,16 +1,16 @@
 //! A balloon: a virtual machine monitor takes memory back from its guest, in pieces of 2 MiB.
 //!
-//! The monitor keeps a guest's pages in host frames that Freehold manages. When the host wants memory for somebody
-//! else, the monitor inflates a balloon: it asks the allocator for whole huge pages. After a while none are left: what
-//! is free lies in single pages between the guest's. So the allocator compacts, and when that is not enough it
-//! reclaims. For both it needs the monitor, which alone knows what is in a frame and what refers to it:
+//! The monitor keeps a guest's pages in host frames that Freehold manages. When the host needs memory for another
+//! purpose, the monitor inflates a balloon: it requests whole huge pages from the allocator. After a while none are
+//! left, because the free memory consists of single pages between the guest's. The allocator then compacts, and if that
+//! is not enough it reclaims. For both it needs the monitor, because only the monitor knows which guest page is in a
+//! frame and which table entries refer to the frame:
 //!
-//! - `migrate`: copy a page, and let the guest's entry point to the new frame;
-//! - `reclaim`: take pages from the guest that it has not used for a while (here: the second hand of a clock), and
-//!   free them.
+//! - `migrate` copies a page and updates the guest's entry to the new frame;
+//! - `reclaim` takes pages from the guest that it has not used recently (here by the clock algorithm) and frees them.
 //!
-//! Neither needs a lock of the allocator, or a pointer back to it. Run it:
-//! `cargo run -p freehold --example balloon`
+//! Neither callback needs a lock of the allocator or a pointer to it. To run the example: `cargo run -p freehold
+//! --example balloon`
 
 use std::cell::{Cell, RefCell};
 
@@ -21,31 +21,31 @@ use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Recl
 use freehold::stats::Counters;
 use freehold::{PageAllocator, machine};
 
-/// Host memory: 64 MiB of 4 KiB frames.
+/// Host memory: 64 MiB in frames of 4 KiB.
 const FRAMES: u32 = 16 * 1024;
-/// Memory that the guest was promised, in pages.
+/// Memory promised to the guest, in pages.
 const GUEST_PAGES: usize = 15 * 1024;
-/// What one piece of the balloon is: 2 MiB.
+/// Order of one piece of the balloon: 2 MiB.
 const PIECE: Order = Order::new(9);
 
-/// Pieces that the host wants.
+/// Number of pieces that the host needs.
 const WANTED: usize = 16;
 
-/// The monitor, as the allocator sees it.
+/// The monitor, as the allocator's platform.
 struct Monitor {
     guest: RefCell<Guest>,
     counters: Counters<Cell<u64>>,
 }
 
-/// One guest: its memory map, and the way back from a frame to the page that is in it.
+/// One guest: its memory map, and the reverse map from frames to guest pages.
 struct Guest {
     /// Frame of each guest page that is in memory.
     frames: Vec<Option<Pfn>>,
     /// Guest page in each frame that has one.
     pages: Vec<Option<usize>>,
-    /// What is in each frame; one word stands for its 4096 bytes.
+    /// Contents of each frame; one word represents its 4096 bytes.
     memory: Vec<u64>,
-    /// Guest pages that were used since the hand passed them.
+    /// Whether each guest page was used since the clock hand passed it.
     used: Vec<bool>,
     hand: usize,
 }
@@ -62,8 +62,8 @@ impl Platform for Monitor {
         CpuId(0)
     }
 
-    /// Moves a guest page: its bytes, then the two entries that name its frame. The engine looked without a lock, so
-    /// what it saw may be gone: here nothing but single pages with one reference is ever moved.
+    /// Moves a guest page: first its bytes, then the two entries for its frame. The engine read the block's state
+    /// without a lock, so it may be outdated. In this example only single pages with one reference are moved.
     fn migrate(&self, migration: &Migration) -> Migrated {
         let mut guest = self.guest.borrow_mut();
         if (migration.order, migration.refs, migration.compound) != (Order::ZERO, 1, false) {
@@ -77,7 +77,7 @@ impl Platform for Monitor {
         Migrated::Moved
     }
 
-    /// Looks at as many guest pages as the urgency asks for, and frees those that nobody uses.
+    /// Scans as many guest pages as the priority allows, and frees the unused ones.
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let mut guest = self.guest.borrow_mut();
         let mut done = Reclaimed::default();
@@ -91,7 +91,8 @@ impl Platform for Monitor {
         done
     }
 
-    /// Everything, in the end: it decides whether the allocator goes on trying.
+    /// Returns all pages in memory, since all of them can be reclaimed eventually. The allocator uses this number to
+    /// decide whether to retry.
     fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
         self.guest.borrow().resident() as u64
     }
@@ -121,14 +122,14 @@ impl Guest {
         Some(frame)
     }
 
-    /// Moves the clock's hand by a page; its frame, if it was not used since the hand was here last.
+    /// Advances the clock hand by one page. Returns its frame if the page was not used since the hand passed it last.
     fn next_unused(&mut self) -> Option<Pfn> {
         let page = self.hand;
         self.hand = (page + 1) % GUEST_PAGES;
         if core::mem::take(&mut self.used[page]) { None } else { self.unmap(page) }
     }
 
-    /// Guest pages in memory; each must still hold what the guest wrote.
+    /// Returns the number of guest pages in memory, and asserts that each still holds the guest's data.
     fn resident(&self) -> usize {
         let pages = self.frames.iter().enumerate().filter_map(|(page, frame)| Some((page, (*frame)?)));
         pages.inspect(|&(page, frame)| assert_eq!(self.memory[frame.index()], page as u64)).count()
@@ -142,7 +143,7 @@ fn main() {
         say(host, "the guest runs");
         let unused = FRAMES as usize - host.platform().guest.borrow().resident();
         let mut balloon = Vec::new();
-        // A caller that wants the memory would rather wait than go without.
+        // The caller prefers waiting to a failed request.
         let insist = Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL;
         while balloon.len() < WANTED
             && let Ok(piece) = host.alloc_pages(insist, PIECE)
@@ -158,7 +159,7 @@ fn main() {
     .expect("64 MiB are enough");
 }
 
-/// A guest that touches all of its memory, and then gives every third page back.
+/// Runs a guest that touches all of its memory and then returns every third page.
 fn run_guest(host: &PageAllocator<'_, Monitor>) {
     for page in 0..GUEST_PAGES {
         let frame = host.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the host has more than it promised");
@@ -181,7 +182,7 @@ fn say(host: &PageAllocator<'_, Monitor>, what: &str) {
     );
 }
 
-/// `cargo test` plays the example too.
+/// Makes `cargo test` run the example.
 #[test]
 fn the_balloon_fills() {
     main();

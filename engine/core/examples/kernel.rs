@@ -1,14 +1,15 @@
-//! A kernel's allocator on a host: what `docs/kernel.md` walks through, with a machine of one CPU that there is not.
+//! A kernel's allocator on a host: the program of the tutorial in `docs/kernel.md`, on a simulated machine with one
+//! CPU.
 //!
-//! All that a kernel writes is here; below `arch` stands what its processor does. Run it:
-//! `cargo run -p freehold --example kernel`
+//! The program contains everything that a kernel writes. The module `arch` replaces its processor. To run it: `cargo
+//! run -p freehold --example kernel`
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use freehold::base::{Gfp, Order};
 use freehold::kernel::{Boot, Cpu, Heap, Kernel, Promises, Region, RegionKind, SetupError};
 
-/// The processor: a real kernel's has instructions for this.
+/// The processor; a real kernel uses instructions for these functions.
 mod arch {
     use std::alloc::{Layout, alloc};
     use std::cell::Cell;
@@ -35,13 +36,13 @@ mod arch {
 
     pub(crate) fn interrupt(_cpu: u16) {}
 
-    /// Bytes of memory, from physical address 0.
+    /// Size of memory in bytes, from physical address 0.
     pub(crate) const MEMORY: u64 = 64 << 20;
 
-    /// Where physical address 0 is mapped.
+    /// Returns the virtual address of physical address 0.
     pub(crate) fn direct_map() -> usize {
         let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
-        // SAFETY: the layout has bytes, so it may be asked for.
+        // SAFETY: `alloc` requires a layout of non-zero size, and this one has `MEMORY` bytes.
         let memory = unsafe { alloc(layout) };
         assert!(!memory.is_null(), "there is memory for a small machine");
         memory.expose_provenance()
@@ -78,7 +79,7 @@ impl Promises for Hw {}
 static KERNEL: Kernel<Hw> = Kernel::new();
 static HEAP: Heap<Hw> = Heap::new();
 
-/// One entry of a PC's map.
+/// One entry of a PC's memory map.
 struct E820 {
     addr: u64,
     size: u64,
@@ -98,7 +99,7 @@ fn set_up(map: &[E820], kernel_image: std::ops::Range<u64>) -> Result<(), SetupE
     unsafe { KERNEL.init(regions(map), &boot) }
 }
 
-/// What the interrupt that `arch::interrupt` raises on another CPU does there.
+/// Handler of the interrupt that `arch::interrupt` raises on another CPU.
 fn call_interrupt() {
     KERNEL.answer();
 }
@@ -132,13 +133,13 @@ fn main() {
     set_up(&map, 0x20_0000..0x40_0000).expect("the map has room for its metadata");
     use_it().expect("there is memory");
     call_interrupt();
-    // SAFETY: the layout has bytes, and what is given back was given out with it.
+    // SAFETY: the layout has a non-zero size, and the memory is freed with the layout of its allocation.
     unsafe {
         let boxed = HEAP.alloc(Layout::new::<[u64; 100]>());
         assert!(!boxed.is_null());
         HEAP.dealloc(boxed, Layout::new::<[u64; 100]>());
     }
-    // SAFETY: nothing else runs, and the pages are only looked at.
+    // SAFETY: nothing else runs, and the page allocator is only read.
     let census = unsafe { KERNEL.pages() }.expect("it is set up").check().expect("nothing is lost");
     println!("{census:?}");
 }
@@ -148,7 +149,7 @@ mod tests {
     const TUTORIAL: &str = include_str!("../../../docs/kernel.md");
     const PROGRAM: &str = include_str!("kernel.rs");
 
-    /// Words alone: how lines are broken is the formatter's affair.
+    /// Removes all white space, since line breaks depend on the formatter.
     fn words(text: &str) -> String {
         text.split_whitespace().collect()
     }

@@ -1,6 +1,6 @@
-//! What a kernel's slab notices of frees that are wrong, by default and with checks of objects, and what the checks
-//! cost. The tables in the documentation of `freehold::kernel` are this program's:
-//! `cargo run --profile dist -p freehold --example wrong_frees`
+//! Invalid frees that a kernel's slab detects, by default and with checks of objects, and the cost of the checks. The
+//! tables in the documentation of `freehold::kernel` are printed by this program: `cargo run --profile dist -p freehold
+//! --example wrong_frees`
 
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;
@@ -19,7 +19,7 @@ thread_local! {
     static REPORTS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A machine of one CPU without interrupts, whose caches may be checked or not.
+/// Defines a machine with one CPU and no interrupts, whose caches can be checked or not.
 macro_rules! machine {
     ($($name:ident $slab_debug:literal)*) => { $(
         struct $name;
@@ -30,7 +30,7 @@ macro_rules! machine {
             }
         }
 
-        // SAFETY: there is one CPU, one thread, and no interrupt.
+        // SAFETY: there are one CPU, one thread and no interrupt, so nothing runs between `irq_save` and `irq_restore`.
         unsafe impl Cpu for $name {
             const CPUS: u16 = 1;
             const SLAB_DEBUG: bool = $slab_debug;
@@ -53,17 +53,17 @@ machine!(Plain false Small false Sanity true RedZone true Poison true Tracked tr
 
 fn boot<H: Cpu>(checks: &str) -> &'static Kernel<H> {
     let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
-    // SAFETY: the layout has bytes, so it may be asked for.
+    // SAFETY: `alloc` requires a layout of non-zero size, and this one has `MEMORY` bytes.
     let memory = unsafe { alloc(layout) };
     assert!(!memory.is_null(), "there is memory for a small machine");
     let slab_debug = CacheFlags::from_slab_debug(checks).expect("they are letters of slab_debug");
     let boot = Boot { direct_map: memory.expose_provenance(), slab_debug, ..Boot::default() };
-    // SAFETY: the memory is there for ever, and nobody else's.
+    // SAFETY: the memory was just allocated, is never freed, and has no other user.
     unsafe { H::kernel().init([Region::usable(0, MEMORY)], &boot) }.expect("the map is right");
     H::kernel()
 }
 
-/// A free that is wrong, of one of two objects of so many bytes.
+/// An invalid free of one of two objects.
 #[derive(Clone, Copy)]
 enum Mistake {
     Stranger,
@@ -81,45 +81,47 @@ const MISTAKES: [(Mistake, &str); 5] = [
     (Mistake::TwiceThenFlushed, "an object twice, and sheaves are flushed before the next request"),
 ];
 
-/// What became of a mistake that was made many times.
+/// Outcome of many frees with the same mistake.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
-    /// The free was refused.
+    /// Frees that were refused.
     refused: u32,
-    /// It was accepted, and reported later.
+    /// Frees that were accepted and reported later.
     reported_later: u32,
-    /// The object was handed out to two owners.
+    /// Trials after which an object was allocated twice.
     handed_out_twice: u32,
 }
 
-/// Makes a mistake once; whether a free was refused.
+/// Makes a mistake once; returns whether a free was refused.
 ///
 /// # Safety
-/// It is not sound, on purpose: what is freed twice may be handed out twice. No object may be written to afterwards.
+/// Deliberately unsound: an object that is freed twice may be allocated twice. The caller writes to no object
+/// afterwards.
 unsafe fn free_wrongly<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> bool {
     let mut elsewhere = [0_u64; 4];
     let [first, second] = [(); 2].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
     let frees = match mistake {
         Mistake::Stranger => [first, second, NonNull::from(&mut elsewhere).cast()],
-        // SAFETY: the object has more bytes.
+        // SAFETY: the object has more than 8 bytes, so the result is inside it.
         Mistake::Interior => [first, second, unsafe { first.add(8) }],
         Mistake::TwiceInARow => [first, first, second],
         Mistake::TwiceWithOneBetween | Mistake::TwiceThenFlushed => [first, second, first],
     };
     let mut is_refused = false;
     for object in frees {
-        // SAFETY: it is not; the caller writes to no object afterwards, so that two owners of one do no harm.
+        // SAFETY: the contract of `kfree` is violated on purpose. The caller writes to no object afterwards, so two
+        // owners of one object do no harm.
         is_refused |= unsafe { kernel.kfree(object) }.is_err();
     }
     is_refused
 }
 
-/// Makes a mistake many times, each followed by three requests.
+/// Makes a mistake many times, each time followed by three requests.
 fn make<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> Outcome {
     let mut outcome = Outcome::default();
     for _ in 0..TRIALS {
         REPORTS.set(0);
-        // SAFETY: no object is written to.
+        // SAFETY: no object is written to in this function or by its caller.
         let is_refused = unsafe { free_wrongly(kernel, mistake, size) };
         if matches!(mistake, Mistake::TwiceThenFlushed) {
             kernel.shrink();
@@ -132,7 +134,7 @@ fn make<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> Ou
         outcome.handed_out_twice += u32::from(is_twice);
         for (at, object) in objects.into_iter().enumerate() {
             if at == 0 || object != objects[at - 1] {
-                // SAFETY: each of them is freed once.
+                // SAFETY: `kmalloc` returned the object, and the condition above skips duplicates, so it is freed once.
                 let _ = unsafe { kernel.kfree(object) };
             }
         }
@@ -140,7 +142,8 @@ fn make<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> Ou
     outcome
 }
 
-/// Nanoseconds that an object of so many bytes and its free take, at best; and bytes of memory that 10,000 take, each.
+/// Returns the minimum time in nanoseconds of an allocation and its free, and the bytes of memory per object for 10,000
+/// objects.
 fn price<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> (f64, u64) {
     const PAIRS: u32 = 2000;
     let mut best = f64::INFINITY;
@@ -148,7 +151,7 @@ fn price<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> (f64, u64) {
         let start = Instant::now();
         for _ in 0..PAIRS {
             let object = kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory");
-            // SAFETY: it was just allocated.
+            // SAFETY: `kmalloc` returned the object just above, and it is freed once.
             unsafe { kernel.kfree(std::hint::black_box(object)) }.expect("it is an object");
         }
         best = best.min(start.elapsed().as_nanos() as f64 / f64::from(PAIRS));
@@ -157,7 +160,7 @@ fn price<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> (f64, u64) {
     let before = kernel.stats().used();
     let objects: Vec<_> = (0..10_000).map_while(|_| kernel.kmalloc(size, Gfp::KERNEL).ok()).collect();
     let bytes = (kernel.stats().used() - before) * 4096 / objects.len() as u64;
-    // SAFETY: each was allocated above.
+    // SAFETY: `kmalloc` returned each object above, and each is freed once.
     objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.expect("it is an object"));
     (best, bytes)
 }

@@ -1,7 +1,7 @@
 //! A singly linked queue of blocks that one call processes, threaded through the blocks' metadata.
 //!
-//! Blocks are never removed from the middle. A block that is merged into another one stays linked, and the
-//! drain skips it because of its word. A merge therefore touches no neighbours, while removal from a [`List`](super::list::List)
+//! Blocks are never removed from the middle. A block that is merged into another one stays linked, and the drain skips
+//! it because of its word. A merge therefore touches no neighbours, while removal from a [`List`](super::list::List)
 //! would touch two.
 
 use core::sync::atomic::Ordering::Relaxed;
