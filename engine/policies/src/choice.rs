@@ -1,37 +1,37 @@
-//! What a policy is chosen from: sets, fields with their choices, and numbers.
+//! Types of the tables from which a policy is built: sets, fields with their choices, and numbers.
 
 use freehold::Policy;
 
-/// A named starting point.
+/// A named complete policy.
 #[derive(Debug)]
 pub struct Set {
-    /// Its name.
+    /// Name of the set.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the set.
     pub about: &'static str,
-    /// The policy it stands for.
+    /// Policy of the set.
     pub policy: Policy,
-    /// Why it is what it is, and where to read on: a sentence or two.
+    /// Reason for its choices, and where to read more: one or two sentences.
     pub why: &'static str,
 }
 
-/// A decision with named rivals.
+/// A decision with named alternatives.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// What it decides.
+    /// Description of the decision.
     pub about: &'static str,
-    /// Its values.
+    /// Values of the field.
     pub choices: &'static [Choice],
 }
 
 /// One value of a field.
 #[derive(Debug)]
 pub struct Choice {
-    /// Its name.
+    /// Name of the value.
     pub name: &'static str,
-    /// What it does.
+    /// Description of its effect.
     pub about: &'static str,
     pub(crate) apply: fn(&mut Policy),
 }
@@ -39,11 +39,11 @@ pub struct Choice {
 /// A number that replaces a rule of Linux.
 #[derive(Debug)]
 pub struct Number {
-    /// Its name.
+    /// Name of the number.
     pub name: &'static str,
-    /// What it is, and what is done under a set that leaves it to Linux.
+    /// Description, including the behaviour of a set that leaves the number to Linux.
     pub about: &'static str,
-    /// What it counts.
+    /// Unit of the number.
     pub unit: &'static str,
     /// Smallest value.
     pub min: u32,
@@ -53,7 +53,7 @@ pub struct Number {
 }
 
 impl Choice {
-    /// Whether `policy` has made this choice.
+    /// Returns whether `policy` already has this choice.
     pub fn is_made_by(&self, policy: &Policy) -> bool {
         let mut changed = *policy;
         (self.apply)(&mut changed);

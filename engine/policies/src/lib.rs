@@ -1,10 +1,10 @@
 //! Policies by name.
 //!
-//! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that decides
-//! everything, then changes to it, from left to right. The change `on=linux-6.18` gives it the rules of that kernel,
-//! but for those in which it is not as the pinned kernel on purpose: `freehold,on=linux-6.18`. What there is to choose
-//! stands in the tables of [`tables`], with the sentence that `freehold policies` prints about each. A rival policy is
-//! one row there.
+//! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a complete set, and
+//! changes to it from left to right. The change `on=linux-6.18` replaces the rules by those of that kernel, except for
+//! the rules in which the set deliberately differs from Linux 6.12: `freehold,on=linux-6.18`. [`tables`] lists all
+//! sets, fields and numbers, with the text that `freehold policies` prints for each. A new alternative is one row in a
+//! table.
 
 mod choice;
 mod parse;

@@ -1,4 +1,4 @@
-//! Policies as text: parsing `SET[,field=value...]`, and writing a policy in those words.
+//! Conversion between policies and text: parses `SET[,field=value...]`, and formats a policy in the same form.
 
 use freehold::Policy;
 
@@ -6,81 +6,81 @@ use crate::choice::{Field, Set};
 use crate::rules::RULES;
 use crate::tables::{BASELINE, FIELDS, NUMBERS, SETS, SWITCHES};
 
-/// What stands before the kernel on whose rules a policy is put.
+/// Name of the change that replaces the rules by those of a kernel.
 pub const ON: &str = "on";
-/// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
+/// Minimum similarity of a word to a name (Jaro-Winkler, 0 to 1) for the name to be suggested.
 const LIKENESS_MIN: f64 = 0.75;
 
-/// A policy with the name it was asked for by.
+/// A policy and the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPolicy {
-    /// The name.
+    /// Text of the policy.
     pub name: String,
-    /// The policy.
+    /// Parsed policy.
     pub policy: Policy,
 }
 
-/// Why a name is no policy.
+/// Error of parsing a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No such set.
+    /// The set does not exist.
     #[error("there is no policy `{name}`; {hint} (see `freehold policies`)")]
     Set {
-        /// What was written.
+        /// Name as written.
         name: String,
-        /// What may have been meant.
+        /// Suggestion.
         hint: String,
     },
-    /// No such field or number.
+    /// The field or number does not exist.
     #[error("policies have no field `{name}`; {hint} (see `freehold policies`)")]
     Field {
-        /// What was written.
+        /// Name as written.
         name: String,
-        /// What may have been meant.
+        /// Suggestion.
         hint: String,
     },
-    /// No such value.
+    /// The field has no such value.
     #[error("the field `{field}` has no value `{value}`; {hint} (see `freehold policies`)")]
     Value {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What was written.
+        /// Value as written.
         value: String,
-        /// What may have been meant.
+        /// Suggestion.
         hint: String,
     },
-    /// Not a whole number within bounds.
+    /// The value is not a whole number within the bounds.
     #[error("`{name}` cannot be `{value}`; give a whole number of {unit} from {min} to {max}")]
     Number {
-        /// The number's name.
+        /// Name of the number.
         name: &'static str,
-        /// What was written.
+        /// Value as written.
         value: String,
-        /// What it counts.
+        /// Unit of the number.
         unit: &'static str,
         /// Smallest value.
         min: u32,
         /// Largest value.
         max: u32,
     },
-    /// A change without `=`.
+    /// A change has no `=`.
     #[error("`{part}` changes nothing; write field=value after the set, as in `linux-6.12,pcp=merge`")]
     NoValue {
-        /// What was written.
+        /// Change as written.
         part: String,
     },
-    /// A field that is set twice.
+    /// A field is set twice.
     #[error("`{name}` is set twice; keep one of the two")]
     Twice {
-        /// The field.
+        /// Name of the field.
         name: String,
     },
 }
 
-/// Returns the policy that `text` names.
+/// Parses a policy.
 ///
 /// # Errors
-/// One sentence with the nearest name, or the bounds of a number.
+/// A one-sentence error with the nearest name, or with the bounds of a number.
 pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
     let mut parts = text.split(',').map(str::trim);
     let mut policy = find_set(parts.next().unwrap_or_default())?.policy;
@@ -102,13 +102,13 @@ fn find_set(name: &str) -> Result<&'static Set, PolicyError> {
     named.ok_or_else(|| PolicyError::Set { name: name.to_owned(), hint: hint(name, SETS.iter().map(|set| set.name)) })
 }
 
-/// The policy of the recorded kernel's kind, against which fidelity is measured.
+/// Returns the policy `linux-6.12`, which is the kind of kernel in most recordings; fidelity is measured against it.
 pub fn baseline() -> NamedPolicy {
     NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
 }
 
-/// Writes what a policy is made of, as `field=value,...`: its choice in each field, the switches that it has thrown, and the
-/// numbers that it gives. After `linux-6.12`, it names that very policy.
+/// Formats a policy as `field=value,...`: its choice in each field, the switches that differ from their default, and
+/// its numbers. Appended to `linux-6.12,` the text names the same policy.
 pub fn choices(policy: &Policy) -> String {
     let mut parts = Vec::new();
     let thrown_switches = RULES.iter().chain(SWITCHES).filter(|switch| !switch.choices[0].is_made_by(policy));
@@ -129,7 +129,8 @@ fn fields() -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().chain(RULES).chain(SWITCHES)
 }
 
-/// Gives a policy the rules of a kernel, but for those in which it is not as the pinned kernel on purpose.
+/// Replaces the rules of a policy by those of a kernel, except for the rules in which the policy deliberately differs
+/// from Linux 6.12.
 fn apply_kernel(policy: &mut Policy, kernel: &Policy) {
     let pinned = Policy::LINUX_6_12;
     for field in fields() {
@@ -176,7 +177,7 @@ fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyErro
     Ok(())
 }
 
-/// Suggests the nearest of `names`, or lists all of them where none is near.
+/// Suggests the nearest of `names`, or lists all of them if none is similar.
 pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
     let by_likeness = names.iter().map(|name| (strsim::jaro_winkler(word, name), name));

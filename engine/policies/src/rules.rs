@@ -1,6 +1,7 @@
-//! The table of rules that changed in Linux since 6.12: one row a rule, the rule of 6.12 first.
+//! Table of the rules that changed in Linux since 6.12: one row per rule, with the choice of 6.12 first.
 //!
-//! `linux-6.12` and `freehold` have the first of each; the sets of later kernels have what their kernel has.
+//! `linux-6.12` and `freehold` have the first choice of each rule. The sets of later kernels have their kernel's
+//! choices.
 
 use freehold::policy::DrainPolicy;
 use freehold::policy::compaction::{AfterDeferral, CmaRoom, ProactiveMarks, Sources, SparedZones};
@@ -9,7 +10,8 @@ use freehold::policy::slowpath::RetryPolicy;
 
 use crate::choice::{Choice, Field};
 
-/// Rules of Linux that changed since 6.12. Sets of later kernels throw these switches; each can be thrown by itself.
+/// Rules of Linux that changed since 6.12. The sets of later kernels combine their choices; each rule can also be set
+/// alone.
 pub const RULES: &[Field] = &[
     Field {
         name: "pcp.drain",

@@ -1,4 +1,4 @@
-//! The tables of the registry: what there is to choose, and the sentence about each.
+//! Tables of all sets, fields, switches and numbers, with the description of each.
 
 use freehold::Policy;
 use freehold::policy::compaction::Deferral;
@@ -10,7 +10,7 @@ use freehold::policy::{
 
 use crate::choice::{Choice, Field, Number, Set};
 
-/// Where a policy may start.
+/// Complete policies with which a policy text begins.
 pub const SETS: &[Set] = &[
     Set {
         name: BASELINE,
@@ -45,12 +45,12 @@ pub const SETS: &[Set] = &[
     },
 ];
 
-/// Name of the set that replays the pinned kernel.
+/// Name of the set of Linux 6.12, the pinned kernel.
 pub const BASELINE: &str = "linux-6.12";
-/// Name of the set that is Freehold's own choice.
+/// Name of the set with Freehold's own choices.
 pub const BEST: &str = "freehold";
 
-/// What a policy decides.
+/// Decisions of a policy.
 pub const FIELDS: &[Field] = &[
     Field {
         name: "flags",
@@ -195,8 +195,8 @@ pub const FIELDS: &[Field] = &[
     },
 ];
 
-/// Switches, which are as in Linux under every set: one is a mode of later kernels; some take one effect apart from the
-/// others, to find causes, and stand for no proposal; some harden.
+/// Switches, which have Linux's value in every set. One is a mode of later kernels. Some disable a single mechanism to
+/// measure its effect, and are not proposals. Others enable hardening.
 pub const SWITCHES: &[Field] = &[
     Field {
         name: "defrag_mode",
