@@ -1,7 +1,8 @@
-//! Frees that meet at one block, in every order of steps that the memory model allows: one has it, the others are told.
+//! Model checks of concurrent frees of one block, under every order of steps that the memory model allows: one
+//! succeeds, and the others get an error.
 //!
-//! Each scene has a block and two calls that would take it out of its owner's hands, on two CPUs. Both are mistakes of
-//! the caller's, or one is: the engine must not believe both. Afterwards nothing is lost, and nothing is there twice.
+//! In each scene two calls on two CPUs try to take a block from its owner. At least one of them is an error of the
+//! caller, so the engine must not accept both. Afterwards no page is lost or present twice.
 //!
 //! ```text
 //! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test claim
@@ -21,38 +22,38 @@ use freehold::policy::{ContigPolicy, Numbers, Policy};
 
 use world::{CPU, Engine, FRAMES, finds, in_every_order};
 
-/// Most orders of a scene.
+/// Maximum number of orders of a scene.
 const ORDERS_MAX: usize = 20_000;
-/// A block of two pages.
+/// Order of a block of two pages.
 const PAIR: Order = Order::new(1);
 
-/// A call that takes a block out of its owner's hands, if it may; says how many pages of it went.
+/// A call that takes a block from its owner if it may; returns the number of pages taken.
 type Take = fn(&Engine, Pfn) -> u32;
 
 /// Frees the pair by its head.
 const BY_HEAD: Take = |engine, pfn| if engine.free_pages(pfn, PAIR).is_ok() { 2 } else { 0 };
-/// Drops the reference, whatever the order.
+/// Drops the reference; the order is not given.
 const BY_PUT: Take = |engine, pfn| if engine.put_page(pfn).is_ok() { 2 } else { 0 };
-/// Frees the range that the pair fills.
+/// Frees the range that consists of the pair.
 const BY_RANGE: Take = |engine, pfn| if engine.free_contig_range(pfn..pfn.offset(2)).is_ok() { 2 } else { 0 };
-/// Makes two pages of it, and frees both.
+/// Splits the pair into two pages, and frees both.
 const BY_PAGES: Take = |engine, pfn| {
     if engine.split_page(pfn, PAIR).is_err() {
         return 0;
     }
     [pfn, pfn.offset(1)].into_iter().filter(|&page| engine.free_pages(page, Order::ZERO).is_ok()).count() as u32
 };
-/// Frees two pages in one call, one of which, or none, may be there.
+/// Frees two pages in one call; one of them, or both, may already be free.
 const IN_BULK: Take = |engine, pfn| if engine.free_pages_bulk(&[pfn, pfn.offset(1)]).is_ok() { 2 } else { 0 };
 /// Frees the first of two pages.
 const FIRST: Take = |engine, pfn| u32::from(engine.free_pages(pfn, Order::ZERO).is_ok());
 /// Frees a frozen pair by its head.
 const FROZEN: Take = |engine, pfn| if engine.free_frozen_pages(pfn, PAIR).is_ok() { 2 } else { 0 };
-/// Frees the second page of a frozen pair, which is cut for that.
+/// Frees the second page of a frozen pair, which is split for that.
 const FROZEN_HALF: Take =
     |engine, pfn| u32::from(engine.free_contig_frozen_range(pfn.offset(1)..pfn.offset(2)).is_ok());
 
-/// How the pair is asked for.
+/// State in which the pair is allocated.
 #[derive(Clone, Copy)]
 enum PairKind {
     Referenced,
@@ -76,8 +77,8 @@ fn make(engine: &Engine, kind: PairKind) -> Pfn {
     pfn
 }
 
-/// Lets two calls meet at a pair of pages under a policy, in every order with at most two preemptions. As many pages
-/// are gone from their owner as the calls say, and no page went twice.
+/// Runs two calls on a pair of pages under a policy, in every order with at most two preemptions. The number of pages
+/// that left their owner agrees with the calls' results, and no page left twice.
 #[track_caller]
 fn meet(pcp: PcpPolicy, contig: ContigPolicy, kind: PairKind, here: Take, there: Take) {
     in_every_order(2, ORDERS_MAX, move || {
@@ -102,7 +103,7 @@ fn meet(pcp: PcpPolicy, contig: ContigPolicy, kind: PairKind, here: Take, there:
     });
 }
 
-/// Under every policy of lists.
+/// Runs [`meet`] under every policy of lists.
 #[track_caller]
 fn meet_everywhere(contig: ContigPolicy, kind: PairKind, here: Take, there: Take) {
     [Off, Linux, Merge, Owned, OwnedRemote].into_iter().for_each(|pcp| meet(pcp, contig, kind, here, there));

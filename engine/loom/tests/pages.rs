@@ -1,8 +1,8 @@
-//! Pages on their way home, in every order of steps that the memory model allows.
+//! Model checks of pages that return to their owner CPU, under every order of steps that the memory model allows.
 //!
-//! A build with `--cfg loom` has a shrunken world: 64 frames, pageblocks of eight. Each scene has two or three CPUs
-//! that meet at one pageblock; loom runs it again and again, until every interleaving with up to so many preemptions
-//! was tried. Afterwards nothing is lost, and nobody owns what is whole.
+//! A build with `--cfg loom` has a small machine: 64 frames, and pageblocks of eight. In each scene two or three CPUs
+//! access one pageblock. Loom repeats the scene until every interleaving with a bounded number of preemptions was
+//! tried. Afterwards no page is lost, and no CPU owns a whole pageblock that is free.
 //!
 //! ```text
 //! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test pages
@@ -22,19 +22,19 @@ use freehold::policy::{Numbers, Policy};
 
 use world::{CPU, Engine, FRAMES, finds, in_every_order};
 
-/// Most orders of a scene; the ranges have more than anybody waits for.
+/// Maximum number of orders of a scene; the scenes with ranges have too many to try all.
 const ORDERS_MAX: usize = 20_000;
 
-/// A machine with two CPUs.
+/// Creates a machine with two CPUs.
 fn engine(pcp: PcpPolicy) -> &'static Engine {
     let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
     world::engine(Policy { pcp, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2])
 }
 
-/// May use every last page.
+/// Flags with which a request may use all reserves.
 const LAST: Gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::MEMALLOC);
 
-/// A page of a pageblock that this CPU owns.
+/// Allocates a page of a pageblock that this CPU owns.
 fn page(engine: &Engine) -> Pfn {
     let pfn = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
     assert_eq!(engine.map().pageblock(pfn).owner(), Some(CpuId(0)));
@@ -49,7 +49,7 @@ fn free(engine: &Engine, pfn: Pfn) {
     engine.free_pages(pfn, Order::ZERO).expect("it is ours");
 }
 
-/// Frees on CPU 1 what CPU 0 owns, without a thread for it.
+/// Frees on CPU 1 a page that CPU 0 owns, without a separate thread.
 fn free_away(engine: &Engine, pfn: Pfn) {
     CPU.with(|cpu| cpu.set(1));
     free(engine, pfn);
@@ -62,8 +62,8 @@ fn free_both_away(engine: &Engine, (one, two): (Pfn, Pfn)) {
     free_away(engine, two);
 }
 
-/// Runs `here` on CPU 0 and `there` on CPU 1, in every order with at most two preemptions, of which there are at least
-/// `least`; `set_up` comes first, on CPU 0.
+/// Runs `set_up` on CPU 0, then `here` on CPU 0 and `there` on CPU 1 concurrently, in every order with at most two
+/// preemptions. Fails if there are fewer than `least` orders.
 #[track_caller]
 fn run_both<S: Copy + Send + 'static>(
     pcp: PcpPolicy,
@@ -75,7 +75,7 @@ fn run_both<S: Copy + Send + 'static>(
     run_both_then(pcp, least, set_up, here, there, |_| ());
 }
 
-/// The same; `then` looks at what came of it.
+/// Runs a scene as [`run_both`] does, followed by `then`, which checks the result.
 #[track_caller]
 fn run_both_then<S: Copy + Send + 'static>(
     pcp: PcpPolicy,
@@ -106,7 +106,7 @@ fn drain(engine: &Engine, _: Pfn) {
     engine.drain_pages_zone(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
 }
 
-/// All that is left of the first page's pageblock, so that the next request looks at the stack.
+/// Allocates all pages of a pageblock and returns the first, so that the next request looks at the stack.
 fn whole_pageblock(engine: &Engine) -> Pfn {
     let first = page(engine);
     (1..8).for_each(|_| _ = page(engine));
@@ -119,12 +119,12 @@ fn a_page_comes_home_while_its_owner_allocates() {
     home_while_allocated(OwnedRemote, 2);
 }
 
-/// Who gets the page sees what was written to it.
+/// The CPU that gets the page sees the data that was written to it before the free.
 fn home_while_allocated(pcp: PcpPolicy, least: usize) {
     run_both(pcp, least, |engine| (whole_pageblock(engine), mark()), alloc_and_free_pageblock, write_and_free);
 }
 
-/// Allocates the next page, which must have been written if it is the first, and frees the whole pageblock.
+/// Allocates a page, asserts that it was written if it is the first one, and frees the whole pageblock.
 fn alloc_and_free_pageblock(engine: &Engine, (first, mark): (Pfn, Mark)) {
     let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
     expect_written(again != first, mark);
@@ -138,14 +138,14 @@ fn write_and_free(engine: &Engine, (page, mark): (Pfn, Mark)) {
     free(engine, page);
 }
 
-/// Written and read without any order of its own, as pages' contents are.
+/// A value that is accessed with Relaxed ordering only, like the contents of pages.
 type Mark = &'static loom::sync::atomic::AtomicU32;
 
 fn mark() -> Mark {
     Box::leak(Box::new(loom::sync::atomic::AtomicU32::new(0)))
 }
 
-/// What was written before the page was freed is seen, unless it is another page.
+/// Asserts that data written before the free is visible, unless the page is another one.
 fn expect_written(is_another: bool, mark: Mark) {
     assert!(is_another || mark.load(Relaxed) == 1, "what was written before the free is not seen");
 }
@@ -156,7 +156,7 @@ fn the_last_two_references_are_dropped_at_once() {
     last_two_dropped(free);
 }
 
-/// Who drops the last one frees the page for both.
+/// The CPU that drops the last reference frees the page and sees the other CPU's writes.
 fn last_two_dropped(drop_one: fn(&Engine, Pfn)) {
     run_both(Linux, 2, alloc_shared, write_and_put, move |engine, (page, mark)| {
         drop_one(engine, page);
@@ -194,7 +194,7 @@ fn two_pages_come_home_while_their_owner_drains() {
     two_home_while_drained();
 }
 
-/// Here are the pushes, so that one preemption is left between a drain's steps.
+/// Runs the pushes on CPU 0's thread, which leaves one preemption for the steps of the drain.
 fn two_home_while_drained() {
     run_both(OwnedRemote, 4, two_pages, free_both_away, |engine, (one, _)| drain(engine, one));
 }
@@ -205,7 +205,7 @@ fn a_page_comes_home_while_its_owner_goes_offline() {
 }
 
 fn home_while_offline(pcp: PcpPolicy) {
-    // Nobody will look there again.
+    // No CPU looks at those lists again, so they must be empty.
     run_both_then(pcp, 10, page, cpu_0_dead, free, |engine| {
         let dead = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
         assert_eq!((dead.inspect(|lists| lists.count()), dead.waiting()), (0, 0));
@@ -221,7 +221,7 @@ fn home_while_wanted(pcp: PcpPolicy) {
     run_both(pcp, 10, page, alloc_and_free_range, free);
 }
 
-/// Allocates the pageblock around a page as a range, if it can be had, and frees it.
+/// Allocates the pageblock around a page as a range, if possible, and frees it.
 fn alloc_and_free_range(engine: &Engine, page: Pfn) {
     let block = page.align_down(Order::new(3));
     let range = block..block.offset(8);
@@ -256,11 +256,12 @@ fn find_next_pageblock(engine: &Engine) -> Pfn {
     block
 }
 
-/// What one thread finds missing, another has pushed, which saw memory when there was plenty; or it has put it on its
-/// own CPU's list, which saw that there was none.
+/// Pages are missing from one thread's view because the other thread has pushed them, having seen plenty of memory, or
+/// has put them on its own CPU's list, having seen too little.
 #[test]
 fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
-    // Loom runs what is here first, and so sees that both are about one list: a look at the zone's flags is no step.
+    // Loom runs `here` first and thereby learns that both threads access the same list, since reading the zone's flags
+    // is not a step of the model.
     [Owned, OwnedRemote].into_iter().for_each(|pcp| {
         run_both_then(pcp, 2, page, free_away, use_up, |engine| {
             if engine.alloc_pages(LAST, Order::ZERO).is_err() {
@@ -289,20 +290,20 @@ fn two_home_at_once(pcp: PcpPolicy) {
     run_both(pcp, 2, two_pages, |engine, (one, _)| free_away(engine, one), |engine, (_, two)| free(engine, two));
 }
 
-/// What a thread of three does; all know the first page of the same pageblock.
+/// Action of one of three threads; all of them get the first page of the same pageblock.
 type Act = fn(&Engine, Pfn);
 
-/// Most orders of a scene of three.
+/// Maximum number of orders of a scene with three threads.
 const ORDERS_OF_THREE: usize = 2_000;
 
-/// A pageblock of CPU 0's, half of which is in the zone, and half in use.
+/// Creates a pageblock of CPU 0 that is half in the zone and half in use.
 fn half_in_the_zone(engine: &Engine) -> Pfn {
     let first = whole_pageblock(engine);
     give_half(engine, first);
     first
 }
 
-/// The same, and no other page is free.
+/// Creates a pageblock as [`half_in_the_zone`] does, while no other page is free.
 fn half_is_all(engine: &Engine) -> Pfn {
     let first = whole_pageblock(engine);
     while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
@@ -316,7 +317,8 @@ fn give_half(engine: &Engine, first: Pfn) {
     assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "it is its owner's still");
 }
 
-/// Three acts, each on its CPU, when CPU 0 owns a pageblock that is free in half. In the end nobody owns what is whole.
+/// Runs three acts, each on its CPU, while CPU 0 owns a half-free pageblock. At the end no CPU owns a whole pageblock
+/// that is free.
 #[track_caller]
 fn three(pcp: PcpPolicy, set_up: fn(&Engine) -> Pfn, acts: [(u16, Act); 3]) {
     let orders = in_every_order(2, ORDERS_OF_THREE, move || {
@@ -340,19 +342,20 @@ fn three(pcp: PcpPolicy, set_up: fn(&Engine) -> Pfn, acts: [(u16, Act); 3]) {
     assert!(orders >= 10, "only {orders} orders: the scene does not meet");
 }
 
-/// The owner calls back what is in the zone, or finds that it is nobody's any more.
+/// Refills on the owner, which recalls the pages in the zone or finds that it no longer owns the pageblock.
 fn refill(engine: &Engine, _: Pfn) {
     if let Ok(page) = engine.alloc_pages(LAST, Order::ZERO) {
         free(engine, page);
     }
 }
 
-/// The pageblock is wanted, and let go of: some of it is in use.
+/// Isolates the pageblock and fails, because some of its pages are in use.
 fn isolate(engine: &Engine, first: Pfn) {
     engine.alloc_contig_range(first..first.offset(8), Gfp::KERNEL).expect_err("it is in use");
 }
 
-/// A request of another type, for which there is no other pageblock; unless all of it lies on the other CPU's list.
+/// Makes a request of another type, which must claim the pageblock because there is no other. The request fails if all
+/// free pages are on the other CPU's list.
 fn claim(engine: &Engine, first: Pfn) {
     let Ok(page) = engine.alloc_pages(Gfp::KERNEL | Gfp::MEMALLOC, Order::ZERO) else { return };
     assert_eq!(page.align_down(Order::new(3)), first);
@@ -381,7 +384,7 @@ fn changed_while_called_back(pcp: PcpPolicy) {
     three(pcp, half_is_all, [(1, claim), (0, free), (0, refill)]);
 }
 
-/// The free on the CPU that goes is its last.
+/// The free is the last action of the CPU that goes offline.
 #[test]
 fn a_cpu_goes_offline_while_it_frees_and_another_refills() {
     [Owned, OwnedRemote].into_iter().for_each(offline_while_refilled);
@@ -391,7 +394,8 @@ fn offline_while_refilled(pcp: PcpPolicy) {
     three(pcp, half_in_the_zone, [(1, cpu_0_dead), (0, free), (1, refill)]);
 }
 
-/// Frames are on one stack at a time: what two CPUs push, and a third takes, is there once.
+/// A frame is on one stack at a time: pages that two CPUs push while a third thread takes the stack are found exactly
+/// once.
 #[test]
 fn a_stack_is_taken_whole() {
     let mut model = loom::model::Builder::new();
@@ -413,7 +417,8 @@ fn a_stack_is_taken_whole() {
     });
 }
 
-/// CPU 1 finds a part of a pageblock in the zone, and opens no whole one, whatever CPU 0 gives back meanwhile.
+/// CPU 1 finds a part of a pageblock in the zone and opens no whole one, regardless of the pages that CPU 0 frees
+/// meanwhile.
 #[test]
 fn a_pageblock_is_opened_when_nothing_smaller_would_do() {
     opened_while_freed();
@@ -425,7 +430,7 @@ fn opened_while_freed() {
     });
 }
 
-/// Allocates a page, and drains the lists around it.
+/// Allocates a page, and drains all lists.
 fn alloc_and_drain(engine: &Engine) -> Pfn {
     let page = page(engine);
     engine.drain_all_pages();

@@ -1,9 +1,10 @@
-//! Sheaves that go from CPU to CPU, in every order of steps that the memory model allows.
+//! Model checks of sheaves that move between CPUs, under every order of steps that the memory model allows.
 //!
-//! The world is that of the slab's other scenes ([`objects`]), but with memory for sheaves: each has room for four
-//! objects. CPUs exchange full sheaves for empty ones in their node's barn; one has its main sheaf replaced while
-//! others pop from it, push into it, or take it away. What a section does to a main sheaf is only a load and a store of
-//! its length: whoever replaces it from outside of sections, or does not wait for those that run, has an object twice.
+//! The machine is that of the slab's other scenes ([`objects`]), but with memory for sheaves, which have room for four
+//! objects. CPUs exchange full sheaves for empty ones in their node's barn. A CPU's main sheaf is replaced while other
+//! threads pop from it, push into it, or take it away. A section only loads and stores the length of a main sheaf. So
+//! if a main sheaf is replaced outside of a section, or without waiting for running sections, an object is allocated
+//! twice.
 //!
 //! ```text
 //! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test sheaves
@@ -22,19 +23,19 @@ use freehold::policy::slab::SlabPolicy;
 use objects::{HALF, LEFT, Object, Scene, look_back_after, run_on};
 use world::{finds, in_every_order};
 
-/// Most orders of a scene.
+/// Maximum number of orders of a scene.
 const ORDERS_MAX: usize = 3_000;
-/// Objects that a sheaf has room for.
+/// Capacity of a sheaf in objects.
 const CAPACITY: usize = 4;
 
-/// Looks at its CPU that a thread has in a scene, and more.
+/// Upper limit of the number of reads of its CPU that a thread makes in a scene.
 const LOOKS_MAX: u32 = 24;
 
-/// What a thread of a scene does; it has an object of its own, which it may free.
+/// Action of one thread of a scene. The thread has an object of its own, which it may free.
 type Act = fn(&Scene, Object);
 
-/// Runs the acts, each in a thread that begins on the CPU it says, in every order with two preemptions; `set_up` comes
-/// first, on CPU 0.
+/// Runs `set_up` on CPU 0, then the acts, each in a thread that begins on the given CPU, in every order with two
+/// preemptions.
 #[track_caller]
 fn run<const N: usize>(set_up: fn(&Scene), acts: [(u16, Act); N]) {
     let orders = run_then(2, set_up, acts, |_| ());
@@ -42,13 +43,14 @@ fn run<const N: usize>(set_up: fn(&Scene), acts: [(u16, Act); N]) {
     assert!(orders >= 5, "only {orders} orders: the scene does not meet");
 }
 
-/// Plays one act on its CPU.
+/// Runs one act on its CPU.
 fn play(scene: &Scene, (cpu, act): (u16, impl Fn(&Scene, Object)), own: Object) {
     run_on(cpu);
     act(scene, own);
 }
 
-/// The same with so many preemptions, however few orders there are; says how many. `then` comes last, on CPU 1.
+/// Runs a scene with this number of preemptions and then `then` on CPU 1. Returns the number of orders, which may be
+/// small.
 fn run_then<const N: usize>(
     preemptions: usize,
     set_up: fn(&Scene),
@@ -83,7 +85,8 @@ fn shrink(scene: &Scene, _: Object) {
     scene.cache.shrink();
 }
 
-/// Allocates until this CPU has no object left: it has no second sheaf yet, and its only one is always filled whole.
+/// Allocates until this CPU has no object left. It has no second sheaf yet, and its only one is always filled
+/// completely.
 fn use_up(scene: &Scene) {
     while scene.in_use() % CAPACITY > 0 {
         scene.alloc();
@@ -94,25 +97,25 @@ fn free_some(scene: &Scene, objects: &mut Vec<Object>, count: usize) {
     objects.drain(..count).for_each(|object| scene.free(object));
 }
 
-/// Objects of that many sheaves; what this CPU had is used up.
+/// Allocates the objects of `sheaves` sheaves, after the objects that this CPU had.
 fn objects_of(scene: &Scene, sheaves: usize) -> Vec<Object> {
     use_up(scene);
     (0..sheaves * CAPACITY).map(|_| scene.alloc()).collect()
 }
 
-/// CPU 0 has two full sheaves.
+/// Gives CPU 0 two full sheaves.
 fn two_full(scene: &Scene) {
     let mut objects = objects_of(scene, 2);
     free_some(scene, &mut objects, 2 * CAPACITY);
 }
 
-/// CPU 0 has an empty sheaf to allocate from, and a full one to spare.
+/// Gives CPU 0 an empty main sheaf and a full spare.
 fn main_empty(scene: &Scene) {
     two_full(scene);
     (0..CAPACITY).for_each(|_| _ = scene.alloc());
 }
 
-/// CPU 0 has two full sheaves, CPU 1 two empty ones, and the barn has a full one.
+/// Gives CPU 0 two full sheaves, CPU 1 two empty ones, and the barn a full one.
 fn barn_between(scene: &Scene) {
     let mut objects = objects_of(scene, 5);
     free_some(scene, &mut objects, 2 * CAPACITY);
@@ -157,8 +160,8 @@ fn alloc_and_free(scene: &Scene, own: Object) {
     scene.free(own);
 }
 
-/// A thread that has been moved to CPU 1 looks once where it was before: at each of its looks in turn. Then it is too
-/// late for what it had begun there, and others are on that CPU by now.
+/// Runs a scene in which a thread that was moved to CPU 1 reads its previous CPU once, at each of its reads in turn.
+/// The operation that it had begun there is then outdated, and other threads run on that CPU.
 fn moved_at_each_look(set_up: fn(&Scene), other: (u16, Act), moved: Act, then: fn(&Scene)) {
     let orders = (0..LOOKS_MAX).map(|looks| {
         let both = [(other.0, other.1, None), (1, moved, Some(looks))];
@@ -179,7 +182,7 @@ fn a_main_sheaf_is_left_alone_by_who_was_moved_from_its_cpu() {
     left_alone_by_who_was_moved();
 }
 
-/// What is taken from the CPU goes to the barn, where who was moved finds it.
+/// The objects taken from the CPU go to the barn, where the moved thread finds them.
 fn left_alone_by_who_was_moved() {
     moved_at_each_look(two_full, (0, alloc_one), free_and_alloc_two, |_| ());
 }

@@ -1,10 +1,10 @@
-//! Objects on their way home, in every order of steps that the memory model allows.
+//! Model checks of objects that return to their slab, under every order of steps that the memory model allows.
 //!
-//! The world is loom's ([`world`]): 64 frames, three CPUs, one cache whose slabs are single pages of two or three
-//! objects. Sections are locks ([`Locked`]); a drain's exchange takes none, so it comes at any point within them. Each
-//! scene has two or three threads that meet at one slab, some of them on the same CPU. Meanwhile no object is handed
-//! out that somebody has; afterwards every list is what it says, every slab with free objects is found, and when all
-//! objects are back, so is all memory.
+//! The machine is loom's ([`world`]): 64 frames, three CPUs, and one cache whose slabs are single pages of two or three
+//! objects. Sections are locks ([`Locked`]). The exchange of a drain takes no lock, so it can happen at any point
+//! within a section. In each scene two or three threads access one slab, some of them on the same CPU. During a scene
+//! no object is allocated twice. Afterwards every list is consistent, every slab with free objects can be found, and
+//! when all objects are freed, all memory is free.
 //!
 //! ```text
 //! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test slab
@@ -25,30 +25,31 @@ use freehold::policy::slab::SlabPolicy;
 use objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
 use world::{finds, in_every_order};
 
-/// Most orders of a scene.
+/// Maximum number of orders of a scene.
 const ORDERS_MAX: usize = 20_000;
-/// All that scenes are tried under.
+/// Policies under which scenes run.
 const POLICIES: [SlabPolicy; 5] =
     [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap];
 
-/// What a thread of a scene does.
+/// Action of one thread of a scene.
 type Act = fn(&Scene, Objects);
 
-/// Runs the acts, each in a thread that begins on the CPU it says, in every order with two preemptions; `set_up` comes
-/// first, on CPU 0, and `then` last, on CPU 1. All that under every policy: under those with sheaves there is no memory
-/// for any here, so that each object goes to its slab alone, which is nobody's.
+/// Runs `set_up` on CPU 0, then the acts, each in a thread that begins on the given CPU, in every order with two
+/// preemptions, and finally `then` on CPU 1. The scene is repeated under every policy. In these scenes there is no
+/// memory for sheaves, so under the policies with sheaves each object returns to its slab alone, and slabs have no
+/// owner.
 #[track_caller]
 fn run<const N: usize>(size: u32, set_up: fn(&Scene) -> Objects, acts: [(u16, Act); N], then: fn(&Scene)) {
     POLICIES.into_iter().for_each(|objects| run_under(objects, size, set_up, acts, then));
 }
 
-/// Plays one act on its CPU.
+/// Runs one act on its CPU.
 fn play(scene: &Scene, (cpu, act): (u16, Act), objects: Objects) {
     run_on(cpu);
     act(scene, objects);
 }
 
-/// The same under one.
+/// Runs a scene as [`run`] does, under one policy.
 #[track_caller]
 fn run_under<const N: usize>(
     policy: SlabPolicy,
@@ -70,7 +71,7 @@ fn run_under<const N: usize>(
         scene.judge();
     });
     println!("{orders} orders");
-    // Under sheaves, some scenes are about what is not there.
+    // Some scenes are about ownership, which does not exist under sheaves.
     assert!(orders >= 5 || policy.has_sheaves(), "only {orders} orders under {policy:?}: the scene does not meet");
 }
 
@@ -102,7 +103,7 @@ fn a_free_elsewhere_meets_the_end_of_the_owners_list() {
     POLICIES.into_iter().for_each(freed_elsewhere);
 }
 
-/// Who gets the object sees what was written to it.
+/// The thread that gets the object sees the data that was written to it before the free.
 fn freed_elsewhere(objects: SlabPolicy) {
     run_under(objects, HALF, Scene::fill, [(0, alloc_and_read), (1, write_and_free)], nothing);
 }
@@ -113,7 +114,7 @@ fn write_and_free(scene: &Scene, [one, ..]: Objects) {
     scene.free(one);
 }
 
-/// Allocates an object, and expects the mark of the first in it, if it is the first.
+/// Allocates an object, and asserts that the mark is visible if it is the first object.
 fn alloc_and_read(scene: &Scene, [one, ..]: Objects) {
     let is_marked = scene.alloc() != one || scene.mark.load(Relaxed) == 1;
     assert!(is_marked, "what was written before the free is not seen");
@@ -191,7 +192,7 @@ fn free_second_and_shrink(scene: &Scene, objects: Objects) {
     scene.cache.shrink();
 }
 
-/// The CPU that freed the last object but one is still on the way to the stack when the slab is wholly free.
+/// The CPU that freed the last object but one has not pushed the slab yet when the slab becomes wholly free.
 #[test]
 fn a_slab_goes_while_it_is_pushed() {
     run(HALF, Scene::used_up, [(1, free_first), (2, free_second_and_shrink)], nothing);
@@ -212,7 +213,7 @@ fn a_cpu_goes_offline_while_its_slab_is_pushed() {
     run(HALF, Scene::used_up, acts, all_are_found);
 }
 
-/// A CPU that has nothing finds all free objects.
+/// Asserts that a CPU without objects finds all free objects.
 fn all_are_found(scene: &Scene) {
     let census = scene.check();
     (0..census.free).for_each(|_| _ = scene.alloc());
@@ -235,7 +236,7 @@ fn fill_two_and_go_offline(scene: &Scene) -> Objects {
     [one, two, 0]
 }
 
-/// The refill for that CPU has been moved from it, and brings home what was just pushed.
+/// The thread that refills for that CPU has been moved to another CPU, and takes the slab that was just pushed.
 #[test]
 fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
     run(HALF, use_up_and_go_offline, [(2, alloc_after_two_looks), (1, free_first)], all_are_found);
@@ -249,20 +250,21 @@ fn use_up_and_go_offline(scene: &Scene) -> Objects {
     [one, 0, 0]
 }
 
-/// Allocates an object after two looks at the CPU: those of sections that find nothing.
+/// Allocates an object after two reads of the CPU, by sections that find no object.
 fn alloc_after_two_looks(scene: &Scene, _: Objects) {
     look_back_after(Some(2));
     scene.alloc();
     look_back_after(None);
 }
 
-/// One more waits for a CPU than may, and the CPU that freed into it gives all of them to the node.
+/// The number of slabs that wait for a CPU exceeds the limit, and the CPU that freed into the last one gives all of
+/// them to the node.
 #[test]
 fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
     run(HALF, fill_five, [(0, alloc_three), (1, free_second)], nothing);
 }
 
-/// Fills five slabs, and has CPU 1 free into four of which CPU 0 freed an object; returns the objects of the fifth.
+/// Fills five slabs, and makes CPU 1 free into four of which CPU 0 freed an object; returns the objects of the fifth.
 fn fill_five(scene: &Scene) -> Objects {
     let [slab, others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
     scene.alloc();
@@ -278,7 +280,7 @@ fn alloc_three(scene: &Scene, _: Objects) {
     (0..3).for_each(|_| _ = scene.alloc());
 }
 
-/// A slab of a CPU for which too many wait goes to the node, and its owner has begun to free into it.
+/// Too many slabs wait for a CPU, so one of them goes to the node while its owner frees into it.
 #[test]
 fn waiting_slabs_go_to_the_node_while_their_cpu_frees_into_one() {
     waiting_slabs_go();
@@ -306,7 +308,8 @@ fn two_requests_of_a_cpu_refill_its_list() {
     run(HALF, Scene::at_node, [(0, alloc_one), (0, alloc_one)], nothing);
 }
 
-/// The free of the last object in use finds the slab on no list yet: the other CPU has to see that it is wholly free.
+/// The slab is on no list yet when its last object in use is freed, so the other CPU has to detect that it is wholly
+/// free.
 #[test]
 fn two_free_all_of_a_full_slab_of_the_node() {
     two_free_all();
@@ -334,7 +337,8 @@ fn faults_of_drains_are_found() {
 fn faults_of_order_are_found() {
     for objects in POLICIES {
         finds(Fault::PushUnreleased, || freed_elsewhere(objects));
-        // Where CPUs own no slabs, who takes all of a slab lets go of it, and that step sees what the other one did.
+        // Without owners, the thread that takes all objects of a slab then releases the slab, and that atomic step
+        // orders it with the other thread.
         if !objects.has_sheaves() {
             finds(Fault::TakeUnacquired, || freed_elsewhere(objects));
         }

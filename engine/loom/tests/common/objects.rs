@@ -1,4 +1,4 @@
-//! A slab among loom's threads: one cache, its objects that are in use, and the proof that none is lost.
+//! A slab on loom's threads: one cache, the set of its allocated objects, and checks that no object is lost.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
@@ -19,14 +19,14 @@ use loom::sync::atomic::AtomicU32;
 
 use crate::world::{self, CPU, FRAMES, Lock, Loom, bytes};
 
-/// CPUs of a machine.
+/// Number of CPUs of a machine.
 pub const CPUS: usize = 3;
-/// Two objects of this size fill a slab.
+/// Object size of which two fill a slab.
 pub const HALF: u32 = 2048;
-/// Three do.
+/// Object size of which three fill a slab.
 pub const THIRD: u32 = 1344;
 
-/// The CPU that a thread stands for, or once another.
+/// CPU that a thread represents; at one read it may be another one, see [`look_back_after`].
 #[derive(Debug)]
 pub struct ThreadCpu;
 
@@ -41,54 +41,55 @@ impl CurrentCpu for ThreadCpu {
 /// Sections under a lock for each CPU.
 type Local = CpuLocks<'static, Lock, ThreadCpu>;
 
-/// A slab of a machine that is never taken down.
+/// Slab of a machine that is never freed.
 type Slab = SlabAllocator<'static, 'static, Loom, Local>;
 
-/// An object's address.
+/// Address of an object.
 pub type Object = usize;
 /// The objects of a slab.
 pub type Objects = [Object; 3];
 
-/// One cache, and its objects that are in use.
+/// One cache, and its allocated objects.
 pub struct Scene {
     pub slab: &'static Slab,
     pub cache: KmemCache<'static, 'static, 'static, Loom, Local>,
-    /// Written and read without any order of its own, as objects' contents are.
+    /// A value that is accessed with Relaxed ordering only, like the contents of objects.
     pub mark: AtomicU32,
     live: Mutex<BTreeSet<Object>>,
     size: usize,
 }
 
-/// The CPU that a thread finds itself on once, and not any more at the next look.
+/// CPU that a moved thread reads once; at the next read it gets its new CPU.
 pub const LEFT: CpuId = CpuId(0);
 
 loom::thread_local! {
-    /// Looks at its CPU that a thread has before that.
+    /// Number of reads of the CPU before that.
     static LOOKS_BEFORE: Cell<Option<u32>> = Cell::new(None);
 }
 
-/// After so many looks at its CPU the thread finds itself on [`LEFT`] once; or never.
+/// Makes this thread read [`LEFT`] as its CPU once, after this number of reads; `None` for never.
 pub fn look_back_after(looks: Option<u32>) {
     LOOKS_BEFORE.with(|before| before.set(looks));
 }
 
 std::thread_local! {
-    /// Memory for objects, the same in every run of a thread's scenes.
+    /// Memory for objects, which is reused by all runs of a thread's scenes.
     static MEMORY: usize = {
         let layout = Layout::from_size_align(FRAMES as usize * 4096, 1 << 20).expect("it is valid");
-        // SAFETY: the layout is not empty.
+        // SAFETY: the layout has a non-zero size, FRAMES times 4096 bytes.
         unsafe { alloc(layout) as usize }
     };
 }
 
 impl Scene {
-    /// A machine that is never taken down, with no memory for sheaves.
+    /// Creates a machine that is never freed and has no memory for sheaves.
     pub fn new(objects: SlabPolicy, size: u32) -> &'static Scene {
         Scene::on_slab(machine(objects), size)
     }
 
-    /// The same, with sheaves of four objects. Their cache is made second, and has the number of that of the smallest
-    /// sheaves, since loom's world has so few; it is a checked one, which has no sheaves of its own.
+    /// Creates a machine whose caches have sheaves of four objects. The cache of these sheaves is created second,
+    /// because it then has the number of the cache of the smallest sheaves in loom's small machine. It is a checked
+    /// cache, which has no sheaves itself.
     pub fn with_sheaves(objects: SlabPolicy, size: u32) -> &'static Scene {
         let slab = machine(objects);
         let scene = Scene::on_slab(slab, size);
@@ -102,14 +103,14 @@ impl Scene {
         Box::leak(Box::new(Scene { slab, cache, mark: AtomicU32::new(0), live: Mutex::default(), size: size as usize }))
     }
 
-    /// An object that nobody has.
+    /// Allocates an object, and asserts that it is not already allocated.
     pub fn alloc(&self) -> Object {
         let object = self.cache.alloc(Gfp::KERNEL).expect("there is memory").as_ptr() as Object;
         assert!(self.live.lock().expect("nobody panicked").insert(object), "{object:#x} is somebody's");
         object
     }
 
-    /// So many at once.
+    /// Allocates `count` objects in one call.
     pub fn alloc_bulk(&self, count: usize) {
         let mut objects = vec![NonNull::dangling(); count];
         self.cache.alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
@@ -117,35 +118,36 @@ impl Scene {
         assert!(objects.iter().all(|object| live.insert(object.as_ptr() as Object)), "one is somebody's");
     }
 
-    /// Gives it up.
+    /// Frees an object, and asserts that it is allocated.
     pub fn free(&self, object: Object) {
         assert!(self.live.lock().expect("nobody panicked").remove(&object), "{object:#x} is nobody's");
         let object = NonNull::new(object as *mut u8).expect("it is an object");
-        // SAFETY: it was allocated, and is not any more.
+        // SAFETY: the set contained the object, so it was allocated from this cache and not freed since.
         unsafe { self.cache.free(object) }.expect("it is an object");
     }
 
-    /// The same for all that are left, on some CPU.
+    /// Frees all allocated objects, on the current CPU.
     pub fn free_all(&self) {
         let left: Vec<_> = self.live.lock().expect("nobody panicked").iter().copied().collect();
         left.into_iter().for_each(|object| self.free(object));
     }
 
-    /// All objects of a new slab, which the CPU has just used up; those that there are, first.
+    /// Allocates all objects of a slab, in the order of allocation. If the CPU's slab had free objects, they come
+    /// first.
     pub fn fill(&self) -> Objects {
         let mut objects = [0; 3];
         objects[..4096 / self.size].fill_with(|| self.alloc());
         objects
     }
 
-    /// The same; the CPU has turned to another slab.
+    /// Allocates all objects of a slab, and one more, so that the CPU uses another slab.
     pub fn used_up(&self) -> Objects {
         let objects = self.fill();
         self.alloc();
         objects
     }
 
-    /// The same in a slab that is the node's, after the first was freed.
+    /// Allocates all objects of a slab, frees the first, and gives the slab to the node.
     pub fn at_node(&self) -> Objects {
         let objects = self.fill();
         self.free(objects[0]);
@@ -153,25 +155,25 @@ impl Scene {
         objects
     }
 
-    /// Objects in use.
+    /// Returns the number of allocated objects.
     pub fn in_use(&self) -> usize {
         self.live.lock().expect("nobody panicked").len()
     }
 
-    /// Slabs with objects in use.
+    /// Returns the number of slabs with allocated objects.
     pub fn slabs_in_use(&self) -> u64 {
         let slabs: BTreeSet<_> =
             self.live.lock().expect("nobody panicked").iter().map(|object| object / 4096).collect();
         slabs.len() as u64
     }
 
-    /// Nothing is lost.
+    /// Checks that nothing is lost, and returns the census.
     pub fn check(&self) -> SlabCensus {
-        // SAFETY: scenes are judged before and after their threads.
+        // SAFETY: this is called before or after the threads of a scene run, so no other thread uses the slab.
         unsafe { self.slab.check() }.expect("nothing is lost")
     }
 
-    /// Nothing is lost, whatever is in use.
+    /// Checks that nothing is lost, with and without the allocated objects.
     pub fn judge(&self) {
         let census = self.check();
         assert_eq!(census.objects - census.free - census.sheaves, self.in_use() as u64, "objects in use");
@@ -181,12 +183,12 @@ impl Scene {
         self.free_all();
         self.slab.shrink();
         assert_eq!(self.check().slabs, 0);
-        // SAFETY: `check` only reads; nothing is given back through this reference.
+        // SAFETY: `check` only reads, and nothing is freed through this reference.
         unsafe { self.slab.pages() }.check().expect("no page is lost");
     }
 }
 
-/// What comes next runs on this CPU.
+/// Makes later calls of this thread run on this CPU.
 pub fn run_on(cpu: u16) {
     CPU.with(|current| current.set(cpu));
 }
@@ -206,7 +208,7 @@ fn machine(objects: SlabPolicy) -> &'static Slab {
     let storage = bytes(SlabAllocator::<Loom, Local>::layout(FRAMES, 4096, CPUS as u16, 1, CACHES_MAX as u16));
     let base = NonNull::new(MEMORY.with(|&memory| memory) as *mut u8).expect("there is memory");
     let memory = Memory { first: Pfn::new(0), base, pages: FRAMES, caches: CACHES_MAX as u16 };
-    // SAFETY: the memory is there for ever, and nobody else has it while this machine lives.
+    // SAFETY: the memory is never freed, and no other machine of this thread uses it while this one is in use.
     let slab = unsafe { SlabAllocator::new(pages, CpuLocks::new(locks, ThreadCpu), memory, 1, storage) };
     Box::leak(Box::new(slab.expect("it is valid")))
 }

@@ -1,4 +1,4 @@
-//! Loom's threads as CPUs: the platform on which the protocols without a lock are run in every order of steps.
+//! Loom's threads as CPUs: the platform on which lock-free protocols run under every order of steps.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -17,19 +17,19 @@ use freehold::policy::Policy;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
 loom::thread_local! {
-    /// The CPU that a thread stands for.
+    /// CPU that a thread represents.
     pub static CPU: Cell<u16> = Cell::new(0);
 }
 
-/// Loom's threads, each of which stands for a CPU.
+/// Platform of loom's threads, each of which represents a CPU.
 #[derive(Debug, Default)]
 pub struct Loom;
 
-/// A lock that lets another thread run while it is closed.
+/// A lock that lets another thread run while it is held.
 #[derive(Debug)]
 pub struct Lock(AtomicBool);
 
-// SAFETY: the exchange with Acquire lets one caller through until the store with Release.
+// SAFETY: the exchange with Acquire admits one caller until the store with Release.
 unsafe impl RawLock for Lock {
     fn new() -> Lock {
         Lock(AtomicBool::new(false))
@@ -42,7 +42,7 @@ unsafe impl RawLock for Lock {
     }
 
     fn try_lock(&self, _rank: Rank) -> bool {
-        // A swap that fails would write as well, and loom does not order that write with the one that opens the lock.
+        // A failed swap would also write, and loom does not order that write with the store that releases the lock.
         self.0.compare_exchange(false, true, Ordering::Acquire, Relaxed).is_ok()
     }
 
@@ -64,13 +64,13 @@ impl Platform for Loom {
     }
 }
 
-/// Frames of a machine.
+/// Number of frames of a machine.
 pub const FRAMES: u32 = 64;
 
-/// The page allocator of a machine.
+/// Page allocator of a machine.
 pub type Engine = PageAllocator<'static, Loom>;
 
-/// A machine that is never taken down: loom's threads live as long as they like.
+/// Creates a machine that is never freed, since loom's threads have no scope that bounds their lifetime.
 pub fn engine(policy: Policy, cpu_nodes: &[NodeId]) -> &'static Engine {
     let config = Config {
         cpu_nodes,
@@ -91,19 +91,20 @@ pub fn engine(policy: Policy, cpu_nodes: &[NodeId]) -> &'static Engine {
     Box::leak(Box::new(engine))
 }
 
-/// Bytes for metadata, for ever.
+/// Allocates bytes for metadata that are never freed.
 pub fn bytes(layout: Layout) -> &'static mut [MaybeUninit<u8>] {
     Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
 }
 
-/// Runs a scene in every order of steps with so many preemptions, or in `most` of them; says how many there were.
+/// Runs a scene in every order of steps with at most `preemptions` preemptions, or in `most` of them; returns their
+/// number.
 #[track_caller]
 pub fn in_every_order(preemptions: usize, most: usize, scene: impl Fn() + Send + Sync + 'static) -> usize {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.max_branches = 100_000;
     model.max_permutations = Some(most);
-    // Loom looks at its limit when it would write a checkpoint.
+    // Loom checks its limit only when it would write a checkpoint.
     model.checkpoint_interval = most;
     let orders = Arc::new(AtomicUsize::new(0));
     let counter = orders.clone();
@@ -115,11 +116,11 @@ pub fn in_every_order(preemptions: usize, most: usize, scene: impl Fn() + Send +
 }
 
 thread_local! {
-    /// A panic on this thread is what the test wants.
+    /// Whether a panic on this thread is expected by the test.
     static IS_PANIC_WANTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The harness itself: with one step of a protocol done wrong, the scene in which it matters must fail.
+/// Checks the harness: with one step of a protocol done wrong, the scene that depends on this step must fail.
 #[track_caller]
 pub fn finds(fault: Fault, scene: impl FnOnce() + panic::UnwindSafe) {
     hush_wanted_panics();
@@ -131,7 +132,7 @@ pub fn finds(fault: Fault, scene: impl FnOnce() + panic::UnwindSafe) {
     assert!(outcome.is_err(), "{fault:?} was not found");
 }
 
-/// Wanted panics print nothing: loom's threads have 32 KiB of stack, too little to name the calls on it.
+/// Suppresses the output of expected panics: loom's threads have 32 KiB of stack, too little for a backtrace.
 fn hush_wanted_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
