@@ -1,7 +1,7 @@
-//! The smallest kernel that uses pages, or pages and objects: what of the engine is in it is what a kernel pays in
-//! code.
+//! The smallest kernel that uses pages, or pages and objects. Its size is the minimum code size of the engine in a
+//! kernel.
 //!
-//! It is built and weighed, and boots nowhere: `cargo xtask weigh`.
+//! It is only built and measured, and never booted: `cargo xtask weigh`.
 
 #![no_std]
 #![no_main]
@@ -22,7 +22,7 @@ struct Hw;
 
 impl Promises for Hw {}
 
-// SAFETY: nobody ever runs this.
+// SAFETY: the program is only built and measured, and is never executed.
 unsafe impl Cpu for Hw {
     const CPUS: u16 = 2;
     const POLICY: Policy = if cfg!(feature = "linux") { Policy::LINUX_6_12 } else { Policy::FREEHOLD };
@@ -34,25 +34,25 @@ unsafe impl Cpu for Hw {
 
     fn id() -> u16 {
         let number: u32;
-        // SAFETY: a number is read.
+        // SAFETY: a load from memory has no side effects, and the program is never executed.
         unsafe { asm!("mov {0:e}, gs:[0]", out(reg) number, options(nostack, preserves_flags)) };
         number as u16
     }
 
     fn irq_save() -> usize {
         let flags: usize;
-        // SAFETY: interrupts go off, no more.
+        // SAFETY: this disables interrupts and restores the stack pointer.
         unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
         flags
     }
 
     fn irq_restore(flags: usize) {
-        // SAFETY: interrupts are what they were.
+        // SAFETY: this restores the interrupt flag and the stack pointer.
         unsafe { asm!("push {}", "popfq", in(reg) flags) };
     }
 
     fn call(cpu: u16) {
-        // SAFETY: a device is told.
+        // SAFETY: writing to the port changes no memory, and the program is never executed.
         unsafe { asm!("out dx, eax", in("dx") cpu, in("eax") 1, options(nostack, preserves_flags)) };
     }
 }
@@ -70,17 +70,16 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     }
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn call_interrupt() {
     KERNEL.answer();
 }
 
-/// Where the linker has a kernel begin: sets the allocator up, takes a page, and where there is a heap a box and a
-/// vector.
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+/// Entry point for the linker: sets up the allocator and allocates a page; with a heap also a box and a vector.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start32(memory: u64, bytes: u64) -> ! {
     let boot = Boot { reserved: &[0..0x1000, 0x10_0000..0x20_0000], ..Boot::default() };
-    // SAFETY: nobody ever runs this.
+    // SAFETY: the program is only built and measured, and is never executed.
     let is_set_up = unsafe { KERNEL.init([Region::usable(memory, bytes)], &boot) };
     assert!(is_set_up.is_ok());
     drop(black_box(KERNEL.alloc_pages(Gfp::KERNEL, Order::ZERO)));

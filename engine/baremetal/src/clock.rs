@@ -1,40 +1,41 @@
-//! Instructions by the clock, where that counts them: an emulator may let time pass by instructions, and by nothing
-//! else.
+//! Measurement of instructions by the clock. It works in an emulator whose virtual time depends only on the number of
+//! executed instructions.
 
 use core::arch::asm;
 
 use crate::arch;
 
-/// What is said where it does not count them; whoever boots on a clock that does looks for this.
+/// Message if the clock does not count instructions; the program that boots this kernel searches for it.
 pub const OTHER: &str = "the clock does not count instructions";
 
-/// Units of the clock that many instructions take, or nothing where it measures another kind of time.
+/// Units of the clock per [`SAMPLE`] instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     units: u64,
 }
 
-/// Instructions that a rate is of.
+/// Number of instructions to which a rate refers.
 const SAMPLE: u64 = 100_000;
-/// How often it is looked how long these take, and how often at least that must come out the same.
+/// Number of measurements of a sample, and the number of them that must agree.
 const LOOKS: usize = 16;
 const SAME_MIN: usize = 4;
 
 impl Rate {
-    /// Looks several times how long as many instructions take, with interrupts off. Some looks have other CPUs' time in
-    /// them; on another clock than this, hardly two are the same, and an emulator is much faster.
+    /// Measures a sample several times with interrupts off. Returns `None` if the clock measures another kind of time:
+    /// then hardly two measurements agree, and an emulator is much faster. Some measurements include the time of other
+    /// CPUs.
     pub fn find() -> Option<Rate> {
         let flags = arch::irq_save();
         let looks: [u64; LOOKS] = core::array::from_fn(|_| sample());
         arch::irq_restore(flags);
         let units = looks.into_iter().min()?;
-        // Where a unit is no whole number of instructions, a look may be a little off.
+        // If a unit is not a whole number of instructions, measurements may differ slightly.
         let same = looks.iter().filter(|&&look| look - units <= 2).count();
         (same >= SAME_MIN && units > SAMPLE / 2).then_some(Rate { units })
     }
 
-    /// Instructions of a time through a path: of the shortest of several looks at a few times, since other CPUs' time
-    /// may pass in between.
+    /// Returns the instructions of one execution of a path. Each measurement covers several executions, and the
+    /// shortest measurement counts, since others may include the time of other CPUs.
     pub fn instructions(self, walk: fn()) -> u64 {
         const TIMES: u64 = 100;
         let all = self.least(walk, TIMES) - self.least(nothing, TIMES);
@@ -51,7 +52,7 @@ fn nothing() {
     core::hint::black_box(());
 }
 
-/// The difference of two lengths, so that what comes before and after does not count.
+/// Returns the difference of two lengths, which eliminates the overhead of the measurement.
 fn sample() -> u64 {
     timed(|| nops(120)) - timed(|| nops(20))
 }
@@ -62,11 +63,11 @@ fn timed(run: impl Fn()) -> u64 {
     arch::clock().wrapping_sub(began)
 }
 
-/// So many thousands of instructions, and a few to count them.
+/// Executes `thousands` thousand instructions, and a few more for the loop.
 #[inline(never)]
 fn nops(thousands: u32) {
     for _ in 0..thousands {
-        // SAFETY: what is executed does nothing.
+        // SAFETY: the instructions are `nop`s, which change no state.
         unsafe { asm!(".rept 1000", "nop", ".endr", options(nostack, preserves_flags)) };
     }
 }

@@ -1,4 +1,4 @@
-//! Lines on the serial port, one CPU at a time.
+//! Output of lines to the serial port, one CPU at a time.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use crate::arch;
 use crate::hardware::KERNEL;
 
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// A CPU that panics does not wait for others.
+/// Set by a CPU that panics; then printing no longer waits for other CPUs.
 static SEIZED: AtomicBool = AtomicBool::new(false);
 
 struct Serial;
@@ -20,21 +20,21 @@ impl Write for Serial {
     }
 }
 
-/// Prints a line. The kernel's own locks, this one too, answer calls while they wait: who holds it may call the
-/// allocator.
+/// Prints a line. The kernel's own locks, including this one, answer calls while they spin, because their holder may
+/// call the allocator.
 pub fn line(text: fmt::Arguments<'_>) {
     let flags = arch::irq_save();
     while !SEIZED.load(Relaxed) && BUSY.swap(true, Acquire) {
         KERNEL.answer();
         core::hint::spin_loop();
     }
-    // A serial port takes everything.
+    // Writing to the serial port never fails.
     let _ = writeln!(Serial, "{text}");
     BUSY.store(false, Release);
     arch::irq_restore(flags);
 }
 
-/// Has whoever prints next not wait.
+/// Makes all later output ignore the lock.
 pub fn seize() {
     SEIZED.store(true, Relaxed);
 }

@@ -1,18 +1,18 @@
-//! The machine as the allocator sees it, and the allocator itself, a static. With [`promises`](crate::promises) and
-//! [`memory`](crate::memory), this is all that a kernel writes.
+//! The machine as the allocator's hardware interface, and the allocator itself, a static. Together with
+//! [`promises`](crate::promises) and [`memory`](crate::memory), this is all that a kernel writes.
 
 use freehold::kernel::{Cpu, Kernel};
 
 use crate::arch;
 
-/// The machine that the kernel runs on.
+/// The machine on which the kernel runs.
 pub struct Hardware;
 
 /// The kernel's allocator.
 pub static KERNEL: Kernel<Hardware> = Kernel::new();
 
-// SAFETY: numbers are given to CPUs as they start, one each; interrupts are off between the two calls, in which the
-// compiler moves no access to memory; calls are answered in their interrupt's handler.
+// SAFETY: each CPU gets a unique number when it starts. Interrupts are off between `irq_save` and `irq_restore`, and
+// the compiler moves no memory access across either. Calls are answered in the handler of their interrupt.
 unsafe impl Cpu for Hardware {
     const CPUS: u16 = arch::CPUS_MAX;
 

@@ -1,4 +1,5 @@
-//! Timer interrupts that allocate and free, in the middle of whatever they interrupt, and note where that was.
+//! Timer interrupts whose handlers allocate and free, regardless of the code that they interrupt. They record the
+//! address at which they came.
 
 use alloc::boxed::Box;
 use core::ptr::{NonNull, null_mut};
@@ -14,17 +15,17 @@ use crate::paths;
 
 /// State of the interrupt handlers of one CPU.
 pub struct HandlerState {
-    /// Interrupts that came, and requests that they made.
+    /// Number of ticks. `requests` is the number of ticks that made a request.
     pub ticks: AtomicU64,
     pub requests: AtomicU64,
-    /// Requests that found no memory.
+    /// Number of requests that found no memory.
     pub refused: AtomicU64,
     is_in_handler: AtomicBool,
-    /// An object that the last handler left, and its size.
+    /// Object that the last handler allocated and left for the next one to free.
     left: AtomicPtr<u8>,
 }
 
-/// Handlers of each CPU.
+/// Handler state of each CPU.
 pub static HANDLERS: [HandlerState; CPUS_MAX as usize] = [const {
     HandlerState {
         ticks: AtomicU64::new(0),
@@ -35,20 +36,20 @@ pub static HANDLERS: [HandlerState; CPUS_MAX as usize] = [const {
     }
 }; CPUS_MAX as usize];
 
-/// Work of the handlers: a [`TickWork`].
+/// Current work of the handlers: a [`TickWork`].
 static TICK_WORK: AtomicU8 = AtomicU8::new(TickWork::Count as u8);
 
 /// Addresses at which a tick came.
 pub static TICKS_AT: AddressSet = AddressSet::new();
-/// Addresses in fast paths at which a tick came that was meant for a fast path.
+/// Addresses at which a tick interrupted a fast path, among the ticks set for this purpose.
 pub static TICKS_IN_PATHS: AddressSet = AddressSet::new();
-/// Addresses at which the processor stopped with interrupts on, so that one could have come.
+/// Addresses at which the processor single-stepped with interrupts on, so that a tick could have come there.
 pub static STOPS_AT: AddressSet = AddressSet::new();
 
-/// So long until a tick, in any timer's units, that it does not disturb what is done meanwhile.
+/// Timer count that is so large that no tick comes during a test.
 pub const FAR: u32 = 1 << 30;
 
-/// Whether this CPU is in a handler.
+/// Returns whether this CPU is in a handler.
 pub fn is_in_handler() -> bool {
     HANDLERS[usize::from(arch::cpu())].is_in_handler.load(Relaxed)
 }
@@ -62,15 +63,15 @@ pub fn set_tick_work(work: TickWork) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TickWork {
-    /// They only count.
+    /// Handlers only count.
     Count,
-    /// They allocate or free, one thing in turn.
+    /// Handlers allocate or free, with another kind of request at each tick.
     Allocate,
-    /// They go through the fast paths themselves; and no tick comes before it is asked for.
+    /// Handlers execute the fast paths themselves, and ticks come only when they are set.
     WalkPaths,
 }
 
-/// A tick came at this address. Returns how long until the next, in the timer's units.
+/// Handles a tick that came at this address. Returns the timer count until the next tick.
 pub fn tick(address: usize) -> u32 {
     let began = arch::clock();
     let here = &HANDLERS[usize::from(arch::cpu())];
@@ -88,8 +89,8 @@ pub fn tick(address: usize) -> u32 {
     if work == TickWork::Allocate as u8 {
         here.handle(|| here.work(tick));
     }
-    // Not in step with anything; and what is interrupted has as long as what interrupts it, however slow the machine
-    // is.
+    // The interval varies, so that ticks do not synchronize with the code. The interrupted code gets at least as much
+    // time as the handler took, even on a slow machine.
     let spread = (tick.wrapping_mul(0x9e37_79b9) >> 16) as u32 % arch::TICK_SPREAD;
     arch::TICK_MIN + spread + arch::clock().wrapping_sub(began) as u32
 }
@@ -101,7 +102,8 @@ impl HandlerState {
         self.is_in_handler.store(false, Relaxed);
     }
 
-    /// Takes what the interrupted path may be about to take, and leaves it, or what it is about to give back.
+    /// Executes the fast paths, which take the cached objects and pages that the interrupted path may be about to take.
+    /// In turn it leaves an object allocated, and frees it at the next tick.
     fn walk_paths(&self, tick: u64) {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
         paths::PATHS.iter().for_each(|path| (path.walk)());
@@ -109,7 +111,7 @@ impl HandlerState {
         self.leave(object.map_or(null_mut(), NonNull::as_ptr));
     }
 
-    /// One request of each kind, in turn; an object stays until the next tick.
+    /// Makes one request of each kind in turn. An object stays allocated until the next tick.
     fn work(&self, tick: u64) {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
         let is_served = match tick % 4 {
@@ -129,19 +131,21 @@ impl HandlerState {
         }
     }
 
-    /// Leaves an object, and frees the one that was left before.
+    /// Stores an object for the next handler, and frees the one stored before.
     fn leave(&self, object: *mut u8) {
         if let Some(former) = NonNull::new(self.left.swap(object, Acquire)) {
-            // SAFETY: it was left by a handler of this CPU, and nobody else has it.
+            // SAFETY: a handler of this CPU allocated the object and stored it, and the swap above removed the only
+            // reference to it.
             unsafe { KERNEL.kfree(former) }.expect("it is an object");
         }
     }
 }
 
-/// Whether a box of this could be had, for which the stable `Box` has no word; it is dropped.
+/// Returns whether a box can be allocated, and drops it. Stable `Box` has no fallible constructor.
 fn can_box(value: u64) -> bool {
     let layout = core::alloc::Layout::new::<u64>();
-    // SAFETY: the layout has bytes, and the memory is given back at once.
+    // SAFETY: the layout has a non-zero size. The memory is written before it becomes a box of the same layout, which
+    // frees it.
     unsafe {
         let memory = alloc::alloc::alloc(layout).cast::<u64>();
         if memory.is_null() {
@@ -153,7 +157,7 @@ fn can_box(value: u64) -> bool {
     }
 }
 
-/// Frees what handlers have left, once they are not busy any more.
+/// Frees the objects that handlers have left. Called after handlers have stopped allocating.
 pub fn clear() {
     HANDLERS.iter().for_each(|cpu| cpu.leave(null_mut()));
 }

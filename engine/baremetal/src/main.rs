@@ -1,16 +1,17 @@
-//! A small kernel whose allocator is Freehold: what it takes, and a proof that it holds.
+//! A small kernel on Freehold's allocator. It shows the code that a kernel has to write, and tests the allocator on
+//! bare metal.
 //!
 //! ```text
-//! arch        a folder a processor: from the loader to Rust, interrupts, further CPUs, a console, the end
-//! hardware    the machine as the allocator sees it, and the allocator, a static
-//! promises    the machine's answers to the allocator
-//! memory      Rust's heap on the allocator, and one call at boot
-//! scenes      what is tried, one file each: all CPUs at once, with timer interrupts that allocate in the middle of it all
+//! arch        one directory per processor: entry from the loader, interrupts, further CPUs, console, exit
+//! hardware    the machine as the allocator's `Cpu`, and the allocator, a static
+//! promises    the kernel's callbacks for the allocator
+//! memory      Rust's heap on the allocator, and the set-up call at boot
+//! scenes      the tests, one file each: all CPUs at once, while timer interrupts allocate at any point
 //! ```
 //!
-//! Start with [`hardware`], [`promises`] and [`memory`]: all that a kernel needs is there. It boots in an emulator, says what it
-//! found line by line, and ends with a code: `cargo run --release` in this folder, or `cargo xtask boot` for all of
-//! them.
+//! [`hardware`], [`promises`] and [`memory`] contain everything that a kernel needs. The kernel boots in an emulator,
+//! prints its results line by line, and ends with an exit code: `cargo run --release` in this directory, or `cargo
+//! xtask boot` for all processors.
 
 #![no_std]
 #![no_main]
@@ -33,7 +34,7 @@ use core::panic::PanicInfo;
 
 use console::say;
 
-/// The first CPU, with the memory map that the loader left. Interrupts are off.
+/// Runs on the first CPU with the loader's memory map. Interrupts are off.
 fn main(map: impl Iterator<Item = freehold::kernel::Region> + Clone) -> ! {
     memory::set_up(map);
     let cpus = together::start_cpus();
@@ -42,7 +43,7 @@ fn main(map: impl Iterator<Item = freehold::kernel::Region> + Clone) -> ! {
     arch::exit(arch::Outcome::Passed)
 }
 
-/// Says what happened, and ends it all.
+/// Prints the panic and ends the emulator.
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     arch::irq_save();

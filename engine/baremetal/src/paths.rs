@@ -1,4 +1,5 @@
-//! The fast paths: what is asked for most, when it is at hand. Each is one function, to be counted and interrupted.
+//! The fast paths: the most frequent requests, served from per-CPU caches. Each is one function, whose instructions can
+//! be counted and interrupted.
 
 use alloc::boxed::Box;
 use core::hint::black_box;
@@ -9,17 +10,17 @@ use freehold::base::{Gfp, Order};
 
 use crate::hardware::KERNEL;
 
-/// A path: its name, and one time through it.
+/// A fast path: its name, and a function that executes it once.
 pub struct Path {
     pub name: &'static str,
     pub walk: fn(),
 }
 
-/// The first CPU is on a path, and not around it.
+/// Whether the first CPU is executing a path.
 static IS_WALKING: AtomicBool = AtomicBool::new(false);
 
 impl Path {
-    /// Once through it, so that a handler knows.
+    /// Executes the path once, visibly for interrupt handlers.
     pub fn walk_seen(&self) {
         IS_WALKING.store(true, Relaxed);
         (self.walk)();
@@ -27,43 +28,43 @@ impl Path {
     }
 }
 
-/// Whether the first CPU is on a path.
+/// Returns whether the first CPU is executing a path.
 pub fn is_walking() -> bool {
     IS_WALKING.load(Relaxed)
 }
 
-/// All of them.
+/// All fast paths.
 pub const PATHS: [Path; 3] = [
     Path { name: "an object of 64 bytes", walk: object },
     Path { name: "a box of 64 bytes", walk: boxed },
     Path { name: "a page", walk: page },
 ];
 
-/// Has all that the paths ask for at hand, of this CPU's own.
+/// Fills this CPU's caches with everything that the paths request.
 pub fn warm_up() {
     KERNEL.shrink();
     (0..WALKS).for_each(|_| PATHS.iter().for_each(|path| (path.walk)()));
 }
 
-/// Walks after which a path is at home.
+/// Executions after which a path finds everything cached.
 const WALKS: u32 = 8;
 
-/// By size, and back.
+/// Allocates an object by size and frees it.
 #[inline(never)]
 fn object() {
     let object = KERNEL.kmalloc(black_box(64), Gfp::ATOMIC).expect("one is at hand");
-    // SAFETY: it was just allocated.
+    // SAFETY: `kmalloc` returned the object above, and it is freed once.
     let freed = unsafe { KERNEL.kfree(black_box(object)) };
     assert!(freed.is_ok(), "it is an object");
 }
 
-/// Through Rust's own types.
+/// Allocates and drops a box.
 #[inline(never)]
 fn boxed() {
     drop(black_box(Box::new([0_u64; 8])));
 }
 
-/// A single one.
+/// Allocates and drops a single page.
 #[inline(never)]
 fn page() {
     drop(black_box(KERNEL.alloc_pages(Gfp::ATOMIC, Order::ZERO)));

@@ -1,4 +1,4 @@
-//! The machine's answers to the allocator: the context of a request, and where reports go.
+//! The kernel's callbacks for the allocator: the context of a request, and the output of reports.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::interrupts;
 pub static REPORTS: AtomicU32 = AtomicU32::new(0);
 
 impl Promises for Hardware {
-    /// The heap asks for no reclaim in a handler.
+    /// Returns the context, so that the heap does not reclaim in a handler.
     fn task() -> Task {
         let context = if interrupts::is_in_handler() { Context::Hardirq } else { Context::Task };
         Task { context, ..Task::default() }

@@ -1,7 +1,8 @@
-//! A flattened device tree, as far as a kernel needs one here: where memory is, and how many CPUs there are.
+//! A minimal parser for flattened device trees, which finds the memory and the number of CPUs.
 //!
-//! It is a row of big-endian words: a node begins with its name, properties have a length and their name's place among
-//! the strings, and nodes end. It is read where the loader left it, before memory is given to anybody.
+//! A tree is a sequence of big-endian words. A node begins with its name; a property has a length and the offset of its
+//! name in the string table; a token marks the end of a node. The tree is read in place, before its memory is handed to
+//! the allocator.
 
 use freehold::kernel::Region;
 
@@ -11,7 +12,7 @@ const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
 const END_NODE: u32 = 2;
 
-/// Words of the head: where the structure begins, and the strings.
+/// Indices of header words: the offsets of the structure and of the strings.
 const STRUCTURE: usize = 2;
 const STRINGS: usize = 3;
 
@@ -21,17 +22,17 @@ pub struct DeviceTree {
     start: usize,
 }
 
-/// What a walk comes upon, with the name of the node.
+/// An element that a walk visits, in addition to the name of its node.
 enum Item {
     Node,
     Property { name: usize, value: usize },
 }
 
 impl DeviceTree {
-    /// The one at an address.
+    /// Returns the device tree at an address.
     ///
     /// # Safety
-    /// There is one, and it stays until the last use of the value.
+    /// A device tree is at this address, and it is not overwritten until the last use of the value.
     pub unsafe fn from_address(start: usize) -> DeviceTree {
         let tree = DeviceTree { start };
         assert_eq!(tree.word(start), MAGIC, "the loader leaves a device tree");
@@ -39,7 +40,8 @@ impl DeviceTree {
     }
 
     fn byte(self, at: usize) -> u8 {
-        // SAFETY: `from_address` promises that the tree is there.
+        // SAFETY: `from_address` requires that the tree is present, and `at` is inside it because the walk follows its
+        // structure.
         unsafe { core::ptr::with_exposed_provenance::<u8>(at).read() }
     }
 
@@ -59,7 +61,7 @@ impl DeviceTree {
         (at..).take_while(|&at| self.byte(at) != 0).count()
     }
 
-    /// Shows each node, and each property with its node's name.
+    /// Visits each node, and each property with the name of its node.
     fn walk(self, mut show: impl FnMut(usize, Item)) {
         let [structure, strings] = [STRUCTURE, STRINGS].map(|at| self.start + self.word(self.start + 4 * at) as usize);
         let (mut at, mut node) = (structure, structure);
@@ -83,14 +85,14 @@ impl DeviceTree {
         }
     }
 
-    /// How many CPUs there are.
+    /// Returns the number of CPUs.
     pub fn cpus(self) -> u32 {
         let mut cpus = 0;
         self.walk(|node, item| cpus += u32::from(matches!(item, Item::Node) && self.begins_with(node, "cpu@")));
         cpus
     }
 
-    /// The memory that there is: one region, whose address and size take two words each.
+    /// Returns the memory: one region, whose address and size have two words each.
     pub fn memory(self) -> impl Iterator<Item = Region> + Clone {
         let mut memory = None;
         self.walk(|node, item| {

@@ -1,4 +1,4 @@
-//! The processors: each has a folder of the same names.
+//! Processor-specific code: each processor's module exports the same names.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -20,12 +20,12 @@ pub use x86_64::*;
 
 use core::ops::Range;
 
-/// The most CPUs.
+/// Maximum number of CPUs.
 pub const CPUS_MAX: u16 = 8;
-/// Bytes of each CPU's stack.
+/// Stack size of each CPU in bytes.
 const STACK_BYTES: usize = 64 << 10;
 
-// SAFETY: they are places of the linker's, of which only the addresses are used.
+// SAFETY: the linker script defines these symbols, and only their addresses are used.
 unsafe extern "C" {
     static kernel_start: u8;
     static kernel_end: u8;
@@ -33,21 +33,21 @@ unsafe extern "C" {
     static text_end: u8;
 }
 
-/// Where the kernel lies.
+/// Returns the physical addresses of the kernel.
 pub fn image() -> Range<u64> {
     (&raw const kernel_start) as u64..(&raw const kernel_end) as u64
 }
 
-/// Its code.
+/// Returns the addresses of the kernel's code.
 pub fn text() -> Range<usize> {
     (&raw const text_start).addr()..(&raw const text_end).addr()
 }
 
-/// How it ended.
+/// Result of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All scenes were played to their end.
+    /// All scenes succeeded.
     Passed,
-    /// Something was not as it must be.
+    /// A check failed.
     Failed,
 }

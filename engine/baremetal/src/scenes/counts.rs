@@ -1,4 +1,5 @@
-//! What fast paths cost, in instructions, beside other allocators that kernels use; where the clock counts them.
+//! The cost of fast paths in instructions, compared with other allocators for kernels. Requires a clock that counts
+//! instructions.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::hint::black_box;
@@ -16,15 +17,16 @@ use crate::hardware::KERNEL;
 use crate::interrupts::FAR;
 use crate::paths::{self, PATHS};
 
-/// Two heaps of others, each in a block of its own; their locks leave interrupts on, as a kernel's could not.
+/// Two heaps of other projects, each on a block of its own. Their locks leave interrupts on, which a kernel could not
+/// do.
 static BUDDY: LockedHeap<32> = LockedHeap::empty();
 static TALC: TalcLock<spin::Mutex<()>, Manual> = TalcLock::new(Manual);
-/// Frames of another's, by number alone.
+/// Frame allocator of another project, which manages numbers only.
 static FRAMES: LockedFrameAllocator<32> = LockedFrameAllocator::new();
 
 const LAYOUT: Layout = Layout::new::<[u64; 8]>();
 
-/// On the first CPU.
+/// Runs on the first CPU.
 pub fn play() {
     let Some(rate) = Rate::find() else {
         say!("  {}", clock::OTHER);
@@ -38,7 +40,8 @@ pub fn play() {
     let order = Order::new(8);
     let mut buddy = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
     let mut talc = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
-    // SAFETY: both blocks stay until the others' heaps are not used any more.
+    // SAFETY: both blocks are exclusive to these heaps and live until the end of this function, the last use of the
+    // heaps.
     unsafe {
         BUDDY.lock().init(buddy.as_ptr().addr().get(), buddy.as_uninit().len());
         TALC.lock().claim(talc.as_ptr().as_ptr(), talc.as_uninit().len()).expect("it is large enough");
@@ -50,17 +53,17 @@ pub fn play() {
     arch::next_tick(arch::TICK_MIN);
 }
 
-/// An object of another's heap, and back.
+/// Allocates an object on another project's heap and frees it.
 #[inline(never)]
 fn walk(heap: &impl GlobalAlloc) {
-    // SAFETY: the layout has bytes, and the memory goes back with it.
+    // SAFETY: the layout has a non-zero size, and the memory is freed with the same layout.
     unsafe {
         let object = black_box(heap.alloc(black_box(LAYOUT)));
         heap.dealloc(object, LAYOUT);
     }
 }
 
-/// A frame of another's, and back.
+/// Allocates a frame of another project's allocator and frees it.
 #[inline(never)]
 fn frame() {
     let frame = FRAMES.lock().alloc(black_box(1)).expect("there are frames");

@@ -1,7 +1,7 @@
-//! An interrupt that allocates and frees at each instruction of the fast paths: a tick after one instruction of a path,
-//! after two, and so on, until it comes when the path is over.
+//! Interrupts that allocate and free at every instruction of the fast paths. A tick is set to come after one
+//! instruction of a path, after two, and so on, until it comes after the end of the path.
 //!
-//! Where the processor can stop at each instruction, it is known afterwards at which ones an interrupt could have come.
+//! If the processor can single-step, the set of instructions at which an interrupt can come is also known.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,21 +12,22 @@ use crate::console::say;
 use crate::interrupts::{self, TickWork};
 use crate::paths::{self, PATHS, Path};
 
-/// Where interrupts can come in fast paths, and where they could in the shortest walk through the present one.
+/// Addresses in fast paths at which interrupts can come. `SHORTEST` has those of the shortest execution of the current
+/// path.
 static CAN_COME_AT: AddressSet = AddressSet::new();
 static SHORTEST: AddressSet = AddressSet::new();
-/// Walks of which the shortest counts.
+/// Number of executions, of which the shortest counts.
 const WALKS: u32 = 16;
-/// Of the places where an interrupt can come, so many in a hundred must be hit.
+/// Percentage of the possible addresses at which a tick must have come.
 const HIT_PERCENT: u32 = 90;
-/// Where it is not known at how many places one can come, it came at so many at least.
+/// Minimum number of addresses at which a tick must have come, if the possible ones are unknown.
 const HIT_MIN: u32 = 200;
-/// A tick later than this comes when any path is over.
+/// Timer count after which a tick comes after the end of any path.
 const LATEST: u32 = 2_000;
-/// How often each delay is tried: the handler does something else each time.
+/// Number of times that each delay is tried; the handler does something else each time.
 const ROUNDS: u32 = 3;
 
-/// On the first CPU.
+/// Runs on the first CPU.
 pub fn play() {
     if Rate::find().is_none() {
         say!("  {}", clock::OTHER);
@@ -50,8 +51,8 @@ pub fn play() {
     }
 }
 
-/// Learns where interrupts can come in a path, by the shortest of some walks: now and then one does more than a path
-/// does. `false` where this processor cannot stop at each instruction.
+/// Finds the addresses in a path at which interrupts can come. It uses the shortest of several executions, because some
+/// of them do additional work. Returns `false` if this processor cannot single-step.
 fn learn(path: &Path) -> bool {
     let mut shortest = u32::MAX;
     for _ in 0..WALKS {
@@ -70,7 +71,7 @@ fn learn(path: &Path) -> bool {
     true
 }
 
-/// Goes through a path with a tick after each delay.
+/// Executes a path once for each delay of a tick.
 fn sweep(path: &Path) {
     let ticks = &interrupts::HANDLERS[usize::from(arch::cpu())].ticks;
     for delay in (0..ROUNDS).flat_map(|_| 1..LATEST) {

@@ -1,4 +1,4 @@
-//! Every page is taken, by all CPUs; then requests fail, each with a value; and all of it comes back.
+//! All CPUs allocate every page. Then requests of each kind must fail with an error. Finally all pages are freed.
 
 use alloc::boxed::Box;
 use core::ptr::{NonNull, null_mut};
@@ -15,14 +15,14 @@ use crate::interrupts::{self, TickWork};
 use crate::memory::free_pages;
 use crate::together;
 
-/// Pages that were taken, each with the address of the next one at its start.
+/// Linked list of the allocated pages, each of which holds the address of the next one at its start.
 static TAKEN: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
-/// On all CPUs.
+/// Runs on all CPUs.
 pub fn play() {
     let before = free_pages();
     together::on_all_cpus(|_| take_all());
-    // What idles is had, too, once ticks ask for nothing.
+    // Idle memory is allocated as well, after ticks have stopped allocating.
     interrupts::set_tick_work(TickWork::Count);
     KERNEL.shrink();
     take_all();
@@ -30,7 +30,8 @@ pub fn play() {
     assert!(KERNEL.alloc_pages(Gfp::KERNEL, Order::new(3)).is_err());
     assert!(KERNEL.kmalloc(30_000, Gfp::KERNEL).is_err());
     let layout = core::alloc::Layout::new::<[u8; 100_000]>();
-    // SAFETY: the layout has bytes, and nothing is done with none. The compiler may not leave it out.
+    // SAFETY: the layout has a non-zero size, and the memory is not used. `black_box` keeps the compiler from removing
+    // the call.
     assert!(core::hint::black_box(unsafe { alloc::alloc::alloc(layout) }).is_null());
     say!("  {} of {before} pages are left to those who may not fail", free_pages());
     interrupts::set_tick_work(TickWork::Allocate);
@@ -49,7 +50,7 @@ fn take(mut page: Pages<Hardware>) {
     let (pfn, _) = page.into_raw();
     let mut first = TAKEN.load(Relaxed);
     loop {
-        // SAFETY: the page is ours until it is in the list, and then until it is taken out.
+        // SAFETY: this CPU owns the page until the exchange puts it into the list, and `place` is its start.
         unsafe { place.write(first) };
         match TAKEN.compare_exchange(first, place.cast(), AcqRel, Relaxed) {
             Ok(_) => return,
@@ -59,15 +60,16 @@ fn take(mut page: Pages<Hardware>) {
     }
 }
 
-/// Frees a page, whoever took it: all that are there are taken out, and the rest put back.
+/// Frees all pages of the list, including those of other CPUs; returns whether there were any.
 fn give_back() -> bool {
     let Some(all) = NonNull::new(TAKEN.swap(null_mut(), AcqRel)) else { return false };
     let mut next = Some(all);
     while let Some(page) = next {
-        // SAFETY: the list was taken out whole, so its pages are ours; each was one.
+        // SAFETY: the swap took the whole list, so this CPU owns its pages, and `take` has written a link into each of
+        // them.
         next = NonNull::new(unsafe { page.cast::<*mut u8>().read() });
         let pfn = Pfn::new((KERNEL.virt_to_phys(page.as_ptr()) >> 12) as u32);
-        // SAFETY: it was taken apart once, by `take`.
+        // SAFETY: `take` released the page with `into_raw`, and each page is in the list once.
         drop(unsafe { Pages::<Hardware>::from_raw(pfn, Order::ZERO) });
     }
     true

@@ -1,4 +1,4 @@
-//! What Rust's own collections ask for, on all CPUs at once.
+//! Requests of Rust's own collections, on all CPUs at once.
 
 use alloc::alloc::{alloc_zeroed, dealloc, realloc};
 use alloc::boxed::Box;
@@ -10,7 +10,7 @@ use core::fmt::Write;
 
 use crate::together;
 
-/// On all CPUs.
+/// Runs on all CPUs.
 pub fn play() {
     together::on_all_cpus(|cpu| {
         collections(cpu);
@@ -39,7 +39,7 @@ fn alignments() {
     for align in (0..=16).map(|power| 1_usize << power) {
         for size in [1, 24, 100, 3000, 40_000] {
             let layout = Layout::from_size_align(size, align).expect("it is small");
-            // SAFETY: the layout has bytes, and is that of the memory until it has grown.
+            // SAFETY: the layout has a non-zero size, and each pointer is used with the layout of its allocation.
             unsafe {
                 let memory = alloc_zeroed(layout);
                 assert!(!memory.is_null() && memory.addr().is_multiple_of(align));

@@ -1,4 +1,4 @@
-//! What is no object, or is free already, is refused, and reported where a debug build would stop.
+//! Invalid frees and double frees must be refused with an error.
 
 use core::ptr::NonNull;
 
@@ -6,11 +6,11 @@ use freehold::base::{Gfp, Order};
 
 use crate::hardware::KERNEL;
 
-/// On the first CPU.
+/// Runs on the first CPU.
 pub fn play() {
     let object = KERNEL.kmalloc(200, Gfp::KERNEL).expect("there is memory");
     let mut pages = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::ZERO, Order::new(1)).expect("there is memory");
-    // SAFETY: the first is freed once, and by then nobody uses it; the others are refused.
+    // SAFETY: the object is freed once and not used afterwards. The other frees are invalid and must be refused.
     unsafe {
         let inside = object.add(8);
         assert!(KERNEL.kfree(inside).is_err(), "it points into an object");
@@ -20,7 +20,7 @@ pub fn play() {
         assert!(KERNEL.kfree(NonNull::from(&mut 5_u8)).is_err(), "it is the stack");
     }
     pages.as_uninit()[8191].write(1);
-    // SAFETY: what is free by number is refused.
+    // SAFETY: the only free through this reference is a double free, which is refused.
     let allocator = unsafe { KERNEL.pages() }.expect("it is set up");
     let (pfn, order) = (pages.pfn(), pages.order());
     drop(pages);

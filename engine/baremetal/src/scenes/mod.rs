@@ -1,4 +1,4 @@
-//! What is tried, one after the other; after each, nothing may be lost.
+//! The tests, executed one after the other. After each of them the allocator is checked for lost pages and objects.
 
 mod counts;
 mod everywhere;
@@ -23,7 +23,7 @@ use crate::hardware::KERNEL;
 use crate::interrupts::{self, TickWork};
 use crate::together;
 
-/// A scene: its name, and what it does, under ticks that allocate or not.
+/// A scene: its name, the work of ticks during it, and its function.
 struct Scene {
     name: &'static str,
     ticks: TickWork,
@@ -48,7 +48,7 @@ const SCENES: [Scene; 11] = [
     Scene { name: "policies: every other set of rules", ticks: TickWork::Count, play: policies::play },
 ];
 
-/// Plays all of them.
+/// Runs all scenes.
 pub fn play() {
     for scene in &SCENES {
         say!("{}", scene.name);
@@ -69,10 +69,10 @@ pub fn play() {
     say!("interrupts came at {} addresses", interrupts::TICKS_AT.count());
 }
 
-/// The proof that nothing is lost, when nobody else runs.
+/// Checks that nothing is lost, while no other CPU uses the allocator.
 pub fn audit() -> Census {
     KERNEL.shrink();
-    // SAFETY: all other CPUs wait, and handlers do not allocate. The pages are only looked at.
+    // SAFETY: all other CPUs wait, and handlers do not allocate. The page allocator is only read.
     let (objects, pages) = unsafe {
         let slab = KERNEL.slab().expect("it is set up");
         (slab.check(), slab.pages().check())
@@ -81,7 +81,7 @@ pub fn audit() -> Census {
     pages.expect("no page is lost")
 }
 
-/// Numbers that look random, the same in each boot.
+/// A pseudo-random number generator with the same sequence in each boot.
 pub struct Random(u64);
 
 impl Random {
@@ -89,7 +89,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// One below this.
+    /// Returns the next number, below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,4 +1,4 @@
-//! A CPU stops using the allocator; others take what it had, and it comes back.
+//! A CPU stops using the allocator, another CPU takes its cached objects and pages, and the first one returns.
 
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
@@ -10,12 +10,12 @@ use crate::arch;
 use crate::hardware::KERNEL;
 use crate::together;
 
-/// The CPU that goes: the last one.
+/// Set to 1 when the last CPU has stopped.
 static STILL: AtomicU32 = AtomicU32::new(0);
-/// It may come back.
+/// Set to 1 when the last CPU may continue.
 static AGAIN: AtomicU32 = AtomicU32::new(0);
 
-/// The last CPU goes while the others go on.
+/// Stops the last CPU while the others continue.
 pub fn play() {
     if together::cpus() < 2 {
         return;
@@ -32,21 +32,21 @@ pub fn play() {
                 while STILL.load(Acquire) == 0 {
                     core::hint::spin_loop();
                 }
-                // SAFETY: it waits with interrupts off.
+                // SAFETY: the last CPU waits in `rest` with interrupts off, so it does not use the allocator.
                 unsafe { KERNEL.cpu_dead(CpuId(last as u16)) };
                 KERNEL.shrink();
                 KERNEL.cpu_online(CpuId(last as u16));
                 AGAIN.fetch_add(1, AcqRel);
             }
             for object in boxes.into_iter().flatten() {
-                // SAFETY: it was allocated above, and is freed once.
+                // SAFETY: `kmalloc` returned the object above, and it is freed once.
                 unsafe { KERNEL.kfree(object) }.expect("it is an object");
             }
         });
     }
 }
 
-/// Waits with interrupts off, and uses nothing.
+/// Waits with interrupts off, without using the allocator.
 fn rest() {
     let flags = arch::irq_save();
     STILL.fetch_add(1, AcqRel);

@@ -1,4 +1,4 @@
-//! Memory that comes when the machine runs, is used, and goes again while CPUs go on.
+//! Memory that is added while the machine runs, is used, and is removed while CPUs continue.
 
 use alloc::vec::Vec;
 
@@ -9,27 +9,27 @@ use crate::hardware::KERNEL;
 use crate::memory::{PLUGGED_LATER, frame_at, free_pages, plugged_later};
 use crate::together;
 
-/// On all CPUs.
+/// Runs on all CPUs.
 pub fn play() {
     let (before, range) = (free_pages(), plugged_later());
-    // SAFETY: it was kept back at boot, and is mapped where it is.
+    // SAFETY: the range was not used at boot, is mapped in the direct map, and has no other use.
     let added = unsafe { KERNEL.add_memory(range.clone()) }.expect("it was not there");
     say!("  {added} of {} pages that came are free", PLUGGED_LATER >> 12);
     assert!(free_pages() > before + u64::from(added) * 9 / 10);
-    // SAFETY: likewise; it is refused.
+    // SAFETY: as above; the range is already online, so the call must be refused.
     assert!(unsafe { KERNEL.add_memory(range.clone()) }.is_err(), "it is there already");
     together::on_all_cpus(|_| {
         let blocks: Vec<_> = (0..40).filter_map(|_| KERNEL.alloc_pages(Gfp::KERNEL, Order::new(6)).ok()).collect();
         assert!(blocks.len() > 20);
     });
-    // What is at its start may be metadata, which stays.
+    // The start of the range may hold metadata, which stays.
     let half = frame_at(range.end - PLUGGED_LATER / 2)..frame_at(range.end);
     KERNEL.shrink();
-    // SAFETY: it is given up by those who have it, or not at all.
+    // SAFETY: `offline` removes only frames whose owners give them up, or fails.
     let gone = unsafe { KERNEL.pages() }.expect("it is set up").offline(half.clone());
     match gone {
         Ok(()) => {
-            // SAFETY: it has just gone.
+            // SAFETY: this part was just taken offline and has no other use.
             let again = unsafe { KERNEL.add_memory(range.end - PLUGGED_LATER / 2..range.end) };
             assert_eq!(again, Ok((PLUGGED_LATER >> 13) as u32), "there is metadata for it");
             say!("  {} pages went, and came again", PLUGGED_LATER >> 13);

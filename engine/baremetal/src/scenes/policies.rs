@@ -1,4 +1,4 @@
-//! The same machine under other rules: a kernel's allocator each, over memory of its own.
+//! Tests of the other policies on the same machine: one allocator per policy, with separate memory.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -13,7 +13,7 @@ use crate::console::say;
 use crate::hardware::KERNEL;
 use crate::together;
 
-/// Rules with a name: the hardware of a kernel that follows them, and its allocator.
+/// Defines the hardware type and the allocator of each policy.
 macro_rules! rules {
     ($($name:ident $static:ident $policy:expr;)*) => {
         $(
@@ -26,7 +26,7 @@ macro_rules! rules {
                 }
             }
 
-            // SAFETY: as that of `Hardware`; calls are answered for all kernels there are.
+            // SAFETY: as for `Hardware`; `answer` below answers the calls for all these allocators.
             unsafe impl Cpu for $name {
                 const CPUS: u16 = arch::CPUS_MAX;
                 const POLICY: Policy = $policy;
@@ -57,12 +57,12 @@ macro_rules! rules {
             }
         )*
 
-        /// Answers calls of all of them.
+        /// Answers the calls of all these allocators.
         pub fn answer() {
             $($static.answer();)*
         }
 
-        /// Each of them, on all CPUs.
+        /// Tests each of the allocators on all CPUs.
         pub fn play() {
             $(
                 set_up::<$name>();
@@ -80,17 +80,17 @@ rules! {
     Linux73 LINUX_7_3 Policy::LINUX_7_3;
 }
 
-/// Pages of each.
+/// Pages of memory for each allocator.
 const PAGES: u32 = 12 << 8;
 
 fn set_up<H: Cpu>() {
     let range = KERNEL.alloc_contig_pages(Gfp::KERNEL, PAGES).expect("most memory is free");
     let start = u64::from(range.range().start.raw()) << 12;
-    // The kernel on it has it for ever.
+    // The memory belongs to the new allocator forever.
     core::mem::forget(range);
     let map = [Region::usable(start, u64::from(PAGES) << 12)];
     let boot = Boot { direct_map: arch::DIRECT_MAP, ..Boot::default() };
-    // SAFETY: the range is nobody else's, and mapped there.
+    // SAFETY: the range was allocated above, is mapped there, and is never freed or used otherwise.
     unsafe { H::kernel().init(map, &boot) }.expect("there is room");
 }
 
@@ -99,10 +99,10 @@ fn work<H: Cpu>(cpu: u32) {
     let mut objects = [const { MaybeUninit::<Option<NonNull<u8>>>::new(None) }; 64];
     let mut blocks = [const { None }; 16];
     for step in 0..2_000_u32 {
-        // SAFETY: all were written at first.
+        // SAFETY: every element of the array is initialized with `None`.
         let place = unsafe { objects[random.below(64) as usize].assume_init_mut() };
         if let Some(object) = place.take() {
-            // SAFETY: it is this CPU's, and was taken out of its place.
+            // SAFETY: this CPU allocated the object, and `take` removed the only reference to it.
             unsafe { kernel.kfree(object) }.expect("it is an object");
         } else {
             *place = kernel.kmalloc(1 + random.below(3000) as usize, Gfp::KERNEL).ok();
@@ -113,9 +113,9 @@ fn work<H: Cpu>(cpu: u32) {
         }
     }
     for place in objects {
-        // SAFETY: all were written at first.
+        // SAFETY: every element of the array is initialized.
         if let Some(object) = unsafe { place.assume_init() } {
-            // SAFETY: it is this CPU's.
+            // SAFETY: this CPU allocated the object, and the array held the only reference to it.
             unsafe { kernel.kfree(object) }.expect("it is an object");
         }
     }
@@ -124,7 +124,7 @@ fn work<H: Cpu>(cpu: u32) {
 fn finish<H: Cpu>(name: &str) {
     let kernel = H::kernel();
     kernel.shrink();
-    // SAFETY: all other CPUs wait, and the pages are only looked at.
+    // SAFETY: all other CPUs wait, and the page allocator is only read.
     let (objects, pages) = unsafe {
         let slab = kernel.slab().expect("it is set up");
         (slab.check(), slab.pages().check())

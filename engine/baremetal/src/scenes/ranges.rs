@@ -1,4 +1,4 @@
-//! Neighbouring pages of any number, and an area that is kept for such.
+//! Ranges of neighbouring pages, and a CMA area.
 
 use freehold::base::{Gfp, Order};
 use freehold::kernel::Cma;
@@ -8,11 +8,11 @@ use crate::hardware::KERNEL;
 use crate::memory;
 use crate::together;
 
-/// On all CPUs, but for the area.
+/// Runs on all CPUs, except for the CMA area.
 pub fn play() {
     let reserved = memory::cma();
     let frames = memory::frame_at(reserved.start)..memory::frame_at(reserved.end);
-    // SAFETY: it was reserved for that.
+    // SAFETY: the frames were reserved at boot for this purpose and have no other use.
     let area: Cma<Hardware> = unsafe { KERNEL.reserve_cma(frames, Order::ZERO) }.expect("it is free");
     let first = area.alloc(1000, 512, Gfp::KERNEL).expect("the area is empty");
     let second = area.alloc(1, 1, Gfp::KERNEL).expect("there is a gap");
@@ -21,7 +21,7 @@ pub fn play() {
         for round in 0..20 {
             let pages = 100 + cpu * 37 + round;
             let range = KERNEL.alloc_contig_pages(Gfp::KERNEL, pages).expect("most memory is free");
-            // SAFETY: the pages are the range's, which is ours.
+            // SAFETY: the range has this many pages of 4096 bytes, and this CPU owns it.
             unsafe { range.as_ptr().write_bytes(round as u8, pages as usize * 4096) };
         }
     });

@@ -1,5 +1,5 @@
-//! How deep the allocator's calls go: the stack below is painted, something is called, and the paint that is gone
-//! counts.
+//! Stack depth of the allocator's calls. The stack below the caller is filled with a pattern; after a call, the lowest
+//! overwritten byte gives the depth.
 
 use core::hint::black_box;
 
@@ -9,25 +9,25 @@ use crate::arch;
 use crate::console::say;
 use crate::hardware::KERNEL;
 
-/// Bytes that are painted, and left out next to the caller, which has them for itself.
+/// Bytes that are filled. `OWN` bytes next to the caller are left out, because the caller uses them itself.
 const PAINTED: usize = 24 << 10;
 const OWN: usize = 512;
 const PAINT: u8 = 0x5a;
 
-/// On the first CPU, whose interrupts are off meanwhile.
+/// Runs on the first CPU, with interrupts off during each measurement.
 pub fn play() {
     let warm = KERNEL.kmalloc(64, Gfp::KERNEL).expect("there is memory");
-    // SAFETY: it was just allocated, and leaves an object at hand.
+    // SAFETY: `kmalloc` returned the object above. Freeing it leaves an object cached.
     unsafe { KERNEL.kfree(warm) }.expect("it is an object");
     let at_hand = depth(|| {
         let object = KERNEL.kmalloc(64, Gfp::KERNEL).expect("one is at hand");
-        // SAFETY: it was just allocated.
+        // SAFETY: `kmalloc` returned the object above, and it is freed once.
         unsafe { KERNEL.kfree(black_box(object)) }.expect("it is an object");
     });
     let block = depth(|| drop(black_box(KERNEL.alloc_pages(Gfp::KERNEL, Order::new(3)))));
     let refill = depth(|| {
         let object = KERNEL.kmalloc(3_000, Gfp::KERNEL).expect("there is memory");
-        // SAFETY: it was just allocated.
+        // SAFETY: `kmalloc` returned the object above, and it is freed once.
         unsafe { KERNEL.kfree(black_box(object)) }.expect("it is an object");
     });
     let range = depth(|| drop(black_box(KERNEL.alloc_contig_pages(Gfp::KERNEL, 3_000))));
@@ -44,16 +44,16 @@ fn byte_below(top: usize, offset: usize) -> *mut u8 {
     core::ptr::with_exposed_provenance_mut(top - offset)
 }
 
-/// Bytes of stack that a call takes, at most.
+/// Returns the bytes of stack that a call takes, rounded up by `OWN`.
 #[inline(never)]
 fn depth(call: impl FnOnce()) -> usize {
     let flags = arch::irq_save();
     let here = 0_u8;
     let top = (&raw const here).addr() - OWN;
-    // SAFETY: the stack is larger than what is in use and what is painted; nobody uses what lies below.
+    // SAFETY: the filled bytes are inside this CPU's stack, and no code uses the part below the current frame.
     (1..PAINTED).for_each(|offset| unsafe { byte_below(top, offset).write_volatile(PAINT) });
     call();
-    // SAFETY: likewise, and reading changes nothing.
+    // SAFETY: as above, and reading has no side effects.
     let deepest = (1..PAINTED).rev().find(|&offset| unsafe { byte_below(top, offset).read_volatile() } != PAINT);
     arch::irq_restore(flags);
     deepest.unwrap_or(0) + OWN

@@ -1,4 +1,4 @@
-//! All CPUs allocate, fill, look at and free objects and pages, their own and each other's, and give back what idles.
+//! All CPUs allocate, fill, check and free objects and pages, including those of other CPUs, and free idle memory.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::AtomicPtr;
@@ -13,11 +13,11 @@ use crate::hardware::KERNEL;
 use crate::together;
 
 const STEPS: u64 = 60_000;
-/// AddressSet that all CPUs put objects into, and take them out of.
+/// Number of slots in which all CPUs put objects, and from which they take them.
 const SHARED: usize = 512;
 static OBJECTS: [AtomicPtr<u8>; SHARED] = [const { AtomicPtr::new(null_mut()) }; SHARED];
 
-/// On all CPUs.
+/// Runs on all CPUs.
 pub fn play() {
     together::on_all_cpus(|cpu| {
         let mut random = Random::new(u64::from(cpu) + 1);
@@ -26,7 +26,7 @@ pub fn play() {
             match random.below(1024) {
                 0..800 => swap_object(&mut random),
                 800..1022 => swap_pages(&mut pages, &mut random),
-                // Each waits for the other CPUs, some dozen times.
+                // This waits for the other CPU; it happens a few dozen times per CPU.
                 1022 => {
                     KERNEL.slab().expect("it is set up").drain_cpu(CpuId(random.below(together::cpus().into()) as u16));
                 }
@@ -38,7 +38,7 @@ pub fn play() {
     (0..SHARED).for_each(|place| free(OBJECTS[place].swap(null_mut(), AcqRel)));
 }
 
-/// Puts a new object somewhere, and frees the one that was there, whoever allocated it.
+/// Puts a new object into a random slot, and frees the object that was there, even if another CPU allocated it.
 fn swap_object(random: &mut Random) {
     let most = if random.below(8) == 0 { 9000 } else { 500 };
     let size = 9 + random.below(most) as usize;
@@ -46,10 +46,10 @@ fn swap_object(random: &mut Random) {
     free(OBJECTS[random.below(SHARED as u64) as usize].swap(object, AcqRel));
 }
 
-/// The first word says the size, and so does the last byte: between two instructions that are interrupted, more would
-/// take longer than what is tried.
+/// Writes the size into the first word and the last byte of an object. Filling it completely would take longer than the
+/// tested operations, because interrupts come so often.
 fn fill(object: NonNull<u8>, size: usize) -> *mut u8 {
-    // SAFETY: it has so many bytes, 9 at least, and is nobody else's.
+    // SAFETY: the object has `size` bytes, at least 9, and no other code refers to it yet.
     unsafe {
         object.cast::<usize>().write_unaligned(size);
         object.add(size - 1).write(size as u8);
@@ -59,7 +59,7 @@ fn fill(object: NonNull<u8>, size: usize) -> *mut u8 {
 
 fn free(object: *mut u8) {
     let Some(object) = NonNull::new(object) else { return };
-    // SAFETY: it was filled, and taken out of its place, so it is nobody else's.
+    // SAFETY: `fill` has written the object, and the swap removed the only reference to it.
     unsafe {
         let size = object.cast::<usize>().read_unaligned();
         let is_whole = size < 10_000 && object.add(size - 1).read() == size as u8;

@@ -1,5 +1,5 @@
-//! The emulator's ARM board, at exception level 1: its interrupt controller (GICv2), timers, a serial port, and the way
-//! out.
+//! The emulator's ARM board, at exception level 1: its interrupt controller (GICv2), timers, a serial port, and the
+//! exit by semihosting.
 
 use core::arch::{asm, global_asm};
 use core::ops::Range;
@@ -11,19 +11,20 @@ use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::hardware::KERNEL;
 use crate::{interrupts, together};
 
-/// Between two ticks at least, and how much more it may be: units of 16 ns.
+/// Minimum time between two ticks, in units of 16 ns.
 pub const TICK_MIN: u32 = 200;
-/// See [`TICK_MIN`].
+/// Maximum additional time between two ticks, in the same units; see [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 1_300;
 
-/// Where memory is mapped once more: as many kernels have it, from the lowest address of the upper half.
+/// Offset of the direct map: memory is mapped a second time at the lowest address of the upper half, as in many
+/// kernels.
 pub const DIRECT_MAP: usize = 0xffff_0000_0000_0000;
 
-/// Where the emulator leaves the device tree: where memory begins.
+/// Address at which the emulator places the device tree: the start of memory.
 const TREE: usize = 0x4000_0000;
 const SERIAL: usize = 0x900_0000;
 
-/// The controller's registers for all CPUs, and those that each CPU has for itself.
+/// Registers of the interrupt controller: those shared by all CPUs, and those of each CPU (`INTERFACE`).
 const DISTRIBUTOR: usize = 0x800_0000;
 const ENABLE: usize = 0x100;
 const SEND: usize = 0xf00;
@@ -32,15 +33,15 @@ const PRIORITY_MASK: usize = 4;
 const ACKNOWLEDGE: usize = 0xc;
 const END: usize = 0x10;
 
-/// Numbers of interrupts.
+/// Interrupt numbers.
 const CALL: u32 = 1;
 const TIMER: u32 = 27;
 
-/// Interrupts off, in `daif`.
+/// Bit of `daif` that masks interrupts.
 const IRQS_OFF: usize = 1 << 7;
-/// To the firmware: start a CPU.
+/// Firmware call that starts a CPU.
 const PSCI_CPU_ON: usize = 0xc400_0003;
-/// To the emulator: end with a code.
+/// Emulator call that exits with a code.
 const SEMIHOSTING_EXIT: usize = 0x18;
 const APPLICATION_EXIT: u64 = 0x2_0026;
 
@@ -52,18 +53,19 @@ global_asm!(
 );
 global_asm!(include_str!("boot.s"));
 
-// SAFETY: only the addresses are used.
+// SAFETY: `boot.s` defines this symbol, and only its address is used.
 unsafe extern "C" {
     static start: u8;
 }
 
-/// CPUs that the device tree has.
+/// Number of CPUs in the device tree.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
-/// The first CPU.
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+/// Entry point of the first CPU.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_first() -> ! {
-    // SAFETY: the emulator has left it there, and nothing has been written there.
+    // SAFETY: the emulator has placed the tree at this address, and it is not overwritten before its last use in
+    // `main`.
     let tree = unsafe { DeviceTree::from_address(TREE) };
     CPUS.store(tree.cpus(), Relaxed);
     write(DISTRIBUTOR, 1);
@@ -71,8 +73,8 @@ extern "C" fn start_first() -> ! {
     crate::main(tree.memory())
 }
 
-/// A further CPU.
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+/// Entry point of a further CPU.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_further() -> ! {
     set_up_cpu();
     together::serve()
@@ -83,25 +85,25 @@ fn set_up_cpu() {
     write(INTERFACE + PRIORITY_MASK, 0xff);
     write(INTERFACE, 1);
     next_tick(TICK_MIN);
-    // SAFETY: the timer's interrupt has a handler.
+    // SAFETY: `interrupt` handles the timer interrupt that this enables.
     unsafe { asm!("msr cntv_ctl_el0, {}", "isb", in(reg) 1_usize, options(nostack)) };
 }
 
 fn read(register: usize) -> u32 {
-    // SAFETY: the devices are mapped there.
+    // SAFETY: the devices are mapped at these addresses, and their registers may be read at any time.
     unsafe { core::ptr::with_exposed_provenance::<u32>(register).read_volatile() }
 }
 
 fn write(register: usize, value: u32) {
-    // SAFETY: the devices are mapped there; what is written is what this file knows.
+    // SAFETY: the devices are mapped at these addresses, and the values that this file writes change no memory.
     unsafe { core::ptr::with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
 }
 
-/// The CPU that runs this: the processor knows.
+/// Returns the CPU that executes this, from a processor register.
 #[inline(always)]
 pub fn cpu() -> u16 {
     let name: usize;
-    // SAFETY: it is a number that may be read.
+    // SAFETY: reading this register has no side effects.
     unsafe { asm!("mrs {}, mpidr_el1", out(reg) name, options(nomem, nostack, preserves_flags)) };
     (name & 0xff) as u16
 }
@@ -109,21 +111,21 @@ pub fn cpu() -> u16 {
 #[inline(always)]
 fn flags() -> usize {
     let flags: usize;
-    // SAFETY: the flags are read.
+    // SAFETY: reading this register has no side effects.
     unsafe { asm!("mrs {}, daif", out(reg) flags, options(nostack, preserves_flags)) };
     flags
 }
 
-/// Turns interrupts off; says how they were.
+/// Disables interrupts; returns the previous state.
 #[inline(always)]
 pub fn irq_save() -> usize {
     let flags = flags();
-    // SAFETY: what comes is taken later. Accesses to memory do not move across it.
+    // SAFETY: setting the bit only delays interrupts. Without `nomem` the compiler moves no memory access across it.
     unsafe { asm!("msr daifset, #2", options(nostack, preserves_flags)) };
     flags
 }
 
-/// Turns them on again, if they were.
+/// Enables interrupts if they were enabled before.
 #[inline(always)]
 pub fn irq_restore(flags: usize) {
     if flags & IRQS_OFF == 0 {
@@ -131,51 +133,51 @@ pub fn irq_restore(flags: usize) {
     }
 }
 
-/// Whether they are off.
+/// Returns whether interrupts are off.
 pub fn irqs_disabled() -> bool {
     flags() & IRQS_OFF != 0
 }
 
-/// Turns them on.
+/// Enables interrupts.
 #[inline(always)]
 pub fn irqs_on() {
-    // SAFETY: there are handlers for all that may come.
+    // SAFETY: `interrupt` handles every interrupt that is enabled.
     unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
 }
 
-/// Rests until the next interrupt, with interrupts on: a tick at the latest.
+/// Waits for the next interrupt, with interrupts on; at the latest a tick.
 pub fn idle() {
-    // SAFETY: it does nothing but wait.
+    // SAFETY: the instruction only waits for an interrupt and changes no memory.
     unsafe { asm!("wfi", options(nostack)) };
 }
 
-/// Time, in units of the timer.
+/// Returns the time, in units of the timer.
 pub fn clock() -> u64 {
     let time: u64;
-    // SAFETY: it is a counter, which may be read.
+    // SAFETY: reading this counter has no side effects.
     unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) time, options(nostack, preserves_flags)) };
     time
 }
 
-/// This processor's emulator stops at no instruction.
+/// Returns `false`: the emulator cannot single-step this processor.
 pub fn stop_at_each_instruction(_: fn()) -> bool {
     false
 }
 
-/// The next tick comes after so long.
+/// Sets the time until the next tick.
 pub fn next_tick(count: u32) {
-    // SAFETY: the timer's interrupt has a handler.
+    // SAFETY: writing the timer only schedules an interrupt, which `interrupt` handles.
     unsafe { asm!("msr cntv_tval_el0, {}", "isb", in(reg) u64::from(count), options(nostack)) };
 }
 
-/// Interrupts another CPU. What was written to memory before is seen by who is called.
+/// Interrupts another CPU. Earlier writes to memory are visible to the called CPU.
 pub fn call(cpu: u16) {
-    // SAFETY: it orders accesses, no more.
+    // SAFETY: the barrier only orders memory accesses.
     unsafe { asm!("dsb ish", options(nostack)) };
     write(DISTRIBUTOR + SEND, 1 << (16 + cpu) | CALL);
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn interrupt(address: usize) {
     let came = read(INTERFACE + ACKNOWLEDGE);
     match came & 0x3ff {
@@ -184,23 +186,23 @@ extern "C" fn interrupt(address: usize) {
             KERNEL.answer();
             crate::scenes::answer();
         }
-        // It has gone away again.
+        // The interrupt was withdrawn before it was acknowledged.
         _ => return,
     }
     write(INTERFACE + END, came);
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn exception(cause: usize, address: usize, place: usize) -> ! {
     panic!("exception {cause:#x} at {address:#x}, {place:#x}")
 }
 
-/// Starts the other CPUs, and waits until all that the device tree has have counted themselves.
+/// Starts the other CPUs, and waits until all CPUs of the device tree run.
 pub fn start_cpus(running: &AtomicU32) {
     let all = CPUS.load(Relaxed);
     for cpu in 1..all as usize {
         let mut answer = PSCI_CPU_ON;
-        // SAFETY: the CPU begins where this one did, with a stack of its own.
+        // SAFETY: the firmware starts the CPU at the kernel's entry point, where it gets a separate stack.
         unsafe {
             asm!("hvc #0", inout("x0") answer, inout("x1") cpu => _, inout("x2") (&raw const start).addr() => _,
                 inout("x3") 0_usize => _, options(nostack));
@@ -212,7 +214,7 @@ pub fn start_cpus(running: &AtomicU32) {
     }
 }
 
-/// What further CPUs start from: the kernel itself.
+/// Returns the reserved memory for the start of further CPUs: none, since they start in the kernel image.
 pub fn trampoline() -> Range<u64> {
     0..0
 }
@@ -222,12 +224,12 @@ pub fn put(byte: u8) {
     write(SERIAL, byte.into());
 }
 
-/// Ends the emulator with a code: 33 when all went well, as the other processors' kernels do.
+/// Ends the emulator with an exit code: 33 for success, as on the other processors.
 pub fn exit(outcome: Outcome) -> ! {
     let code: u64 = if outcome == Outcome::Passed { 33 } else { 35 };
     let block = [APPLICATION_EXIT, code];
     loop {
-        // SAFETY: the emulator ends at that, having read the block.
+        // SAFETY: the emulator reads the block, which is alive, and ends.
         unsafe { asm!("hlt #0xf000", in("x0") SEMIHOSTING_EXIT, in("x1") &raw const block, options(nostack)) };
     }
 }

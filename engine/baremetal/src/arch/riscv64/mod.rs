@@ -1,5 +1,5 @@
-//! The emulator's RISC-V board, in machine mode: timer and calls by the CPUs' own registers, a serial port, the way
-//! out.
+//! The emulator's RISC-V board, in machine mode: timers and cross-CPU interrupts by memory-mapped registers of each
+//! CPU, a serial port, and the exit device.
 
 use core::arch::{asm, global_asm};
 use core::ops::Range;
@@ -11,27 +11,27 @@ use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::hardware::KERNEL;
 use crate::{interrupts, together};
 
-/// Between two ticks at least, and how much more it may be: units of 100 ns.
+/// Minimum time between two ticks, in units of 100 ns.
 pub const TICK_MIN: u32 = 30;
-/// See [`TICK_MIN`].
+/// Maximum additional time between two ticks, in the same units; see [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 200;
 
-/// Memory is mapped where it is.
+/// Offset of the direct map; memory is identity-mapped.
 pub const DIRECT_MAP: usize = 0;
 
-/// A word for each CPU: 1 interrupts it.
+/// Address of one word per CPU; writing 1 interrupts the CPU.
 const CALLS: usize = 0x200_0000;
-/// Eight bytes for each CPU: when its timer interrupts it.
+/// Address of eight bytes per CPU: the time of its next timer interrupt.
 const TIMERS: usize = 0x200_4000;
-/// The time.
+/// Address of the current time.
 const TIME: usize = 0x200_bff8;
-/// The serial port, and the device that ends it all.
+/// Addresses of the serial port and of the device that ends the emulator.
 const SERIAL: usize = 0x1000_0000;
 const FINISHER: usize = 0x10_0000;
 
 const CAUSE_CALL: usize = 1 << 63 | 3;
 const CAUSE_TIMER: usize = 1 << 63 | 7;
-/// Interrupts on, in `mstatus`; calls and the timer, in `mie`.
+/// Interrupt-enable bit of `mstatus`, and the bits of calls and timer in `mie`.
 const IRQS_ON: usize = 1 << 3;
 const CALL_AND_TIMER: usize = 1 << 3 | 1 << 7;
 
@@ -43,26 +43,27 @@ global_asm!(
 );
 global_asm!(include_str!("boot.s"));
 
-// SAFETY: it is a word that CPUs wait for.
+// SAFETY: `boot.s` defines this word, which is only accessed atomically.
 unsafe extern "C" {
     static may_start: AtomicU32;
 }
 
-/// CPUs that the device tree has.
+/// Number of CPUs in the device tree.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
-/// The first CPU, with the address of the device tree.
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+/// Entry point of the first CPU, with the address of the device tree.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_first(tree: usize) -> ! {
-    // SAFETY: the emulator has left it there, and nothing has been written there.
+    // SAFETY: the emulator has placed the tree at this address, and it is not overwritten before its last use in
+    // `main`.
     let tree = unsafe { DeviceTree::from_address(tree) };
     CPUS.store(tree.cpus(), Relaxed);
     set_up_cpu();
     crate::main(tree.memory())
 }
 
-/// A further CPU.
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+/// Entry point of a further CPU.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_further() -> ! {
     set_up_cpu();
     together::serve()
@@ -70,29 +71,29 @@ extern "C" fn start_further() -> ! {
 
 fn set_up_cpu() {
     next_tick(TICK_MIN);
-    // SAFETY: there is a handler for both.
+    // SAFETY: `trap` handles both interrupts that this enables.
     unsafe { asm!("csrw mie, {}", in(reg) CALL_AND_TIMER, options(nostack)) };
 }
 
-/// The CPU that runs this: the processor knows.
+/// Returns the CPU that executes this, from a processor register.
 #[inline(always)]
 pub fn cpu() -> u16 {
     let number: usize;
-    // SAFETY: it is a number that may be read.
+    // SAFETY: reading this register has no side effects.
     unsafe { asm!("csrr {}, mhartid", out(reg) number, options(nomem, nostack, preserves_flags)) };
     number as u16
 }
 
-/// Turns interrupts off; says how they were.
+/// Disables interrupts; returns the previous state.
 #[inline(always)]
 pub fn irq_save() -> usize {
     let flags: usize;
-    // SAFETY: what comes is taken later. Accesses to memory do not move across it.
+    // SAFETY: clearing the bit only delays interrupts. Without `nomem` the compiler moves no memory access across it.
     unsafe { asm!("csrrci {}, mstatus, 8", out(reg) flags, options(nostack)) };
     flags
 }
 
-/// Turns them on again, if they were.
+/// Enables interrupts if they were enabled before.
 #[inline(always)]
 pub fn irq_restore(flags: usize) {
     if flags & IRQS_ON != 0 {
@@ -100,48 +101,48 @@ pub fn irq_restore(flags: usize) {
     }
 }
 
-/// Whether they are off.
+/// Returns whether interrupts are off.
 pub fn irqs_disabled() -> bool {
     let flags: usize;
-    // SAFETY: the flags are read.
+    // SAFETY: reading this register has no side effects.
     unsafe { asm!("csrr {}, mstatus", out(reg) flags, options(nostack)) };
     flags & IRQS_ON == 0
 }
 
-/// Turns them on.
+/// Enables interrupts.
 #[inline(always)]
 pub fn irqs_on() {
-    // SAFETY: there are handlers for all that may come.
+    // SAFETY: `trap` handles every interrupt that is enabled.
     unsafe { asm!("csrsi mstatus, 8", options(nostack)) };
 }
 
-/// Rests until the next interrupt, with interrupts on: a tick at the latest.
+/// Waits for the next interrupt, with interrupts on; at the latest a tick.
 pub fn idle() {
-    // SAFETY: it does nothing but wait.
+    // SAFETY: the instruction only waits for an interrupt and changes no memory.
     unsafe { asm!("wfi", options(nostack)) };
 }
 
-/// Time, in units of the timer.
+/// Returns the time, in units of the timer.
 pub fn clock() -> u64 {
-    // SAFETY: the device is mapped there, and reading changes nothing.
+    // SAFETY: the device is mapped at this address, and reading it has no side effects.
     unsafe { core::ptr::with_exposed_provenance::<u64>(TIME).read_volatile() }
 }
 
-/// This processor's emulator stops at no instruction.
+/// Returns `false`: the emulator cannot single-step this processor.
 pub fn stop_at_each_instruction(_: fn()) -> bool {
     false
 }
 
-/// The next tick comes after so long.
+/// Sets the time until the next tick.
 pub fn next_tick(count: u32) {
     let timer = core::ptr::with_exposed_provenance_mut::<u64>(TIMERS).wrapping_add(cpu().into());
-    // SAFETY: the device is mapped there; this CPU's timer is this CPU's.
+    // SAFETY: the device is mapped at this address, and only this CPU writes its own timer.
     unsafe { timer.write_volatile(clock() + u64::from(count)) };
 }
 
 fn set_call(cpu: u16, is_waiting: u32) {
     let call = core::ptr::with_exposed_provenance_mut::<u32>(CALLS).wrapping_add(cpu.into());
-    // SAFETY: the device is mapped there. What was written to memory before is seen by who is called.
+    // SAFETY: the device is mapped at this address. The fences make earlier writes visible to the called CPU.
     unsafe {
         asm!("fence iorw, iorw", options(nostack));
         call.write_volatile(is_waiting);
@@ -154,7 +155,7 @@ pub fn call(cpu: u16) {
     set_call(cpu, 1);
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn trap(cause: usize, address: usize, value: usize) {
     match cause {
         CAUSE_TIMER => next_tick(interrupts::tick(address)),
@@ -167,31 +168,31 @@ extern "C" fn trap(cause: usize, address: usize, value: usize) {
     }
 }
 
-/// Lets the other CPUs go on, and waits until all that the device tree has have counted themselves.
+/// Releases the other CPUs, and waits until all CPUs of the device tree run.
 pub fn start_cpus(running: &AtomicU32) {
-    // SAFETY: it is a word that only this writes.
+    // SAFETY: the word is only accessed atomically; the waiting CPUs read it.
     unsafe { may_start.store(1, Release) };
     while running.load(Acquire) < CPUS.load(Relaxed) {
         core::hint::spin_loop();
     }
 }
 
-/// What further CPUs start from: the kernel itself.
+/// Returns the reserved memory for the start of further CPUs: none, since they start in the kernel image.
 pub fn trampoline() -> Range<u64> {
     0..0
 }
 
 /// Writes a byte to the serial port.
 pub fn put(byte: u8) {
-    // SAFETY: the port is mapped there, and takes bytes.
+    // SAFETY: the port's register is mapped at this address, and writing to it changes no memory.
     unsafe { core::ptr::with_exposed_provenance_mut::<u8>(SERIAL).write_volatile(byte) };
 }
 
-/// Ends the emulator with a code: 33 when all went well, as the other processors' kernels do.
+/// Ends the emulator with an exit code: 33 for success, as on the other processors.
 pub fn exit(outcome: Outcome) -> ! {
     let code: u32 = if outcome == Outcome::Passed { 33 } else { 35 };
     loop {
-        // SAFETY: the emulator ends at that.
+        // SAFETY: the write ends the emulator and changes no memory.
         unsafe { core::ptr::with_exposed_provenance_mut::<u32>(FINISHER).write_volatile(code << 16 | 0x3333) };
     }
 }

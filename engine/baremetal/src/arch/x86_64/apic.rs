@@ -1,9 +1,9 @@
-//! Each CPU's interrupt controller: its timer, calls to other CPUs, and their start.
+//! The local APIC of each CPU: its timer, interrupts to other CPUs, and their start.
 
 use super::irqs::{irq_restore, irq_save};
 use super::vectors::{CALL, SPURIOUS, TIMER};
 
-/// Where a CPU's own is mapped.
+/// Address at which each CPU's local APIC is mapped.
 const BASE: usize = 0xfee0_0000;
 const ID: usize = 0x20;
 const END_OF_INTERRUPT: usize = 0xb0;
@@ -16,26 +16,26 @@ const TIMER_DIVISOR: usize = 0x3e0;
 
 const ENABLED: u32 = 1 << 8;
 const PENDING: u32 = 1 << 12;
-/// To all but this one: INIT, and a start at a page.
+/// Commands to all other CPUs: INIT, and start-up at a page.
 const INIT_OTHERS: u32 = 0xc_4500;
 const START_OTHERS: u32 = 0xc_4600;
 
-/// Between two ticks at least, and how much more it may be: a few microseconds.
+/// Minimum time between two ticks, in timer units; a few microseconds.
 pub const TICK_MIN: u32 = 3_000;
-/// See [`TICK_MIN`].
+/// Maximum additional time between two ticks, in the same units; see [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 20_000;
 
 fn read(register: usize) -> u32 {
-    // SAFETY: the controller is mapped there, and reading changes nothing.
+    // SAFETY: the APIC is mapped at this address, and reading its registers has no side effects.
     unsafe { core::ptr::with_exposed_provenance::<u32>(BASE + register).read_volatile() }
 }
 
 fn write(register: usize, value: u32) {
-    // SAFETY: the controller is mapped there; what is written is what this file knows.
+    // SAFETY: the APIC is mapped at this address, and the values that this file writes change no memory.
     unsafe { core::ptr::with_exposed_provenance_mut::<u32>(BASE + register).write_volatile(value) };
 }
 
-/// Sets this CPU's up, its timer too; says its name.
+/// Sets up this CPU's APIC and its timer; returns its APIC ID.
 pub fn set_up() -> usize {
     write(SPURIOUS_VECTOR, ENABLED | u32::from(SPURIOUS));
     write(TIMER_DIVISOR, 0b1011);
@@ -44,17 +44,17 @@ pub fn set_up() -> usize {
     (read(ID) >> 24) as usize
 }
 
-/// The next tick comes after so long.
+/// Sets the time until the next tick.
 pub fn next_tick(count: u32) {
     write(TIMER_COUNT, count);
 }
 
-/// The handler has done its work.
+/// Signals the end of an interrupt handler.
 pub fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// Interrupts the CPU of this name.
+/// Interrupts the CPU with this APIC ID.
 pub fn call(name: usize) {
     let flags = irq_save();
     while read(COMMAND) & PENDING != 0 {
@@ -65,7 +65,7 @@ pub fn call(name: usize) {
     irq_restore(flags);
 }
 
-/// Starts all others in real mode at a page.
+/// Starts all other CPUs in real mode at a page.
 pub fn start_others(page: usize) {
     write(COMMAND, INIT_OTHERS);
     pause();
@@ -73,7 +73,7 @@ pub fn start_others(page: usize) {
     pause();
 }
 
-/// Long enough for what a CPU does with INIT.
+/// Pauses long enough for a CPU to process INIT.
 fn pause() {
     (0..50_000).for_each(|_| core::hint::spin_loop());
 }

@@ -1,4 +1,4 @@
-//! What comes in: ticks, calls from other CPUs, and exceptions, which end it all.
+//! The interrupt descriptor table, and the handlers of ticks, calls and single steps. Other exceptions panic.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -10,15 +10,15 @@ use super::vectors::{CALL, SPURIOUS, TIMER};
 use crate::hardware::KERNEL;
 use crate::interrupts;
 
-/// The exception before each instruction.
+/// Vector of the single-step exception, raised after each instruction.
 const TRAP: u8 = 1;
 const EXCEPTIONS: usize = 32;
-/// Bytes from the code of one exception to that of the next.
+/// Distance in bytes between the entry codes of two exceptions.
 const STRIDE: usize = 16;
-/// A gate that turns interrupts off, in code segment 8.
+/// Gate in code segment 8 that disables interrupts.
 const GATE: u128 = 0x8e00 << 32 | 8 << 16;
 
-// SAFETY: they are places in the assembler's file, of which only the addresses are used.
+// SAFETY: the assembler file defines these symbols, and only their addresses are used.
 unsafe extern "C" {
     static exceptions: u8;
     static trap_entry: u8;
@@ -30,7 +30,7 @@ unsafe extern "C" {
 #[repr(C, align(16))]
 struct Gates(UnsafeCell<[u128; 256]>);
 
-// SAFETY: written by the first CPU before there is another.
+// SAFETY: only the first CPU writes the gates, before other CPUs run.
 unsafe impl Sync for Gates {}
 
 static GATES: Gates = Gates(UnsafeCell::new([0; 256]));
@@ -41,16 +41,16 @@ struct Pointer {
     base: u64,
 }
 
-/// Has this CPU take interrupts, once the table is filled.
+/// Loads the filled table on this CPU.
 pub fn load() {
     let pointer = Pointer { limit: (size_of::<Gates>() - 1) as u16, base: GATES.0.get() as u64 };
-    // SAFETY: the gates stay where they are.
+    // SAFETY: the gates are a static, so the table stays valid, and its entries are filled.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags)) };
 }
 
-/// Fills the table; the first CPU calls it, before there is another.
+/// Fills the table. Called by the first CPU before other CPUs run.
 pub fn fill() {
-    // SAFETY: this is the first CPU, and there is no other yet.
+    // SAFETY: only the first CPU runs, and no other reference to the gates exists.
     let gates = unsafe { &mut *GATES.0.get() };
     let first = (&raw const exceptions).addr();
     for (vector, gate) in gates.iter_mut().take(EXCEPTIONS).enumerate() {
@@ -72,34 +72,34 @@ fn gate_to(address: usize) -> u128 {
     GATE | address & 0xffff | (address >> 16 & 0xffff) << 48 | (address >> 32) << 64
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn timer_interrupt(address: usize) {
     let next = interrupts::tick(address);
     apic::end_of_interrupt();
     apic::next_tick(next);
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn trap_interrupt(address: usize, flags: usize) {
     if flags & FLAG_IRQS != 0 {
         interrupts::STOPS_AT.insert(address);
     }
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn call_interrupt() {
     KERNEL.answer();
     crate::scenes::answer();
     apic::end_of_interrupt();
 }
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn spurious_interrupt() {}
 
-#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+#[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn exception(vector: usize, first: usize, second: usize) -> ! {
     let cr2: usize;
-    // SAFETY: the address of the last page fault is read.
+    // SAFETY: reading the address of the last page fault has no side effects.
     unsafe { asm!("mov {}, cr2", out(reg) cr2, options(nostack, preserves_flags)) };
     panic!("exception {vector}: {first:#x} {second:#x}, cr2 {cr2:#x}")
 }

@@ -1,28 +1,28 @@
-//! Interrupts of this CPU, on and off.
+//! Enabling and disabling of interrupts on this CPU.
 
 use core::arch::asm;
 
-/// The flag of the processor that lets interrupts in.
+/// Processor flag that enables interrupts.
 pub const FLAG_IRQS: usize = 1 << 9;
 
 #[inline(always)]
 fn flags() -> usize {
     let flags: usize;
-    // SAFETY: the flags are read, by way of the stack.
+    // SAFETY: the flags are pushed to the stack and popped again, which restores the stack pointer.
     unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
     flags
 }
 
-/// Turns interrupts off; says how they were.
+/// Disables interrupts; returns the previous state.
 #[inline(always)]
 pub fn irq_save() -> usize {
     let flags = flags();
-    // SAFETY: what comes is taken later. Accesses to memory do not move across it.
+    // SAFETY: `cli` only delays interrupts. Without `nomem` the compiler moves no memory access across it.
     unsafe { asm!("cli", options(nostack, preserves_flags)) };
     flags
 }
 
-/// Turns them on again, if they were.
+/// Enables interrupts if they were enabled before.
 #[inline(always)]
 pub fn irq_restore(flags: usize) {
     if flags & FLAG_IRQS != 0 {
@@ -30,14 +30,14 @@ pub fn irq_restore(flags: usize) {
     }
 }
 
-/// Whether they are off.
+/// Returns whether interrupts are off.
 pub fn irqs_disabled() -> bool {
     flags() & FLAG_IRQS == 0
 }
 
-/// Turns them on.
+/// Enables interrupts.
 #[inline(always)]
 pub fn irqs_on() {
-    // SAFETY: there are handlers for all that may come.
+    // SAFETY: the interrupt table has a handler for every interrupt that is enabled.
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }

@@ -1,8 +1,8 @@
-//! Numbers of the interrupts that this kernel takes.
+//! Vectors of the interrupts that this kernel handles.
 
-/// The timer.
+/// Vector of the timer.
 pub const TIMER: u8 = 32;
-/// A call from another CPU.
+/// Vector of a call from another CPU.
 pub const CALL: u8 = 33;
-/// An interrupt that was withdrawn before a CPU took it.
+/// Vector of an interrupt that was withdrawn before a CPU acknowledged it.
 pub const SPURIOUS: u8 = 255;
