@@ -1,6 +1,6 @@
 //! Deliberate faults in lock-free protocols, with which the loom tests show that they would detect such a fault.
 //!
-//! Only a build with `--cfg loom` can plant a fault, per thread. In other builds [`is_planted`] is a constant, and the
+//! Only a build with `--cfg loom` can plant a fault, per thread. In other builds `is_planted` is a constant, and the
 //! compiler removes all code of the faults.
 
 use core::sync::atomic::Ordering;

@@ -246,8 +246,7 @@ impl<'m> MemMap<'m> {
         self.sections.get(index).is_some_and(|section| section.frames().is_some())
     }
 
-    /// Returns the slot for a frame's section, whether or not the section is present; `None` if the frame is outside
-    /// the table.
+    /// Returns the slot of a frame's section, present or not; `None` if the frame is outside the table.
     #[inline]
     fn section_of(&self, pfn: Pfn) -> Option<&'m Section<'m>> {
         let place = pfn.raw().wrapping_sub(self.geometry.base);
@@ -309,8 +308,7 @@ impl<'m> MemMap<'m> {
         Some(unsafe { (shared(frames.wrapping_add(pfn.index())), shared(links.wrapping_add(pfn.index()))) })
     }
 
-    /// Prefetches the word and the links of `pfn`, if its section is present. Does nothing on targets where stable Rust
-    /// has no prefetch instruction.
+    /// Prefetches the word and the links of `pfn`, if its section is present and stable Rust has an instruction for it.
     #[inline]
     pub fn prefetch(&self, pfn: Pfn) {
         let Some((frame, links)) = self.try_frame_and_links(pfn) else { return };
@@ -365,14 +363,12 @@ impl<'m> MemMap<'m> {
         })
     }
 
-    /// Returns the metadata of the first frames of a non-empty range, as many as are in one section. `None` if that
-    /// section is not present.
+    /// Returns the metadata of the first frames of a non-empty range, up to the end of their section, if it is present.
     #[inline]
     pub(crate) fn try_frames(&self, range: &Range<Pfn>) -> Option<&'m [Frame]> {
         let first = self.section_of(range.start)?.frames()?.wrapping_add(range.start.index());
         let left = range.end.index().saturating_sub(range.start.index());
-        // SAFETY: as in `try_frame`. The section's frames are one array, which contains this many frames from `first`
-        // on.
+        // SAFETY: as in `try_frame`. The section's frames are one array, with at least this many from `first` on.
         Some(unsafe { core::slice::from_raw_parts(first, left.min(self.left_in_section(range.start))) })
     }
 
@@ -446,7 +442,7 @@ unsafe fn shared<'m, T>(pointer: *const T) -> &'m T {
 #[inline(always)]
 fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch has no effect on memory, and the address is that of a live value.
+    // SAFETY: a prefetch changes no memory, and the address is that of a live value.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast());

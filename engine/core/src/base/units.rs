@@ -188,7 +188,7 @@ impl fmt::Display for Order {
 pub struct CpuId(pub u16);
 
 impl CpuId {
-    /// The CPU's number, as an index into arrays by CPU.
+    /// Returns the number as an index into arrays by CPU.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -199,13 +199,13 @@ impl CpuId {
 pub struct NodeId(pub u8);
 
 impl NodeId {
-    /// The node's number, as an index into arrays by node.
+    /// Returns the number as an index into arrays by node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Kind of a zone in a node, from the scarcest to the most abundant memory. linux: include/linux/mmzone.h:zone_type
+/// Kind of a zone in a node, from the most to the least precious memory. linux: include/linux/mmzone.h:zone_type
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ZoneKind {
@@ -222,7 +222,7 @@ pub enum ZoneKind {
 impl ZoneKind {
     /// Number of zone kinds: DMA, DMA32, Normal, Movable.
     pub const COUNT: usize = 4;
-    /// All kinds, the scarcest first.
+    /// All kinds, the most precious first.
     pub const ALL: [ZoneKind; ZoneKind::COUNT] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
 
     /// Returns the kind as an index, 0 for DMA to 3 for Movable.

@@ -23,8 +23,7 @@
 //! a `PcpCached` head by the holder of that CPU's list lock, a `RemotePending` head by the CPU that takes its stack, a
 //! `Claimed` head by the call that claimed it, and `Absent` and `Reserved` frames by the call that brings memory
 //! online. An `Allocated` head leaves that state only by an atomic compare-and-swap ([`Frame`](super::Frame)), so only
-//! one of two concurrent frees succeeds. Pages of a range are freed together and leave the state by stores under the
-//! zone lock.
+//! one of two concurrent frees succeeds. Pages of a range are freed together, by stores under the zone lock.
 //!
 //! Any code may read a word. A stale value is harmless, because a reader acts only on a state that its own lock
 //! protects. The word of Absent is zero, so fresh metadata need not be written.
@@ -129,8 +128,7 @@ pub enum State {
         /// Order of the block.
         order: Order,
     },
-    /// A frame inside a block, other than its head. Of the other bits of its word, only the mark of a broken frame is
-    /// meaningful.
+    /// A frame inside a block, other than its head. Only the mark of a broken frame is meaningful.
     Interior,
     /// Permanently out of use: poisoned or bad.
     Withheld,
@@ -195,8 +193,7 @@ impl Word {
         Word(self.0 | MOVABLE)
     }
 
-    /// Returns this allocated word with the mark of a handle that prevents migration. The block has a reference count
-    /// above 0.
+    /// Returns this allocated word with the mark of a handle that prevents migration. The reference count is not 0.
     pub(crate) const fn pinned(self) -> Word {
         Word(self.0 | PINNED)
     }
@@ -277,8 +274,7 @@ impl Word {
         self.0 & (STATE | ORDER | CPU) == Word::pcp_cached(order, 0, cpu).0
     }
 
-    /// Returns whether the frame is the head of a block of exactly this order that is claimed by a merging drain of
-    /// this CPU's lists.
+    /// Returns whether the frame heads a block of exactly this order that a merging drain of this CPU has claimed.
     pub(crate) const fn is_leaving_of(self, order: Order, cpu: CpuId) -> bool {
         self.0 == Word::leaving(order, cpu).0
     }
@@ -341,15 +337,13 @@ impl Word {
         self.0 & (STATE | ORDER) == ALLOCATED | (order.get() as u32) << ORDER_SHIFT
     }
 
-    /// Returns whether the frame is a healthy allocated page, single or of a range, with exactly this reference count,
-    /// and not a slab.
+    /// Returns whether the frame is a healthy allocated page with this reference count, single or of a range, no slab.
     #[inline]
     pub const fn is_page_of(self, refs: u32) -> bool {
         self.unranged().is_held_of(Order::ZERO, refs)
     }
 
-    /// Returns whether the frame is the head of a healthy allocated block with exactly this order and reference count,
-    /// and neither a slab nor a page of a range.
+    /// Returns whether the frame heads a healthy allocated block of this order and count, no slab or page of a range.
     #[inline]
     pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
         let mask = STATE | ORDER | RANGED | SLAB | POISONED | REFS;
@@ -369,12 +363,10 @@ impl Word {
     }
 
     /// Returns a lower bound of the distance to the next head, in pages; for use under the zone lock. Only zone-free
-    /// and allocated blocks can be skipped whole, because the order of a block on a per-CPU list or of a claimed one
-    /// may be outdated.
+    /// and allocated blocks are skipped as a whole: the order of a cached or claimed block may be outdated.
     #[inline]
     pub(crate) fn pages_to_next_head(self) -> u32 {
-        // The comparison with order 0 is a predictable branch. A walk over single pages then does not wait for the
-        // shift of each word.
+        // A predictable branch, so that a walk over single pages does not wait for each word to compute the distance.
         let whole = (self.is_zone_free() || self.is_allocated()) && self.order() > Order::ZERO;
         if whole { self.order().pages() } else { 1 }
     }
@@ -389,8 +381,7 @@ impl Word {
         self.0 & STATE == RESERVED
     }
 
-    /// Returns whether the frame is the head of an allocated block that may be migrated now: of a movable request, not
-    /// pinned, and not a slab.
+    /// Returns whether the frame heads an allocated block that may be migrated now: movable, not pinned, and no slab.
     pub const fn is_movable(self) -> bool {
         self.0 & (STATE | MOVABLE | PINNED | SLAB) == ALLOCATED | MOVABLE
     }

@@ -176,7 +176,8 @@ impl<H: Cpu> Kernel<H> {
         is_silent
     }
 
-    /// Waits until every section that had begun on a CPU has ended.
+    /// Waits until every section that had begun on a CPU has ended. Returns `Unanswered` if the CPU does not answer in
+    /// time, or has not answered an earlier call that timed out.
     pub(super) fn fence(&self, cpu: CpuId) -> FenceOutcome {
         let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {

@@ -66,10 +66,12 @@ pub enum CmaRoom {
 /// Pageblocks that are emptied for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// With low effort, pageblocks of the request's own type, and CMA for movable requests; otherwise all.
+    /// With low effort, pageblocks of the request's own type, and also CMA for movable requests; otherwise all
+    /// pageblocks.
     ByEffort,
-    /// With any effort, no pageblocks of CMA areas that the request may not use. With low effort, also movable
-    /// pageblocks if the request is for a whole pageblock, which it can then claim. linux: 7.2
+    /// With any effort, no pageblocks of CMA areas that the request may not use. With low effort, a request for a whole
+    /// pageblock empties movable pageblocks, which it can then claim, and other requests those of their own type.
+    /// linux: 7.2
     ByUse,
 }
 

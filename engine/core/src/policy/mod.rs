@@ -191,7 +191,7 @@ pub enum ContigPolicy {
 pub struct Numbers {
     /// Pages that a per-CPU list moves in one batch.
     pub pcp_batch: Option<u32>,
-    /// Maximum share of a zone on its per-CPU lists, as 1/n; split between the CPUs. At least 8. linux:
+    /// Divisor n of the maximum share 1/n of a zone on its per-CPU lists, which the CPUs divide; at least 8. linux:
     /// vm.percpu_pagelist_high_fraction
     pub pcp_high_fraction: Option<u32>,
     /// Recent frees, beyond a batch, at which all blocks of order 1 to 3 are returned; in percent of the list's lowest
