@@ -10,8 +10,8 @@
 //! ```
 //!
 //! [`hardware`], [`promises`] and [`memory`] contain everything that a kernel needs. The kernel boots in an emulator,
-//! prints its results line by line, and ends with an exit code: `cargo run --release` in this directory, or `cargo
-//! xtask boot` for all processors.
+//! prints its results line by line, and ends with an exit code: `cargo run --release` in this directory, or
+//! `cargo xtask boot` for all processors.
 
 #![no_std]
 #![no_main]

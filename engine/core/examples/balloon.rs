@@ -9,8 +9,8 @@
 //! - `migrate` copies a page and updates the guest's entry to the new frame;
 //! - `reclaim` takes pages from the guest that it has not used recently (here by the clock algorithm) and frees them.
 //!
-//! Neither callback needs a lock of the allocator or a pointer to it. To run the example: `cargo run -p freehold
-//! --example balloon`
+//! Neither callback needs a lock of the allocator or a pointer to it. To run the example:
+//! `cargo run -p freehold --example balloon`
 
 use std::cell::{Cell, RefCell};
 

@@ -1,8 +1,8 @@
 //! A kernel's allocator on a host: the program of the tutorial in `docs/kernel.md`, on a simulated machine with one
 //! CPU.
 //!
-//! The program contains everything that a kernel writes. The module `arch` replaces its processor. To run it: `cargo
-//! run -p freehold --example kernel`
+//! The program contains everything that a kernel writes. The module `arch` replaces its processor. To run it:
+//! `cargo run -p freehold --example kernel`
 
 use std::alloc::{GlobalAlloc, Layout};
 

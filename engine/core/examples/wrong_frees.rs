@@ -1,6 +1,6 @@
 //! Invalid frees that a kernel's slab detects, by default and with checks of objects, and the cost of the checks. The
-//! tables in the documentation of `freehold::kernel` are printed by this program: `cargo run --profile dist -p freehold
-//! --example wrong_frees`
+//! tables in the documentation of `freehold::kernel` are printed by this program:
+//! `cargo run --profile dist -p freehold --example wrong_frees`
 
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;

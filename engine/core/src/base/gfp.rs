@@ -88,16 +88,16 @@ bitflags::bitflags! {
 }
 
 impl Gfp {
-    /// Returns the migratetype of the request; `None` if both mobility bits are set, which is illegal. linux:
-    /// include/linux/gfp.h:gfp_migratetype
+    /// Returns the migratetype of the request; `None` if both mobility bits are set, which is illegal.
+    /// linux: include/linux/gfp.h:gfp_migratetype
     #[inline]
     pub const fn migratetype(self) -> Option<MigrateType> {
         let mobility = (self.bits() >> 3 & 3) as usize;
         if mobility < MigrateType::PCP_COUNT { Some(MigrateType::from_index(mobility)) } else { None }
     }
 
-    /// Returns the highest zone that the request may use; `None` if the zone modifiers contradict each other. linux:
-    /// include/linux/gfp.h:gfp_zone
+    /// Returns the highest zone that the request may use; `None` if the zone modifiers contradict each other.
+    /// linux: include/linux/gfp.h:gfp_zone
     #[inline]
     pub const fn highest_zone(self) -> Option<ZoneKind> {
         match self.bits() & 0xf {

@@ -58,8 +58,8 @@ impl MigrateType {
         }
     }
 
-    /// Returns whether free blocks of this type may merge with free blocks of another mergeable type. linux:
-    /// migratetype_is_mergeable
+    /// Returns whether free blocks of this type may merge with free blocks of another mergeable type.
+    /// linux: migratetype_is_mergeable
     pub const fn is_mergeable(self) -> bool {
         (self as usize) < MigrateType::PCP_COUNT
     }

@@ -364,8 +364,8 @@ impl<H: Cpu> Kernel<H> {
     /// Adds memory that was not present at boot, in whole pageblocks below [`Boot::end_max`], and returns the number of
     /// frames that this makes free. The metadata of the range is placed at its start and takes at most 1.1 % of each
     /// new section of 128 MiB. The memory can be removed by
-    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
-    /// mm/memory_hotplug.c:add_memory, memmap_on_memory
+    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays.
+    /// linux: mm/memory_hotplug.c:add_memory, memmap_on_memory
     ///
     /// # Errors
     /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, or lies above the

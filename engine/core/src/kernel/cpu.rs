@@ -102,8 +102,8 @@ pub trait Promises {
     /// callbacks do not nest until the stack overflows. With the default `None`, the mark is kept per CPU. This is
     /// right if a callback runs to its end before another task runs on its CPU. If a kernel switches tasks inside a
     /// callback, for example to wait for a disk, the other tasks on that CPU would not reclaim meanwhile, so such a
-    /// kernel keeps the mark in its tasks. If the two functions contradict each other, callbacks nest. linux:
-    /// PF_MEMALLOC
+    /// kernel keeps the mark in its tasks. If the two functions contradict each other, callbacks nest.
+    /// linux: PF_MEMALLOC
     fn is_reclaiming() -> Option<bool> {
         None
     }

@@ -139,8 +139,8 @@ pub trait Platform {
         0
     }
 
-    /// Lets other tasks run between two batches of compaction. No lock is held. Must not call the engine. linux:
-    /// include/linux/sched.h:cond_resched
+    /// Lets other tasks run between two batches of compaction. No lock is held. Must not call the engine.
+    /// linux: include/linux/sched.h:cond_resched
     fn cond_resched(&self) {}
 
     /// Lets other tasks run between two rounds of the slow path, or while the caller waits for a CPU that uses a cache.

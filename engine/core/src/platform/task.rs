@@ -20,8 +20,8 @@
 pub struct Task {
     /// Whether the task reclaims, so that it may use all reserves and must not reclaim again. linux: PF_MEMALLOC
     pub memalloc: bool,
-    /// Whether the task is being ended for lack of memory, so that it may use part of the reserve. linux:
-    /// tsk_is_oom_victim
+    /// Whether the task is being ended for lack of memory, so that it may use part of the reserve.
+    /// linux: tsk_is_oom_victim
     pub oom_victim: bool,
     /// Whether the task has real-time priority. linux: rt_or_dl_task
     pub realtime: bool,

@@ -21,8 +21,8 @@ const MIN_RESERVE: u32 = if cfg!(freehold_uncoupled) { 1 << 30 } else { 0x20 };
 const KSWAPD: u32 = if cfg!(freehold_uncoupled) { 1 << 31 } else { 0x800 };
 
 bitflags::bitflags! {
-    /// Permissions of the allocator for one request. Bits 0 and 1 hold the index of the watermark to respect. linux:
-    /// mm/internal.h
+    /// Permissions of the allocator for one request. Bits 0 and 1 hold the index of the watermark to respect.
+    /// linux: mm/internal.h
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct AllocFlags: u32 {
         /// The zone must stay above its low watermark instead of the min one.

@@ -138,8 +138,8 @@ impl ReservePolicy {
     };
 }
 
-/// Counting of free pages of the reserve in the watermark check of other requests. linux:
-/// mm/page_alloc.c:__zone_watermark_unusable_free
+/// Counting of free pages of the reserve in the watermark check of other requests.
+/// linux: mm/page_alloc.c:__zone_watermark_unusable_free
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveWatermark {
     /// They do not count, so other requests see fewer free pages.
@@ -167,8 +167,8 @@ pub enum ReserveList {
     Open,
 }
 
-/// New type of a pageblock that leaves the reserve to prevent a failed request. linux:
-/// mm/page_alloc.c:unreserve_highatomic_pageblock
+/// New type of a pageblock that leaves the reserve to prevent a failed request.
+/// linux: mm/page_alloc.c:unreserve_highatomic_pageblock
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveLeaving {
     /// Type of the request, regardless of the other pages in the block.
@@ -191,8 +191,8 @@ pub enum ContigPolicy {
 pub struct Numbers {
     /// Pages that a per-CPU list moves in one batch.
     pub pcp_batch: Option<u32>,
-    /// Divisor n of the maximum share 1/n of a zone on its per-CPU lists, which the CPUs divide; at least 8. linux:
-    /// vm.percpu_pagelist_high_fraction
+    /// Divisor n of the maximum share 1/n of a zone on its per-CPU lists, which the CPUs divide; at least 8.
+    /// linux: vm.percpu_pagelist_high_fraction
     pub pcp_high_fraction: Option<u32>,
     /// Recent frees, beyond a batch, at which all blocks of order 1 to 3 are returned; in percent of the list's lowest
     /// limit. 0 in 6.12, 50 since 6.16. linux: mm/page_alloc.c:free_unref_page_commit
@@ -201,8 +201,8 @@ pub struct Numbers {
     pub watermark_scale_factor: Option<u32>,
     /// Largest boost in 1/10000 of the high watermark; 0 disables boosting. linux: vm.watermark_boost_factor
     pub watermark_boost_factor: Option<u32>,
-    /// Fragmentation index, in thousandths, above which a zone is compacted for a costly request. linux:
-    /// vm.extfrag_threshold
+    /// Fragmentation index, in thousandths, above which a zone is compacted for a costly request.
+    /// linux: vm.extfrag_threshold
     pub compaction_extfrag_threshold: Option<u32>,
     /// Proactiveness of compaction in percent; 0 disables proactive compaction. linux: vm.compaction_proactiveness
     pub compaction_proactiveness: Option<u32>,
