@@ -100,7 +100,7 @@ impl<L: RawLock, T: Ranked> Locked<L, T> {
 }
 
 /// Proof that the lock is held. It gives access to the value and releases the lock when dropped. It stays on the thread
-/// that took the lock: another thread may not release it, and the value may not be `Sync`.
+/// that took the lock: no other thread is allowed to release it, and the value need not be `Sync`.
 #[derive(Debug)]
 pub struct Guard<'a, L: RawLock, T: Ranked> {
     locked: &'a Locked<L, T>,

@@ -71,8 +71,7 @@ impl Stack {
         let (frame, links) = map.frame_and_links(pfn);
         debug_assert!(pfn.is_aligned(order), "stack: no block of order {} begins at frame {pfn}", order.get());
         frame.set(Word::remote_pending(order));
-        // Loom models one access to an atomic per step. With a preceding load it would not explore the races of the
-        // swap.
+        // Loom records only the latest access to an atomic. After a load it would not explore the races of the swap.
         let mut top = if cfg!(loom) { EMPTY } else { self.top.load(Ordering::Relaxed) };
         loop {
             links.next.store(top as u32, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub enum MachineError {
     Config(ConfigError),
     /// A range of memory cannot come online.
     Online(OnlineError),
-    /// The slab refused its CPU-local primitive or its memory.
+    /// The slab could not be created, for example because its CPU-local primitive has too many CPUs.
     Slab(SlabError),
 }
 

@@ -144,8 +144,8 @@ pub fn accepts_source(sources: Sources, wanted: SourceFacts, block: MigrateType)
     }
 }
 
-/// Returns whether the compaction may empty the pageblock that is easiest to empty. Not for small unmovable requests,
-/// which should not fill a pageblock of movable pages.
+/// Returns whether the compaction may empty the pageblock that is easiest to empty. Not for small unmovable or
+/// reclaimable requests, which should not fill a pageblock of movable pages.
 pub fn searches_quickly(sources: Sources, wanted: SourceFacts) -> bool {
     let claims = sources == Sources::ByUse && wanted.wants_pageblock;
     wanted.trial == Trial::Background || wanted.migratetype == MigrateType::Movable || claims
