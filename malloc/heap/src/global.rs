@@ -1,13 +1,14 @@
-//! A Rust program's allocator: the process's malloc.
+//! The process's malloc as the global allocator of a Rust program.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
 use crate::process::{self, ResizeOutcome, Site};
 
-/// Freehold as the program's allocator.
+/// Freehold as the global allocator of a program.
 ///
-/// All values of this type are one: the [malloc of the process](crate::process), which the first request makes.
+/// All values of this type refer to the same [malloc of the process](crate::process), which is created by the first
+/// request.
 ///
 /// ```
 /// #[global_allocator]
@@ -20,13 +21,14 @@ use crate::process::{self, ResizeOutcome, Site};
 pub struct Freehold;
 
 impl Freehold {
-    /// The allocator, which takes nothing before it is asked.
+    /// Returns the allocator. Memory is reserved only by the first request.
     pub const fn new() -> Freehold {
         Freehold
     }
 }
 
-// SAFETY: what is handed out is nobody else's, as large and as aligned as was asked for; no method panics.
+// SAFETY: a returned block belongs to the caller alone and has at least the size and alignment of the layout, and no
+// method panics.
 unsafe impl GlobalAlloc for Freehold {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -35,14 +37,16 @@ unsafe impl GlobalAlloc for Freehold {
 
     #[inline]
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
-        // SAFETY: the caller gives back what it got.
+        // SAFETY: `GlobalAlloc::dealloc` requires that `object` came from this allocator with this layout and is not
+        // used again.
         unsafe { process::free_sized(object, layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let Some(block) = process::allocate(layout.size(), layout.align(), Site::UNKNOWN) else { return null_mut() };
         if !block.is_zero {
-            // SAFETY: so many bytes are ours.
+            // SAFETY: the block was just allocated with at least `layout.size()` bytes, and only this function knows
+            // it.
             unsafe { block.start.write_bytes(0, layout.size()) };
         }
         block.start.as_ptr()
@@ -50,7 +54,8 @@ unsafe impl GlobalAlloc for Freehold {
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Some(start) = NonNull::new(object) else { return null_mut() };
-        // SAFETY: the caller has it, and uses the old one no more if another is returned.
+        // SAFETY: `GlobalAlloc::realloc` requires that the caller owns the object, and that the caller no longer uses
+        // the old address if another one is returned.
         match unsafe { process::resize(start, size, layout.align(), Site::UNKNOWN) } {
             Some(ResizeOutcome::InPlace) => object,
             Some(ResizeOutcome::Moved(new)) => new.as_ptr(),

@@ -1,17 +1,18 @@
-//! Freehold's engine as a process has it: memory from the system, CPUs that are threads' for a moment only.
+//! Freehold's engine as the memory allocator of a Linux process.
 //!
 //! ```
 //! use freehold_malloc::heap::{Heap, HeapConfig};
 //!
 //! let heap = Heap::with_locks(&HeapConfig { bytes: 1 << 30, ..HeapConfig::default() })?;
 //! let object = heap.malloc(100)?;
-//! // SAFETY: it was just allocated, and nobody else knows it.
+//! // SAFETY: `object` was allocated by this heap above, is freed once, and has no other user.
 //! unsafe { heap.free(object)? };
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Freehold`] is the allocator of a whole Rust program. [`heap`] puts the engine together; [`os`] binds it to Linux:
-//! where memory comes from, which CPU runs a thread, and how a few instructions are made one step on it.
+//! [`os`] binds the engine to Linux: address ranges, the number of the current CPU, and restartable sequences. [`runs`]
+//! manages runs of pages, [`heap`] combines them with the engine, and [`process`] makes one heap the malloc of a
+//! process. [`Freehold`] is the global allocator of a Rust program and forwards to [`process`].
 
 #![no_std]
 

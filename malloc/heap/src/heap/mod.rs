@@ -1,9 +1,9 @@
-//! The engine with everything it needs of a process: a heap.
+//! A heap: the engine with memory, locks and CPU numbers of a process.
 //!
-//! One address range is reserved for all objects there may ever be, another for the engine's metadata. Memory comes
-//! online in steps when a request finds nothing, 2 MiB at first, and goes back to the system when it is told to
-//! ([`Heap::give_back`]): see `supply`. A heap takes no memory from anybody but the kernel, so that a program's malloc
-//! can be one.
+//! A heap reserves one address range for all objects and another range for the engine's metadata. If a request finds no
+//! free memory, memory comes online in steps that begin at 2 MiB. [`Heap::give_back`] returns free memory to the
+//! system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc of a
+//! program.
 
 mod supply;
 
@@ -33,31 +33,32 @@ use supply::{Metadata, Ranges, Supply};
 
 /// Frames of a section of the engine.
 const SECTION_PAGES: u32 = 1 << 15;
-/// Bytes of a section, 128 MiB.
+/// Bytes of a section: 128 MiB.
 pub(crate) const SECTION: usize = SECTION_PAGES as usize * PAGE_SIZE as usize;
 /// Bytes of the largest block of pages.
 pub(crate) const LARGEST_BLOCK: usize = (PAGE_SIZE as usize) << Order::MAX.get();
-/// Every CPU that there may be is of one node.
+/// Node of each possible CPU: all CPUs belong to one node.
 static ONE_NODE: [NodeId; u16::MAX as usize] = [NodeId(0); u16::MAX as usize];
-/// Bytes of a page of the engine, whatever those of the machine are.
+/// Bytes of a page of the engine, whatever the machine's page size is.
 const PAGE_SIZE: u32 = 4096;
 
-/// Size, pages and policy of a heap that is to be made.
+/// Size, pages and policy of a new heap.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapConfig {
-    /// Bytes that objects may ever take, rounded up to sections of 128 MiB; below one section, to blocks of 4 MiB.
+    /// Most bytes for objects, rounded up to sections of 128 MiB; below one section, rounded up to blocks of 4 MiB.
     pub bytes: usize,
-    /// The engine's policy, for pages and for objects.
+    /// The engine's policy for pages and objects.
     pub policy: Policy,
-    /// What the kernel should back it with.
+    /// Advice to the kernel about backing the heap with huge pages.
     pub huge_pages: HugePages,
-    /// Numbers for caches, from what the policy [takes itself](freehold::slab::own_caches) to 256. Each costs some 400
-    /// bytes, and 64 a CPU, be there a cache of it or not.
+    /// Number of cache identifiers, from the number that the policy [uses itself](freehold::slab::own_caches) to 256.
+    /// Each costs some 400 bytes and another 64 bytes per CPU, whether a cache uses it or not.
     pub caches: u16,
 }
 
 impl Default for HeapConfig {
-    /// 16 GiB at most, the default policy, pages as the system is set, as many caches as there can be.
+    /// Returns a configuration for at most 16 GiB, with the default policy, the system's setting for huge pages, and
+    /// the largest number of caches.
     fn default() -> HeapConfig {
         HeapConfig {
             bytes: 16 << 30,
@@ -68,52 +69,53 @@ impl Default for HeapConfig {
     }
 }
 
-/// Why a heap was not made.
+/// Reason why a heap was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeapError {
-    /// More than the engine can number.
+    /// The size is more than the engine can number.
     #[error("a heap cannot have {bytes} bytes; take at most 16 TiB")]
     Size {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         bytes: usize,
     },
-    /// The address space has no room.
+    /// The address space has no room for a range.
     #[error("no address range of {bytes} bytes can be reserved: {errno}; take a smaller heap, or raise `ulimit -v`")]
     Reserve {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         bytes: usize,
         /// The system's error number.
         errno: Errno,
     },
-    /// The kernel takes no advice on huge pages.
+    /// The kernel does not accept advice about huge pages.
     #[error("the kernel takes no advice on huge pages: {errno}; leave them to the system")]
     HugePages {
         /// The system's error number.
         errno: Errno,
     },
-    /// The policy or the machine is beyond the engine.
+    /// The engine does not support the policy or the machine.
     #[error("the engine refuses the configuration: {0}")]
     Config(ConfigError),
-    /// A section did not come online.
+    /// A section of memory did not come online.
     #[error("a section of memory did not come online: {0}")]
     Online(OnlineError),
-    /// The process has no restartable sequences, for this reason.
+    /// The process has no restartable sequences, for the given reason.
     #[error(transparent)]
     Rseq(#[from] Unavailable),
 }
 
-/// Objects by size, in one address range.
+/// An allocator of objects by size, in one address range.
 ///
-/// Methods may be called from any thread. What was not freed is gone when the heap is dropped.
+/// All methods may be called from any thread. Objects that were not freed become invalid when the heap is dropped.
 pub struct Heap<C, P: Platform + 'static = Process> {
     slab: SlabAllocator<'static, 'static, P, C>,
     supply: Locked<P::Lock, Supply>,
-    /// Times that something was taken from the supply.
+    /// Number of times that memory was taken from the supply.
     taken: AtomicUsize,
-    /// Bytes that came online, and bytes of them that were returned: what the supply says, for those who do not wait.
+    /// Bytes that have come online, as the supply last counted them, for readers that do not take the supply's lock.
+    /// `returned` counts those of them that are returned to the system.
     online: AtomicUsize,
     returned: AtomicUsize,
-    /// The last field, so that it is dropped after all that refers to it.
+    /// The last field, because it must be dropped after all fields that refer to it.
     ranges: Ranges,
 }
 
@@ -124,7 +126,7 @@ impl<C, P: Platform + 'static> fmt::Debug for Heap<C, P> {
 }
 
 impl Heap<Rseq> {
-    /// A heap whose CPUs' lists are restartable sequences.
+    /// Creates a heap whose CPU-local lists are restartable sequences.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -135,7 +137,7 @@ impl Heap<Rseq> {
 }
 
 impl Heap<LockedCpus> {
-    /// A heap with a lock for each CPU's lists: anywhere.
+    /// Creates a heap whose CPU-local lists are protected by one lock per CPU. Works on every system.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -148,7 +150,7 @@ impl Heap<LockedCpus> {
 }
 
 impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
-    /// A heap with this primitive, which must know the CPUs of this machine.
+    /// Creates a heap with the given CPU-local primitive, which must support all CPUs of this machine.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -163,16 +165,18 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         };
         let ranges = Ranges::reserve::<P, C>(&engine, config.caches)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: they were reserved for this configuration, and go when the heap goes, which is all that gets them; to
-        // a caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
+        // SAFETY: the ranges were reserved for this configuration above and are split once. They are dropped with the
+        // heap, which is the only owner of the parts. The heap's safe methods hand out nothing else that could outlive
+        // the ranges than addresses of objects.
         let Metadata { allocator: place, fixed, slab: slab_bytes, mut supply } =
             unsafe { ranges.parts::<P, C>(&engine, config.caches) };
         let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         supply.take(allocator, &ranges.memory)?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
         let secret = seed(memory.base);
-        // SAFETY: the kernel has zeroed it. Frames are those of `memory`, mapped for as long as the heap, and
-        // accessible before they are the engine's; the page allocator is the heap's own.
+        // SAFETY: the kernel has zeroed the storage. The frames are those of `memory`, which is mapped as long as the
+        // heap exists and becomes accessible before the engine gets a frame. The page allocator belongs to this heap
+        // alone.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, secret, Storage::zeroed(slab_bytes)) }
             .expect("the storage is as large as was asked for, and the memory is aligned");
         slab.fail_without_slab();
@@ -182,8 +186,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         Ok(heap)
     }
 
-    /// At least `size` bytes, aligned to 8; with the default policy to 16 from 9 bytes on, and to the size where that
-    /// is a power of two up to a page.
+    /// Allocates at least `size` bytes, aligned to 8 bytes. With the default policy the alignment is 16 from 9 bytes
+    /// on, and `size` if that is a power of two up to a page.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -195,20 +199,20 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         }
     }
 
-    /// Gives back what [`malloc`](Self::malloc) gave.
+    /// Frees an object that [`malloc`](Self::malloc) returned.
     ///
     /// # Errors
-    /// If it is not where an object begins; nothing is changed then.
+    /// If the address is not the start of an object; nothing is changed then.
     ///
     /// # Safety
-    /// If it is an object, nobody uses it any more, and it is not free.
+    /// If the address is that of an object, the object is allocated and is not used any more.
     #[inline(always)]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller promises the same of the object.
+        // SAFETY: the caller promises that an object at this address is allocated and is not used any more.
         unsafe { self.slab.kfree(object) }
     }
 
-    /// The slab beneath, for all that a heap has no word of its own for.
+    /// Returns the heap's slab allocator, for operations that the heap does not wrap.
     pub fn slab(&self) -> &SlabAllocator<'static, 'static, P, C> {
         &self.slab
     }
@@ -218,17 +222,18 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         self.slab.frontend().map(|frontend| HeapFrontend { heap: self, frontend })
     }
 
-    /// The range that objects are in.
+    /// Returns the address range that contains the objects.
     pub fn memory(&self) -> &Reservation {
         &self.ranges.memory
     }
 
-    /// Gives memory that is free back to the system, whole blocks of 2 MiB, up to so many bytes; returns the bytes.
-    /// Costs a lock and a system call a block, in which no lock is held.
+    /// Returns free memory to the system in whole blocks of 2 MiB, until at least `bytes` bytes are returned or no
+    /// block is free. Returns the number of bytes. Each block costs a lock and a system call, during which no lock is
+    /// held.
     pub fn give_back(&self, bytes: usize) -> usize {
         let mut given = 0;
         while given < bytes {
-            // A page on a CPU's list is a hole in a block, and so is a slab that is kept for later.
+            // Pages in per-CPU lists and slabs that are kept for later keep a block from being wholly free.
             let block = supply::take_block(self.pages()).or_else(|| {
                 self.slab.shrink_nodes();
                 self.pages().drain_all_pages();
@@ -246,20 +251,21 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         given
     }
 
-    /// What the heap's memory is used for, in numbers of no one moment. Takes no lock.
+    /// Returns what the heap's memory is used for. The numbers are read one after the other and need not be consistent
+    /// with each other. Takes no lock.
     pub fn usage(&self) -> HeapUsage {
         let (online, returned) = (self.online.load(Relaxed), self.returned.load(Relaxed));
         let free: u64 = self.pages().zones().iter().map(Zone::free_pages).sum();
         HeapUsage { online, returned, free: (free * u64::from(PAGE_SIZE)) as usize }
     }
 
-    /// Shows each size with what is in use. Costs a look at each page that came online.
+    /// Passes each cache with its usage to `visit`. Reads the state of each page that has come online.
     pub fn each_size(&self, visit: impl FnMut(&Cache, CacheUsage)) {
         let pages = self.online.load(Relaxed) / PAGE_SIZE as usize;
         self.slab.usage_before(Pfn::new(pages as u32), visit);
     }
 
-    /// Writes how many free blocks of pages of each order there are, as `/proc/buddyinfo` does.
+    /// Writes the number of free blocks of each order, in the format of `/proc/buddyinfo`.
     ///
     /// # Errors
     /// Those of the writer.
@@ -267,7 +273,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         freehold::procfs::buddyinfo(self.pages(), &mut to)
     }
 
-    /// Address of the number of bytes that came online, for readers outside of the process: a `usize`.
+    /// Returns the address of the number of bytes that have come online, a `usize`, for readers outside of the process.
     pub fn online_address(&self) -> u64 {
         core::ptr::from_ref(&self.online).addr() as u64
     }
@@ -279,11 +285,11 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     }
 
     fn pages(&self) -> &PageAllocator<'static, P> {
-        // SAFETY: whoever has it here gives no page back that is not its own, and keeps nothing.
+        // SAFETY: callers in this module free only pages that they allocated, and do not keep the reference.
         unsafe { self.slab.pages() }
     }
 
-    /// Brings memory online until the request is met or there is none left.
+    /// Brings memory online until the request succeeds or no memory is left.
     #[cold]
     #[inline(never)]
     fn malloc_with_more(&self, size: usize, first_error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
@@ -295,10 +301,11 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
                 Err(again) => error = again,
             }
             let mut supply = self.supply.lock();
-            // Somebody else may have brought some meanwhile.
+            // Another thread may have brought memory online since `taken` was read; the request is then tried again
+            // first.
             if self.taken.load(Acquire) == seen && supply.take(self.pages(), &self.ranges.memory).is_err() {
                 drop(supply);
-                // The last resort is a page for an object.
+                // As a last resort the object gets a page of its own instead of a slab.
                 self.slab.take_pages_without_slab();
                 return self.slab.kmalloc(size, Gfp::KERNEL);
             }
@@ -309,18 +316,18 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     }
 }
 
-/// What the memory of a heap is used for, in bytes.
+/// Bytes of a heap's memory by their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapUsage {
-    /// That the engine has ever had.
+    /// Bytes that have ever come online.
     pub online: usize,
-    /// Of these, free, in pages of no slab: they may have memory.
+    /// Bytes of these that are free and in no slab; they may have memory.
     pub free: usize,
-    /// Of these, given back to the system: they have none.
+    /// Bytes of these that were returned to the system; they have no memory.
     pub returned: usize,
 }
 
-/// C's malloc and free on a heap, compiled for one fast path.
+/// C's `malloc` and `free` on a heap, compiled for one fast path.
 #[derive(Debug)]
 pub struct HeapFrontend<'h, C, F, P: Platform + 'static = Process> {
     heap: &'h Heap<C, P>,
@@ -328,7 +335,7 @@ pub struct HeapFrontend<'h, C, F, P: Platform + 'static = Process> {
 }
 
 impl<C: CpuLocal, F: FastPath, P: Platform + 'static> HeapFrontend<'_, C, F, P> {
-    /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
+    /// Allocates as C's `malloc` does: returns null if there is no memory, and a unique address if `size` is 0.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
         match self.frontend.alloc_fast(size) {
@@ -337,23 +344,22 @@ impl<C: CpuLocal, F: FastPath, P: Platform + 'static> HeapFrontend<'_, C, F, P> 
         }
     }
 
-    /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
-    /// platform.
+    /// Frees an object as C's `free` does. Null is ignored, and an address that is not the start of an object is
+    /// reported to the platform.
     ///
     /// # Safety
     /// As for [`Heap::free`].
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
-        // SAFETY: the caller promises the same of the object.
+        // SAFETY: the caller promises that an object at this address is allocated and is not used any more.
         unsafe { self.frontend.free(object) }
     }
 
-    /// Allocates after a miss of the fast path. This is one call at the end of `malloc`, which saves no register for
-    /// it.
+    /// Allocates after a miss of the fast path. It is a tail call of `malloc`, so `malloc` saves no registers for it.
     #[cold]
     #[inline(never)]
     fn malloc_slow(self, size: usize) -> *mut u8 {
-        // C wants an address of its own for no bytes, too.
+        // C requires a unique address for a request of zero bytes as well.
         self.heap.malloc(size.max(1)).map_or(null_mut(), NonNull::as_ptr)
     }
 }
@@ -366,16 +372,17 @@ impl<C, F, P: Platform + 'static> Clone for HeapFrontend<'_, C, F, P> {
 
 impl<C, F, P: Platform + 'static> Copy for HeapFrontend<'_, C, F, P> {}
 
-/// A number that nobody can guess, from the kernel; where it has none yet, or may not be asked, from where it has put
-/// the heap.
+/// Returns an unpredictable number from the kernel. If the kernel has no entropy yet, or the system call is not
+/// allowed, the number is derived from the heap's address, which the kernel randomises.
 pub(crate) fn seed(base: NonNull<u8>) -> u64 {
     let mut bytes = base.as_ptr().addr().to_ne_bytes();
-    // A part of them may be there: what is not, stays as it is.
+    // The kernel may fill only some of the bytes; the other bytes keep those of the address.
     let _filled = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);
     u64::from_ne_bytes(bytes)
 }
 
-/// Frames for so many bytes: whole sections, or blocks of the largest order where less than a section is asked for.
+/// Returns the frames for `bytes` bytes: whole sections, or blocks of the largest order if `bytes` is less than a
+/// section.
 fn frames(bytes: usize) -> Result<u32, HeapError> {
     let unit = if bytes < SECTION { LARGEST_BLOCK } else { SECTION };
     let units = u32::try_from(bytes.div_ceil(unit).max(1)).ok();

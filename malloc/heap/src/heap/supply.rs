@@ -1,13 +1,13 @@
-//! Where the pages of a heap come from, and where they go when nobody needs them.
+//! Supply of pages for a heap: memory comes online from the system, and free blocks are returned to it.
 //!
 //! ```text
-//! never used --- bring online --> the engine's --- give back --> returned
-//!                                      ^                            |
-//!                                      +---------- take -----------+
+//! never used --- bring online --> in the engine --- give back --> returned
+//!                                      ^                             |
+//!                                      +----------- take ------------+
 //! ```
 //!
-//! *Returned* blocks of 2 MiB take no memory. To the engine they are allocated, so that it cannot hand them out; when
-//! it has nothing left, it gets the last one of them again before any memory that was never used.
+//! *Returned* blocks of 2 MiB have no memory. The engine sees them as allocated, so that it does not hand them out.
+//! When the engine runs out of pages, it gets the most recently returned block back before memory that was never used.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -25,35 +25,35 @@ use super::{HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::Reservation;
 
-/// A huge page's order.
+/// Order of a huge page.
 const HUGE: Order = Order::new(9);
-/// Pages that come online at first, and that later steps are multiples of.
+/// Pages that come online first. Later steps are multiples of this number.
 const STEP_PAGES: u32 = 512;
-/// Pages that come online together at most: 16 MiB.
+/// Most pages that come online in one step: 16 MiB.
 const STEP_MAX: u32 = 8 * STEP_PAGES;
-/// What pages online are divided by for the next step.
+/// Divisor of the pages online that gives the size of the next step.
 const STEP_SHARE: u32 = 16;
 
-/// The address ranges of a heap; both go with it.
+/// Address ranges of a heap. Both are unmapped when the heap is dropped.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Memory that objects and blocks lie in: accessible as far as it came online.
+    /// Memory for objects and blocks of pages; accessible up to where it has come online.
     pub memory: Reservation,
-    /// What the engine knows about it: see [`Parts`].
+    /// The engine's metadata, divided as described by [`Parts`].
     pub metadata: Reservation,
 }
 
-/// Where the parts of the metadata begin, and where they end.
+/// Layout of the metadata: offsets of the start and the end of each part.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     whole: Layout,
-    /// What the page allocator has of the whole; it lies at the beginning itself.
+    /// Metadata of the page allocator for the whole range. The page allocator itself is at offset 0.
     fixed: (usize, usize),
-    /// What it has of each section.
+    /// Metadata of the page allocator for each section.
     sections: (usize, usize),
-    /// The slab's.
+    /// Metadata of the slab allocator.
     slab: (usize, usize),
-    /// The list of returned blocks.
+    /// List of returned blocks.
     returned: (usize, usize),
 }
 
@@ -79,7 +79,7 @@ fn append(whole: &mut Layout, part: Layout) -> (usize, usize) {
     (offset, offset + part.size())
 }
 
-/// The parts of a heap's metadata, each to be used once.
+/// Parts of a heap's metadata, each of which is used once.
 pub(super) struct Metadata<P: Platform + 'static> {
     pub allocator: &'static mut MaybeUninit<PageAllocator<'static, P>>,
     pub fixed: &'static mut [MaybeUninit<u8>],
@@ -102,10 +102,11 @@ impl Ranges {
         })
     }
 
-    /// The parts of the metadata.
+    /// Splits the metadata into its parts.
     ///
     /// # Safety
-    /// The ranges were reserved for this configuration, and outlive all use of the parts; this is called once.
+    /// The ranges were reserved for this configuration, they outlive all use of the parts, and the function is called
+    /// once.
     pub(super) unsafe fn parts<P: Platform + 'static, C: CpuLocal>(
         &self,
         engine: &Config<'_>,
@@ -113,13 +114,16 @@ impl Ranges {
     ) -> Metadata<P> {
         let parts = Parts::plan::<P, C>(engine, caches);
         let start = self.metadata.start();
-        // SAFETY: as above; the page allocator lies at the start, aligned as the whole is, and zeros are numbers.
+        // SAFETY: the reservation has the layout of `parts`, and the caller promises that it outlives their use and
+        // that they are split off once. The page allocator is at the start, with the alignment of the whole, and zeroed
+        // bytes are valid `Pfn`s.
         let (allocator, returned) = unsafe {
             let numbers = start.add(parts.returned.0).cast::<Pfn>();
             let count = (parts.returned.1 - parts.returned.0) / size_of::<Pfn>();
             (start.cast().as_mut(), NonNull::slice_from_raw_parts(numbers, count).as_mut())
         };
-        // SAFETY: the parts lie in the reservation, apart from each other, and are the caller's from now on.
+        // SAFETY: the parts are inside the reservation and do not overlap, and the caller promises exclusive access to
+        // them.
         let [fixed, sections, slab] =
             unsafe { [parts.fixed, parts.sections, parts.slab].map(|part| bytes_of(start, part)) };
         let supply = Supply { next: Pfn::new(0), end: engine.end, sections, returned, count: 0 };
@@ -127,43 +131,43 @@ impl Ranges {
     }
 }
 
-/// The bytes of a part of a range that begins at `start`.
+/// Returns the bytes of a part of the range that begins at `start`.
 ///
 /// # Safety
-/// The part lies in the range, and the caller has exclusive access to it for `'m`.
+/// The part is inside the range, and the caller has exclusive access to it for `'m`.
 unsafe fn bytes_of<'m>(start: NonNull<u8>, (from, to): (usize, usize)) -> &'m mut [MaybeUninit<u8>] {
-    // SAFETY: the caller promises that the part lies in the range and is the caller's alone.
+    // SAFETY: the caller promises that the part is inside the range and that it has exclusive access to it.
     unsafe { core::slice::from_raw_parts_mut(start.add(from).cast::<MaybeUninit<u8>>().as_ptr(), to - from) }
 }
 
-/// Memory of the heap that the engine cannot hand out.
+/// Memory of a heap that the engine cannot hand out at present.
 #[derive(Debug)]
 pub(super) struct Supply {
-    /// The first frame that was never online.
+    /// First frame that has never been online.
     next: Pfn,
     end: Pfn,
     /// Metadata of all sections that have no frame online.
     sections: &'static mut [MaybeUninit<u8>],
-    /// Blocks that were given back to the system: the first `count` of these.
+    /// Blocks that were returned to the system: the first `count` entries.
     returned: &'static mut [Pfn],
     count: usize,
 }
 
-/// Before all locks under which memory comes online.
+/// Rank of the supply's lock: it is taken before all locks under which memory comes online.
 impl Ranked for Supply {
     const RANK: Rank = Rank::SlabNode;
 }
 
 impl Supply {
-    /// Bytes that came online, and bytes of them that were returned.
+    /// Returns the bytes that have come online, and those of them that are returned.
     pub(super) fn bytes(&self) -> (usize, usize) {
         (self.next.raw() as usize * PAGE_SIZE as usize, self.count << HUGE.get() << PAGE_SIZE.trailing_zeros())
     }
 
-    /// Lets the engine have more: a block that it had before, or some that it never had.
+    /// Gives the engine more memory: a returned block if there is one, or else memory that was never used.
     ///
     /// # Errors
-    /// If there is none, or the system has no memory for it.
+    /// If no memory is left, or the system refuses it.
     pub(super) fn take<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
@@ -180,7 +184,7 @@ impl Supply {
         }
     }
 
-    /// Takes note of a block that takes no memory any more.
+    /// Records a block as returned.
     pub(super) fn put(&mut self, block: Pfn) {
         self.returned[self.count] = block;
         self.count += 1;
@@ -193,7 +197,7 @@ impl Supply {
     ) -> Result<(), HeapError> {
         let start = self.next.raw();
         let step = (start / STEP_SHARE).next_multiple_of(STEP_PAGES).clamp(STEP_PAGES, STEP_MAX);
-        // A section's metadata comes with the first of its frames.
+        // A step ends at the end of a section, because a section's metadata is set up with the first of its frames.
         let end = (start + step).min((start + 1).next_multiple_of(SECTION_PAGES)).min(self.end.raw());
         let range = Range { start: self.next, end: Pfn::new(end), node: NodeId(0), kind: ZoneKind::Normal };
         let [offset, bytes] = [start, end - start].map(|pages| pages as usize * PAGE_SIZE as usize);
@@ -204,7 +208,7 @@ impl Supply {
         let sections = core::mem::take(&mut self.sections);
         let (mine, rest) = sections.split_at_mut(layout.size().min(sections.len()));
         self.sections = rest;
-        // SAFETY: the kernel has zeroed it, and nobody has used it.
+        // SAFETY: the bytes are new anonymous memory, which the kernel has zeroed, and no part of them was used before.
         let storage = unsafe { freehold::base::carve::Storage::zeroed(mine) };
         pages.online_in(&range, storage).map_err(HeapError::Online)?;
         self.next = range.end;
@@ -214,23 +218,23 @@ impl Supply {
     }
 }
 
-/// Takes a free block of 2 MiB from the engine; `None` if it has none that is whole.
+/// Takes a free block of 2 MiB from the engine; returns `None` if no block is wholly free.
 pub(super) fn take_block<P: Platform>(pages: &PageAllocator<'static, P>) -> Option<Pfn> {
     let types = [Gfp::KERNEL, Gfp::KERNEL.union(Gfp::RECLAIMABLE), Gfp::KERNEL.union(Gfp::MOVABLE)];
     types.into_iter().find_map(|gfp| pages.isolate_free_page_near(Pfn::new(0), HUGE, gfp))
 }
 
-/// Gives a block that the engine has let go of back to the system.
+/// Returns the memory of a block that was taken from the engine to the system.
 ///
 /// # Errors
-/// If the system does not take it; it is the engine's again then.
+/// If the system refuses; the block is freed to the engine then.
 pub(super) fn empty<P: Platform>(
     pages: &PageAllocator<'static, P>,
     memory: &Reservation,
     block: Pfn,
 ) -> Result<(), Errno> {
     let [offset, bytes] = [block.raw() as usize, STEP_PAGES as usize].map(|pages| pages * PAGE_SIZE as usize);
-    // SAFETY: the block is allocated, to us, and nobody has its address.
+    // SAFETY: the block is allocated to this function's caller, and no other code has its address.
     let emptied = unsafe { memory.give_back(offset, bytes) };
     if emptied.is_err() {
         let freed = pages.free_pages(block, HUGE);

@@ -1,7 +1,8 @@
-//! How many CPUs there may ever be: numbers count, not CPUs.
+//! Upper bound of the CPU numbers of this machine.
 //!
-//! What the kernel may call the CPU of a thread is what there must be slots for: CPUs that are pinned away from this
-//! process, that are offline, or that a hypervisor has yet to add have numbers as well.
+//! A slot is needed for every number that the kernel may return as the CPU of a thread. This includes CPUs outside of
+//! the process's affinity, offline CPUs, and CPUs that a hypervisor may add later. So the highest number is used, not
+//! the number of CPUs.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
@@ -9,15 +10,14 @@ use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::read;
 
-/// Where the kernel lists the CPUs that it may ever have. linux: Documentation/ABI/testing/sysfs-devices-system-cpu
+/// The kernel's list of CPUs that may ever exist. linux: Documentation/ABI/testing/sysfs-devices-system-cpu
 const POSSIBLE: &CStr = c"/sys/devices/system/cpu/possible";
 
-/// One more than the highest number that a CPU of this machine may ever have. Found out once, without memory: a malloc
-/// asks before there is any.
+/// Returns one more than the highest number that a CPU of this machine may ever have. The number is determined once and
+/// without allocation, because a malloc needs it before it has memory.
 ///
 /// # Panics
-/// If the machine may have more CPUs than a number of the engine can say, 65535; or if neither /sys nor the kernel
-/// answers.
+/// If the number is above 65535, the engine's limit; or if it can be read neither from /sys nor from the kernel.
 pub fn cpu_count() -> u16 {
     match COUNT.load(Relaxed) {
         0 => count_cpus(),
@@ -25,10 +25,10 @@ pub fn cpu_count() -> u16 {
     }
 }
 
-/// How many there are; 0 if nobody has asked yet.
+/// Cached result of [`cpu_count`]; 0 before the first call.
 static COUNT: AtomicU16 = AtomicU16::new(0);
 
-/// Two who count at once find the same.
+/// Determines the number and caches it. Concurrent callers determine and store the same number.
 #[cold]
 fn count_cpus() -> u16 {
     let cpus = count_listed().or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
@@ -37,7 +37,7 @@ fn count_cpus() -> u16 {
     count
 }
 
-/// What /sys lists, read into a piece of the stack.
+/// Returns the number by the list in /sys, which is read into a buffer on the stack.
 fn count_listed() -> Option<u32> {
     let file = open(POSSIBLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut list = [0; 4096];
@@ -45,17 +45,18 @@ fn count_listed() -> Option<u32> {
     end_of(core::str::from_utf8(&list[..bytes]).ok()?)
 }
 
-/// One more than the highest number of a list such as `0-3,8-11`.
+/// Returns one more than the highest number of a list such as `0-3,8-11`.
 fn end_of(list: &str) -> Option<u32> {
     let mut numbers = list.trim().split([',', '-']).map(str::parse::<u32>);
     let last = numbers.try_fold(0, |last, number| number.map(|number| last.max(number))).ok()?;
     last.checked_add(1)
 }
 
-/// Bits of the kernel's own set of CPUs, which it tells a caller that asks for an affinity: where /sys is not there.
+/// Returns the number of bits of the kernel's CPU mask, which `sched_getaffinity` returns. Used where /sys is not
+/// mounted.
 fn mask_bits() -> Option<u32> {
     let mut mask = [0_u64; 1024];
-    // SAFETY: the kernel writes into the mask, and no more than it has room for.
+    // SAFETY: the kernel writes at most `size_of_val(&mask)` bytes into the live array `mask`.
     let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
     u32::try_from(bytes).ok().filter(|bytes| *bytes > 0).map(|bytes| 8 * bytes)
 }
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn both_ways_count_the_cpu_that_runs_us() {
-        // SAFETY: asks for a number.
+        // SAFETY: `sched_getcpu` takes no pointer and returns a number.
         let cpu = unsafe { libc::sched_getcpu() };
         let here = u32::try_from(cpu).expect("Linux tells a thread its CPU");
         assert!(here < u32::from(cpu_count()));

@@ -1,4 +1,4 @@
-//! A spin lock that gives up the CPU, and a value under one.
+//! A spin lock that yields the CPU after a number of spins, and a mutex that is built on it.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -8,18 +8,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use freehold::base::lock::{Rank, RawLock};
 use rustix::thread::sched_yield;
 
-/// Rounds of waiting after which a thread gives up its CPU: about as long as a lock is held.
+/// Spins after which a waiting thread yields its CPU. They take about as long as the lock is usually held.
 const SPINS: u32 = 100;
 
-/// A spin lock that gives up the CPU when it has waited for long: its holder may be waiting for that CPU.
+/// A spin lock that yields the CPU during a long wait, because the holder may be waiting for that CPU.
 ///
-/// Signals are not masked. What a handler that interrupts a holder may do is decided before any lock is asked for:
-/// see `process::gate`.
+/// Signals are not masked. `process::gate` decides what a signal handler that interrupts a holder may do, before any
+/// lock is taken.
 #[derive(Debug, Default)]
 pub struct YieldingLock(AtomicBool);
 
 impl YieldingLock {
-    /// A lock that is open.
+    /// Returns an unlocked lock.
     pub const fn open() -> YieldingLock {
         YieldingLock(AtomicBool::new(false))
     }
@@ -55,7 +55,7 @@ impl YieldingLock {
     }
 }
 
-// SAFETY: the swap with Acquire lets one caller through until the store with Release.
+// SAFETY: the swap with Acquire succeeds for one caller at a time, until that caller's store with Release.
 unsafe impl RawLock for YieldingLock {
     fn new() -> YieldingLock {
         YieldingLock::open()
@@ -77,13 +77,13 @@ unsafe impl RawLock for YieldingLock {
     }
 }
 
-/// A value of the process's own, and the lock around it.
+/// A value of this crate, and the lock that protects it.
 pub(crate) struct Mutex<T> {
     lock: YieldingLock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard alone, of which there is one at a time.
+// SAFETY: the value is accessible only through a `Guard`, and the lock allows one guard at a time.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
@@ -104,7 +104,7 @@ impl<T> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The right to the value; opens the lock when dropped.
+/// Exclusive access to the value. Dropping the guard releases the lock.
 #[derive(Debug)]
 pub(crate) struct Guard<'g, T> {
     of: &'g Mutex<T>,
@@ -115,7 +115,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a guard is there, so nobody else reaches the value.
+        // SAFETY: this guard holds the lock, so no other guard can reach the value.
         unsafe { &*self.of.value.get() }
     }
 }
@@ -123,7 +123,8 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard is ours alone, and no other is there.
+        // SAFETY: this guard holds the lock, so no other guard exists, and `&mut self` excludes other borrows of this
+        // one.
         unsafe { &mut *self.of.value.get() }
     }
 }

@@ -1,4 +1,4 @@
-//! Address ranges of the process: reserved at once, backed by memory when they are touched.
+//! Address ranges of the process: reserved in one piece, backed with memory when they are first touched.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -9,49 +9,50 @@ use rustix::mm::{
     Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap_fixed, munmap,
 };
 
-/// An address range that reads as zeros until it is written; unmapped when dropped.
+/// An address range of the process, which is unmapped when the value is dropped. Bytes read as zero until they are
+/// written.
 #[derive(Debug)]
 pub struct Reservation {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: it is a range of addresses, bound to no thread; what is in it is its users' affair.
+// SAFETY: a mapping is bound to no thread; access to its bytes is the responsibility of its users.
 unsafe impl Send for Reservation {}
-// SAFETY: as above; its methods ask the kernel, or promise that the bytes are not in use.
+// SAFETY: methods with `&self` only make system calls, or require by their contract that the bytes are not in use.
 unsafe impl Sync for Reservation {}
 
-/// Whether the kernel should back a range with huge pages.
+/// Advice to the kernel about backing a range with huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugePages {
-    /// As the system's setting for transparent huge pages says.
+    /// The system's setting for transparent huge pages applies.
     #[default]
     BySystem,
-    /// Wherever a whole huge page of the range is used. linux: MADV_HUGEPAGE
+    /// Huge pages wherever the range covers a whole huge page. linux: MADV_HUGEPAGE
     Wanted,
 }
 
 impl Reservation {
-    /// Reserves so many bytes, rounded up to pages, from a multiple of `align` on. Costs three system calls; swap space
-    /// is not reserved along.
+    /// Reserves `bytes` bytes, rounded up to whole pages, at an address that is a multiple of `align`. Costs three
+    /// system calls. No swap space is reserved.
     ///
     /// # Errors
-    /// If the address space, or the process's limit of it, has no such range.
+    /// If the address space, or the process's limit on it, has no room for such a range.
     ///
     /// # Panics
-    /// If `align` is no power of two.
+    /// If `align` is not a power of two.
     pub fn new(bytes: usize, align: usize) -> Result<Reservation, Errno> {
         Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// Reserves addresses alone: nothing can be accessed before it is [committed](Self::commit), and the system counts
-    /// none of it as memory, however it counts.
+    /// Reserves addresses without access. A part can be accessed after it is [committed](Self::commit); until then no
+    /// system counts it as memory, whichever way the system accounts for memory.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
     ///
     /// # Panics
-    /// If `align` is no power of two.
+    /// If `align` is not a power of two.
     pub fn inaccessible(bytes: usize, align: usize) -> Result<Reservation, Errno> {
         Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::empty())
     }
@@ -61,10 +62,11 @@ impl Reservation {
         let page_align = align.max(page_size());
         let size = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
         let wide = size.checked_add(page_align).ok_or(Errno::NOMEM)?;
-        // SAFETY: a new mapping, wherever the kernel finds room.
+        // SAFETY: this creates a new mapping at an address that the kernel chooses, so no existing mapping is affected.
         let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, MapFlags::PRIVATE | reserve)? }.cast::<u8>();
         let before = mapped.align_offset(page_align);
-        // SAFETY: the mapping is `page_align` bytes longer than what is kept; what is unmapped is nobody's.
+        // SAFETY: the mapping has `page_align` bytes more than the `size` that is kept, and the parts before and after
+        // it were just mapped and are not in use.
         let start = unsafe {
             let start = mapped.add(before);
             unmap(mapped, before)?;
@@ -74,65 +76,67 @@ impl Reservation {
         Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size })
     }
 
-    /// Address of the range's first byte.
+    /// Returns the address of the range's first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Length of the range in bytes, whole pages.
+    /// Returns the length of the range in bytes, a multiple of the page size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Says what pages to back it with. The kernel may do otherwise.
+    /// Advises the kernel how to back the range. The kernel may ignore the advice.
     ///
     /// # Errors
     /// If the kernel has no huge pages.
     pub fn advise(&self, pages: HugePages) -> Result<(), Errno> {
         match pages {
             HugePages::BySystem => Ok(()),
-            // SAFETY: changes nothing of what is there.
+            // SAFETY: the range is this mapping, and the advice does not change the contents of its pages.
             HugePages::Wanted => unsafe { madvise(self.place(0), self.bytes, Advice::LinuxHugepage) },
         }
     }
 
-    /// Lets a part of it be accessed, whole pages. The kernel refuses what it does not have, if it is set to count.
+    /// Makes whole pages of the range accessible. A system with strict overcommit refuses memory that it does not have.
     ///
     /// # Errors
-    /// If it is not a part of this reservation, or the system has not so much memory.
+    /// If the pages are not a part of this reservation, or the system does not have as much memory.
     pub fn commit(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
-        // SAFETY: within our mapping; what could be accessed before still can.
+        // SAFETY: `expect_part` checked that the part is inside this mapping, and the call only adds access.
         unsafe { mprotect(self.place(offset), bytes, MprotectFlags::READ | MprotectFlags::WRITE) }
     }
 
-    /// Lets a part of it not be accessed any more, whole pages; what is there stays.
+    /// Makes whole pages of the range inaccessible. Their contents stay.
     ///
     /// # Errors
-    /// If it is not a part of this reservation, or the process has too many mappings already.
+    /// If the pages are not a part of this reservation, or the process has too many mappings.
     ///
     /// # Safety
-    /// Nobody accesses it who does not mean to be ended by the kernel.
+    /// An access to these pages terminates the process until they are committed again. The caller makes sure that no
+    /// access happens, or that it should terminate the process.
     pub unsafe fn protect(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
-        // SAFETY: within our mapping; the rest is the caller's promise.
+        // SAFETY: the part is inside this mapping, and the caller promised that no valid access to it follows.
         unsafe { mprotect(self.place(offset), bytes, MprotectFlags::empty()) }
     }
 
-    /// Moves the memory of whole pages to other pages of the reservation, without copying. Those that it was at read as
-    /// zeros then. linux: MREMAP_DONTUNMAP
+    /// Moves the contents of whole pages to other pages of the reservation without copying. The old pages read as zeros
+    /// afterwards. linux: MREMAP_DONTUNMAP
     ///
     /// # Errors
-    /// If these are not parts of this reservation, or overlap, or the kernel is older than 5.7, or has too many
-    /// mappings.
+    /// If one of the ranges is not a part of this reservation, if the ranges overlap, if the kernel is older than 5.7,
+    /// or if the process has too many mappings.
     ///
     /// # Safety
-    /// Nobody else uses either part meanwhile, and nobody relies on what was at the place that it goes to.
+    /// The caller has exclusive access to both ranges during the call, and the old contents of the destination are not
+    /// needed.
     pub unsafe fn move_within(&self, from: usize, to: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(from, bytes)?;
         self.expect_part(to, bytes)?;
         let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
-        // SAFETY: both are ours, and the caller has promised that nobody uses them.
+        // SAFETY: both parts are inside this mapping, and the caller promised exclusive access to them.
         unsafe { mremap_fixed(self.place(from), bytes, bytes, flags, self.place(to)) }.map(|_| ())
     }
 
@@ -141,25 +145,26 @@ impl Reservation {
         if inside && bytes.is_multiple_of(page_size()) { Ok(()) } else { Err(Errno::INVAL) }
     }
 
-    /// Gives the memory that backs whole pages back to the system: they read as zeros from then on.
+    /// Returns the memory that backs whole pages to the system. The pages read as zeros afterwards.
     ///
     /// # Errors
-    /// If the range is not one of whole pages within this reservation.
+    /// If the pages are not whole pages inside this reservation.
     ///
     /// # Safety
-    /// Nobody relies on what is there.
+    /// The contents of the pages are not needed any more.
     pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
-        // SAFETY: within our mapping; the rest is the caller's promise.
+        // SAFETY: the part is inside this mapping, and the caller promised that its contents are not needed.
         unsafe { madvise(self.place(offset), bytes, Advice::LinuxDontNeed) }
     }
 
-    /// The bytes, for as long as the caller says.
+    /// Returns the bytes of the range, for a lifetime that the caller chooses.
     ///
     /// # Safety
-    /// The reservation outlives `'m`, and nobody else uses it meanwhile.
+    /// The reservation outlives `'m`, and its bytes have no other user during `'m`.
     pub unsafe fn as_bytes<'m>(&self) -> &'m mut [MaybeUninit<u8>] {
-        // SAFETY: mapped, readable and writable; the rest is the caller's promise.
+        // SAFETY: the range is mapped, readable and writable, and the caller promised that it outlives `'m` and has no
+        // other user.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes) }
     }
 
@@ -170,15 +175,15 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: our mapping; the callers of `as_bytes` have promised that nothing uses its bytes any more.
+        // SAFETY: the mapping belongs to this value, and callers of `as_bytes` promised that their borrows have ended.
         let _unmapped = unsafe { unmap(self.start.as_ptr(), self.bytes) };
     }
 }
 
-/// Bytes of memory that the machine has, from the kernel; 0 if it does not say.
+/// Returns the bytes of memory that the machine has by `sysinfo`; 0 if the call fails.
 pub fn memory_bytes() -> usize {
     let mut info = MaybeUninit::<libc::sysinfo>::zeroed();
-    // SAFETY: the kernel fills in what is there for it, and zeros are numbers, too.
+    // SAFETY: the kernel writes one `sysinfo` into the live buffer, and all-zero bytes are a valid `sysinfo` as well.
     let info = unsafe {
         libc::sysinfo(info.as_mut_ptr());
         info.assume_init()
@@ -186,17 +191,17 @@ pub fn memory_bytes() -> usize {
     usize::try_from(info.totalram).unwrap_or(usize::MAX).saturating_mul(info.mem_unit as usize)
 }
 
-/// Bytes of addresses that the process may have, if that is limited. linux: RLIMIT_AS
+/// Returns the limit of the process's address space in bytes, if there is one. linux: RLIMIT_AS
 pub fn address_space_limit() -> Option<usize> {
     read_limit(libc::RLIMIT_AS)
 }
 
-/// Bytes of private memory that the process may make writable, if that is limited. linux: RLIMIT_DATA
+/// Returns the limit of the process's private writable memory in bytes, if there is one. linux: RLIMIT_DATA
 pub fn data_limit() -> Option<usize> {
     read_limit(libc::RLIMIT_DATA)
 }
 
-// The C libraries have types of their own for resources.
+// The C libraries define different types for the number of a resource.
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
@@ -204,24 +209,27 @@ type Resource = libc::c_int;
 
 fn read_limit(resource: Resource) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the kernel writes the limits there.
+    // SAFETY: the kernel writes one `rlimit` into the live variable `limit`.
     unsafe { libc::getrlimit(resource, &raw mut limit) };
     (limit.rlim_cur != libc::RLIM_INFINITY).then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
 }
 
-/// Bytes of a page, from the C library: not all tools that run programs hand over what others read it from.
+/// Returns the size of a page in bytes, from `sysconf`. The auxiliary vector, which other libraries read, is not passed
+/// on by all tools that run programs.
 pub fn page_size() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` takes no pointer and returns a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size")
 }
 
+/// Unmaps a range; does nothing if it is empty.
+///
 /// # Safety
-/// The range is a mapping that nobody uses any more.
+/// The range is mapped, and it is not used any more.
 unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Errno> {
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller promises a mapping that nobody uses any more.
+    // SAFETY: the caller promises that the range is mapped and is not used any more.
     unsafe { munmap(start.cast(), bytes) }
 }
 
@@ -235,10 +243,10 @@ mod tests {
     fn a_reservation_is_aligned_zero_and_writable() {
         let range = Reservation::new(10_000, ALIGN).unwrap();
         assert_eq!((range.start().as_ptr().addr() % ALIGN, range.bytes()), (0, 12_288));
-        // SAFETY: nobody else uses it.
+        // SAFETY: `range` outlives `bytes`, and the test uses the range through `bytes` only.
         let bytes = unsafe { range.as_bytes() };
         bytes[0].write(7);
-        // SAFETY: the kernel has zeroed it.
+        // SAFETY: the kernel zeroes new anonymous pages, so the byte is initialised.
         assert_eq!(unsafe { bytes[12_287].assume_init() }, 0);
     }
 
@@ -246,7 +254,7 @@ mod tests {
     fn what_is_given_back_is_zero() {
         let range = Reservation::new(8192, 1).unwrap();
         let (first, second) = (range.start(), range.start().map_addr(|at| at.saturating_add(4096)));
-        // SAFETY: the range is ours, and two pages long.
+        // SAFETY: `range` was just mapped with two pages, and only this test uses it.
         unsafe {
             first.write(1);
             second.write(2);

@@ -1,11 +1,13 @@
-//! What the engine has of Linux in a process.
+//! Services of Linux that the engine needs inside a process.
 //!
 //! ```text
-//! cpus           how many there may be
+//! cpus           upper bound of CPU numbers
 //! mmap           address ranges
-//! platform       locks, and the CPU that a thread runs on, for the engine
+//! lock           a spin lock that yields, and a mutex
+//! thread         a few words of thread-local state
+//! platform       the engine's platform: locks, and the CPU that a thread runs on
 //! rseq           CPU-local lists as restartable sequences
-//! thread_local   the same in thread-local storage: how fast they could be at best
+//! thread_local   CPU-local lists in thread-local storage, as a lower bound of the cost in benchmarks
 //! ```
 
 pub mod cpus;

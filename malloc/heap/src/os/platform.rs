@@ -1,4 +1,4 @@
-//! The engine's door outward, in a process: its locks, and a CPU's number.
+//! The engine's platform inside a process: locks, and the number of the current CPU.
 
 use core::fmt::{self, Write};
 use core::mem::ManuallyDrop;
@@ -14,20 +14,20 @@ pub use super::lock::YieldingLock;
 use super::mmap::Reservation;
 use super::rseq::Rseq;
 
-/// The primitive by locks, on the CPUs of this process.
+/// The CPU-local primitive implemented by one lock per CPU, for the CPUs of this process.
 pub type LockedCpus = CpuLocks<'static, YieldingLock, CurrentCpuOfProcess>;
 
-/// The CPU that a thread runs on, by the kernel.
+/// Source of the number of the CPU that a thread runs on.
 #[derive(Clone, Copy, Debug)]
 pub enum CurrentCpuOfProcess {
-    /// As the kernel tells each thread all the time: two instructions.
+    /// The number that the kernel keeps in each thread's rseq area. Reading it takes two instructions.
     Rseq(Rseq),
-    /// As the kernel answers when asked, without a system call where it can.
+    /// `sched_getcpu`, which avoids a system call where the kernel's vDSO allows.
     System,
 }
 
 impl CurrentCpuOfProcess {
-    /// The cheapest way to ask for the CPU that this process has.
+    /// Returns the cheapest source that this process has.
     pub fn find() -> CurrentCpuOfProcess {
         Rseq::find().map_or(CurrentCpuOfProcess::System, CurrentCpuOfProcess::Rseq)
     }
@@ -38,33 +38,36 @@ impl CurrentCpu for CurrentCpuOfProcess {
     fn cpu(&self) -> CpuId {
         match self {
             CurrentCpuOfProcess::Rseq(rseq) => rseq.cpu(),
-            // SAFETY: asks for a number; where it cannot be had, which no kernel of today does, any CPU is right.
+            // SAFETY: `sched_getcpu` takes no pointer and returns a number. If it fails, which no current kernel does,
+            // any CPU is correct.
             CurrentCpuOfProcess::System => CpuId(unsafe { libc::sched_getcpu() }.max(0) as u16),
         }
     }
 }
 
-/// Sections under a lock for each of these CPUs. The locks stay for ever, in an address range of their own.
+/// Returns the primitive by locks for CPUs 0 to `cpus` - 1. The locks are never freed; they are in an address range of
+/// their own.
 ///
 /// # Errors
-/// If the address space has no room for them.
+/// If the address space has no room for the locks.
 pub fn lock_cpus(cpus: u16, current: CurrentCpuOfProcess) -> Result<LockedCpus, Errno> {
     let count = usize::from(cpus);
     let range = ManuallyDrop::new(Reservation::new(count * size_of::<YieldingLock>(), align_of::<YieldingLock>())?);
     let start = range.start().cast::<YieldingLock>();
-    // SAFETY: so many bytes are mapped, aligned, nobody else's, and never unmapped; zeros are locks that are open.
+    // SAFETY: the range has `count` locks' bytes, aligned for them. It is never unmapped, only this function has it,
+    // and a lock of zeros is unlocked.
     let locks = unsafe { core::slice::from_raw_parts(start.as_ptr(), count) };
     Ok(CpuLocks::new(locks, current))
 }
 
-/// This process as the engine's platform.
+/// The engine's [`Platform`] for a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     current: CurrentCpuOfProcess,
 }
 
 impl Process {
-    /// The process with this way to know the CPU.
+    /// Creates the platform with this source of CPU numbers.
     pub fn new(current: CurrentCpuOfProcess) -> Process {
         Process { current }
     }
@@ -84,12 +87,13 @@ impl Platform for Process {
         self.current.cpu()
     }
 
-    /// Never: an object's owner has its address.
+    /// Returns `false`: pages of a process cannot be migrated, because their owners hold addresses.
     fn migrates(&self) -> bool {
         false
     }
 
-    /// To standard error, in pieces as they come: a malloc cannot ask for memory to say what is wrong with it.
+    /// Writes the report to standard error piece by piece, without a buffer: a malloc that reports its own damage
+    /// cannot allocate.
     fn slab_error(&self, report: &SlabReport<'_>) {
         let _written = writeln!(StandardError, "{report}");
     }
@@ -100,7 +104,7 @@ impl Platform for Process {
     }
 }
 
-/// A file that is open in this process, by its number: without a buffer or a lock.
+/// An open file descriptor of this process, written without a buffer and without a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor(pub i32);
 
@@ -108,7 +112,7 @@ impl Write for Descriptor {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
-            // SAFETY: reads so many bytes that are there.
+            // SAFETY: the pointer and the length are those of the live slice `rest`.
             let written = unsafe { libc::write(self.0, rest.as_ptr().cast(), rest.len()) };
             rest = usize::try_from(written)
                 .ok()
@@ -120,7 +124,7 @@ impl Write for Descriptor {
     }
 }
 
-/// Standard error, as it is at the moment.
+/// The process's standard error: descriptor 2, whatever file that is at the time of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct StandardError;
 

@@ -1,28 +1,28 @@
-//! A few words of each thread: found without a call, without memory, and from a signal handler.
+//! A few words of state for each thread, accessible without a call, without allocation, and from signal handlers.
 //!
-//! They lie in the thread's static block, at a distance from its pointer that the loader writes down once ("initial
-//! exec"): reading one is two instructions. What compilers and libraries offer for this may ask for memory when a
-//! thread first comes by, which a malloc cannot. The words of a new thread are zero.
+//! The words are in the thread's static TLS block. Their offset from the thread pointer is written once by the loader
+//! (the "initial exec" model), so reading a word takes two instructions. The thread-local variables of compilers and
+//! libraries may allocate when a thread first uses them, which a malloc cannot do. The words of a new thread are zero.
 
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
-/// The words. Only the thread and its signal handlers use them, which atomics without order express.
+/// State of one thread. Only the thread and its signal handlers use the words, so they are atomics with relaxed order.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Thread {
-    /// Calls of this thread that are within the allocator's slow paths, one in another: signal handlers nest.
+    /// Nesting depth of calls in the allocator's slow paths. It can exceed 1, because signal handlers nest.
     pub(crate) depth: AtomicU32,
-    /// Times that it cannot be preempted, as a kernel counts: see `preempt`.
+    /// Nesting depth of regions that disable preemption; see `rseq::preempt`.
     pub(crate) preempt: AtomicU32,
-    /// The CPU that it stands for: see [`thread_local`](super::thread_local).
+    /// The CPU that the thread represents; see [`thread_local`](super::thread_local).
     pub(crate) stands_for: AtomicU16,
-    /// Whether it is about to fork, and holds the gate before slow paths closed.
+    /// Nonzero while the thread is about to fork and keeps the gate before the slow paths closed.
     pub(crate) holds_gate: AtomicU16,
-    /// Whether its stack is being taken for a profile: what it asks for meanwhile is not sampled.
+    /// Nonzero while the thread's stack is taken for a profile. Its requests are not sampled meanwhile.
     pub(crate) takes_stack: AtomicU32,
-    /// Bytes that it asks for until one is sampled, or 0 if that was not drawn yet.
+    /// Bytes that the thread may request before the next sample; 0 if the distance has not been drawn yet.
     pub(crate) until_sample: AtomicU64,
-    /// What it draws from.
+    /// State of the thread's random number generator.
     pub(crate) random: AtomicU64,
 }
 
@@ -40,12 +40,12 @@ core::arch::global_asm!(
     size = const size_of::<Thread>(),
 );
 
-/// The words of the calling thread.
+/// Returns the words of the calling thread.
 #[inline(always)]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub fn current() -> &'static Thread {
     let at: *const Thread;
-    // SAFETY: the loader has written the distance of the words; the first word at the thread's pointer is the pointer.
+    // SAFETY: the loader has filled in the offset of `freehold_thread`, and the word at `fs:0` is the thread pointer.
     unsafe {
         core::arch::asm!(
             "mov {at}, qword ptr fs:[0]",
@@ -53,17 +53,18 @@ pub fn current() -> &'static Thread {
             at = out(reg) at,
             options(nostack, readonly, pure),
         );
-        // SAFETY: they are this thread's while it lives, zero at first, and used by this thread alone.
+        // SAFETY: the words are in this thread's TLS block, which exists as long as the thread runs; they begin as
+        // zeros, and their fields are atomics.
         &*at
     }
 }
 
-/// The words of the calling thread.
+/// Returns the words of the calling thread.
 #[inline(always)]
 #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
 pub fn current() -> &'static Thread {
     let at: *const Thread;
-    // SAFETY: the loader has written the distance of the words from the thread's pointer.
+    // SAFETY: the loader has filled in the offset of `freehold_thread` from the thread pointer in `tpidr_el0`.
     unsafe {
         core::arch::asm!(
             "mrs {at}, tpidr_el0",
@@ -74,12 +75,13 @@ pub fn current() -> &'static Thread {
             distance = out(reg) _,
             options(nostack, readonly, pure),
         );
-        // SAFETY: they are this thread's while it lives, zero at first, and used by this thread alone.
+        // SAFETY: the words are in this thread's TLS block, which exists as long as the thread runs; they begin as
+        // zeros, and their fields are atomics.
         &*at
     }
 }
 
-/// The words of the calling thread, as the standard library has them.
+/// Returns the words of the calling thread, from a thread-local variable of the standard library.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn current() -> &'static Thread {
     extern crate std;
@@ -96,7 +98,8 @@ pub fn current() -> &'static Thread {
             }
         };
     }
-    // SAFETY: they stay where they are while the thread lives, and only it has the reference.
+    // SAFETY: the variable has no destructor and does not move as long as the thread runs, and the reference is used by
+    // this thread only.
     WORDS.with(|words| unsafe { &*core::ptr::from_ref(words) })
 }
 

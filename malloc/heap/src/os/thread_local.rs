@@ -1,8 +1,9 @@
-//! Lists in thread-local storage: how fast lists could be if threads were CPUs. For benches only.
+//! CPU-local lists in thread-local storage, for benchmarks only: their cost is a lower bound, as if each thread were a
+//! CPU.
 //!
-//! Each thread says once which CPU it stands for, and no two say the same. Then there is nothing to keep out, and a
-//! section is nothing. Nobody can wait for another thread's section either: a drain must know by other means that the
-//! thread is at rest.
+//! Each thread chooses once the CPU that it represents, and no two threads choose the same one. No other thread can
+//! then interfere, and entering a section needs no instruction. A fence cannot wait for another thread's section
+//! either: the caller of a drain must know by other means that the thread is not in a section.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,30 +13,33 @@ use freehold::slab::cpu::section::Sections;
 
 use super::thread;
 
-/// The primitive for threads that each stand for a CPU: sections exclude nobody.
+/// The CPU-local primitive for threads that each represent a CPU. Sections exclude nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadLocal {
     cpus: u16,
 }
 
 impl ThreadLocal {
-    /// Sections of threads that stand for so many CPUs.
+    /// Returns the primitive for CPUs 0 to `cpus` - 1.
     ///
     /// # Safety
-    /// Threads that use it have called [`stand_for`], each for one of these CPUs, its own; no signal uses it; and a
-    /// caller that fences a CPU knows that the thread which stands for it is not in a section, with what it did
-    /// visible.
+    /// - Each thread that uses the primitive has called [`stand_for`] with one of these CPUs, which no other thread
+    ///   represents.
+    /// - No signal handler uses the primitive.
+    /// - A caller that fences a CPU knows that the thread which represents the CPU is not in a section, and sees that
+    ///   thread's earlier stores.
     pub unsafe fn new(cpus: u16) -> ThreadLocal {
         ThreadLocal { cpus }
     }
 }
 
-/// Makes the calling thread stand for a CPU.
+/// Makes the calling thread represent a CPU.
 pub fn stand_for(cpu: CpuId) {
     thread::current().stands_for.store(cpu.0, Relaxed);
 }
 
-// SAFETY: only one thread stands for a CPU, and `new` demands the rest.
+// SAFETY: the caller of `new` promised that one thread alone represents a CPU, that no signal handler interrupts a
+// section, and that a fenced CPU's thread is outside of sections.
 unsafe impl Sections for ThreadLocal {
     type Section<'a> = ();
 

@@ -1,18 +1,18 @@
-//! Free runs of one kind, by size.
+//! Free runs of one kind, grouped into bins by size.
 //!
-//! A bin for each number of pages below 64, eight for each doubling above. A bit for each bin that has runs finds the
-//! next one that does. Which run is the smallest that will do is exact below 64 pages, and above among the first few of
-//! a bin, whose sizes differ by an eighth.
+//! Each number of pages below 64 has a bin of its own; above, each doubling is divided into eight bins. A bitmap of
+//! non-empty bins finds the next bin that has runs. The search for the smallest sufficient run is exact below 64 pages.
+//! Above, it compares the first few runs of a bin, whose sizes differ by at most an eighth.
 
 use super::table::{Links, NONE, Table};
 
-/// Numbers of pages that have a bin of their own.
+/// Numbers of pages below this bound have a bin of their own.
 const EXACT: u32 = 64;
-/// Bins of a doubling, as a power of two.
+/// Binary logarithm of the number of bins for each doubling of the size.
 const STEP_SHIFT: u32 = 3;
 const BINS: usize = bin_of(u32::MAX) + 1;
 const WORDS: usize = BINS.div_ceil(64);
-/// Runs of a bin that are compared before the best of them is taken.
+/// Runs of one bin that are compared at most before the best of them is taken.
 const COMPARED: usize = 16;
 
 const fn bin_of(pages: u32) -> usize {
@@ -34,7 +34,7 @@ pub(super) struct Bins {
 impl Bins {
     pub(super) const EMPTY: Bins = Bins { first: [NONE; BINS], filled: [0; WORDS] };
 
-    /// Puts a run, which the table knows, first in its bin.
+    /// Inserts a run at the front of its bin.
     pub(super) fn insert(&mut self, table: &Table, run: u32, pages: u32) {
         let bin = bin_of(pages);
         let next = self.first[bin];
@@ -46,7 +46,7 @@ impl Bins {
         self.filled[bin / 64] |= 1 << (bin % 64);
     }
 
-    /// Takes a run out of its bin.
+    /// Removes a run from its bin.
     pub(super) fn remove(&mut self, table: &Table, run: u32, pages: u32) {
         let bin = bin_of(pages);
         let Links { previous, next } = table.links(run);
@@ -63,7 +63,7 @@ impl Bins {
         }
     }
 
-    /// The smallest run of at least so many pages, or nearly.
+    /// Returns the smallest run of at least `pages` pages, or nearly the smallest.
     pub(super) fn find(&self, table: &Table, pages: u32) -> Option<u32> {
         let mut bin = bin_of(pages);
         loop {
@@ -76,7 +76,8 @@ impl Bins {
         }
     }
 
-    /// A run that `wanted` says yes to, from the largest size down; few of each size are asked.
+    /// Returns the first run that `wanted` accepts, in order of decreasing bins. At most [`COMPARED`] runs of each bin
+    /// are tried.
     pub(super) fn largest(&self, table: &Table, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let filled = (0..BINS).rev().filter(|bin| self.filled[bin / 64] & 1 << (bin % 64) != 0);
         filled.flat_map(|bin| self.runs(table, bin).take(COMPARED)).find(|&run| wanted(run))

@@ -1,10 +1,10 @@
 //! Per-CPU cache of a few free runs.
 //!
-//! A CPU has eight places. A run of up to 32 pages goes into one of the first six, one of up to 256 into one of the
-//! last two. A place is one word, which says where a run begins and how long it is, and which is taken and left by one
-//! atomic step. So no lock is held that a signal could find, and it does not matter if a thread is moved to another CPU
-//! meanwhile. A step on a word that was another in between and is the same again is right: the same word is the same
-//! run.
+//! Each CPU has eight slots. A run of up to 32 pages is kept in one of the first six, and a run of up to 256 pages in
+//! one of the last two. A slot is one word with the start and the length of a run, and is filled and emptied by one
+//! atomic step. So a signal handler never finds a lock held here, and a migration to another CPU during an operation is
+//! harmless. The ABA problem does not arise: a word that changed and changed back denotes the same run, which is in the
+//! cache again.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -16,20 +16,20 @@ use super::PAGE;
 use crate::os::mmap::Reservation;
 
 const PLACES: usize = 8;
-/// Places for small runs; the others are for large ones.
+/// Slots for small runs; the other slots are for large runs.
 const SMALL_PLACES: usize = 6;
-/// Pages of a small run at most, and of any.
+/// Most pages of a small run.
 const SMALL: u32 = 32;
 const LARGEST: u32 = 256;
-/// CPUs that have places of their own: so all CPUs of the largest machine cache 88 MiB at most.
+/// Most CPUs that have slots of their own. It bounds the memory in the cache to 88 MiB on the largest machine.
 const ROWS: u16 = 32;
 
-/// The places of a CPU: one line of the cache.
+/// Slots of one CPU, which fill one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Row([AtomicU64; PLACES]);
 
-/// What CPUs have cached.
+/// Runs that CPUs have cached.
 #[derive(Debug)]
 pub(super) struct RunCache {
     rows: Reservation,
@@ -44,7 +44,8 @@ impl RunCache {
 
     #[inline]
     fn row(&self, cpu: u16) -> &Row {
-        // SAFETY: within the reservation, of which zeros are rows; all of their words are atomic.
+        // SAFETY: the row is inside the reservation, since the index is below `count`. Zeroed memory is a valid row,
+        // and all words of a row are atomic.
         unsafe { self.rows.start().cast::<Row>().add(usize::from(cpu % self.count)).as_ref() }
     }
 
@@ -58,7 +59,7 @@ impl RunCache {
         }
     }
 
-    /// Takes a run of at least so many pages, and at most an eighth more.
+    /// Takes a run of at least `pages` pages and at most an eighth more.
     #[inline]
     pub(super) fn take(&self, cpu: CpuId, pages: u32) -> Option<u32> {
         let fits = pages..=pages + pages / 8;
@@ -69,7 +70,7 @@ impl RunCache {
         })
     }
 
-    /// Leaves a claimed run; says whether there was room for it.
+    /// Puts a claimed run into a free slot, and returns whether there was one.
     #[inline]
     pub(super) fn put(&self, cpu: CpuId, first: u32, pages: u32) -> bool {
         let word = u64::from(pages) << 32 | u64::from(first);
@@ -78,7 +79,7 @@ impl RunCache {
             .any(|place| place.load(Relaxed) == 0 && place.compare_exchange(0, word, AcqRel, Relaxed).is_ok())
     }
 
-    /// Takes all of them.
+    /// Empties all slots, and passes the first page and the length of each run to `take`.
     pub(super) fn drain(&self, mut take: impl FnMut(u32, u32)) {
         for place in (0..self.count).flat_map(|cpu| &self.row(cpu).0) {
             if place.load(Relaxed) != 0 {

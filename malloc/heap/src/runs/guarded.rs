@@ -1,8 +1,8 @@
-//! Runs for a process that wants to notice: each ends before pages that nobody can access, and one that is given back
-//! is held for a while, without memory and inaccessible. So what goes beyond its end, or comes too late, ends at once.
+//! Runs for a hardened process. Each run ends before inaccessible guard pages. A freed run is held for a while, without
+//! memory and inaccessible. So an access beyond the end of a run or after its free terminates the process at once.
 //!
-//! Each change of what can be accessed splits a mapping, of which a process may have some 65,000, for all that it does.
-//! So where very many runs are in use, no more of them have guards, and those that are given back can be accessed.
+//! Each change of protection splits a mapping, and a process may have some 65,000 mappings for all purposes. So beyond
+//! a number of guarded runs, further runs get no guard, and freed runs stay accessible.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,41 +12,41 @@ use rustix::io::Errno;
 use super::table::Kind;
 use super::{Claimed, PAGE, Run, RunError, Runs, refusal};
 
-/// Pages behind a run that nobody can access: addresses alone.
+/// Inaccessible pages behind a run. They take up addresses, but no memory.
 const GUARD: u32 = 4;
 
-/// Runs in use or held, from which on no more are guarded or made inaccessible: a quarter of the mappings that a
-/// process may have are two for each. linux: DEFAULT_MAX_MAP_COUNT
+/// Number of runs in use or held, from which on runs are neither guarded nor made inaccessible. Two mappings for each
+/// are a quarter of those that a process may have. linux: DEFAULT_MAX_MAP_COUNT
 const GUARDED_MAX: u32 = 8 << 10;
 
-/// A run that was given back, without memory most often, and that nobody has.
+/// A freed run that is held: it is not in use, and in most cases it has no memory.
 #[derive(Debug)]
 pub struct ProtectedRun {
     run: Claimed,
-    /// Whether it has lost its memory: pages that the program has locked stay.
+    /// Whether the run has lost its memory. Pages that the program has locked with `mlock` keep it.
     is_empty: bool,
 }
 
 impl ProtectedRun {
-    /// Bytes of it, with its guard.
+    /// Returns the bytes of the run, including its guard.
     pub fn bytes(&self) -> usize {
         self.run.bytes()
     }
 }
 
-/// The run that an address lies in.
+/// The run that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunExtent {
-    /// Where it begins.
+    /// Address of the run's first byte.
     pub start: NonNull<u8>,
-    /// Bytes of it, with its guard.
+    /// Bytes of the run, including its guard.
     pub bytes: usize,
-    /// Whether it is in use.
+    /// Whether the run is in use.
     pub is_used: bool,
 }
 
 impl Runs {
-    /// A run of so many pages before some that nobody can access. Takes a lock, and a system call.
+    /// Allocates a run of `pages` pages that ends before inaccessible pages. Takes the lock, and makes a system call.
     ///
     /// # Errors
     /// As for [`alloc`](Self::alloc).
@@ -56,42 +56,42 @@ impl Runs {
             return Ok(run);
         }
         let guard = self.offset_of(run.start) + pages as usize * PAGE;
-        // SAFETY: the pages were just allocated, and are given to nobody.
+        // SAFETY: the guard pages were just allocated, and are never passed to the caller for use.
         let _guarded = unsafe { self.range.protect(guard, GUARD as usize * PAGE) };
         Ok(run)
     }
 
-    /// Bytes of a guarded run before its guard.
+    /// Returns the bytes of a guarded run without its guard.
     ///
     /// # Errors
-    /// If no run in use begins there.
+    /// If the address is not the start of a run that is in use.
     pub fn usable_guarded(&self, start: NonNull<u8>) -> Result<usize, RunError> {
         self.usable(start).map(|bytes| bytes - GUARD as usize * PAGE)
     }
 
-    /// Takes a guarded run back, and holds it: its memory goes, and nobody can access it. Of two who do, one gets it.
-    /// Costs two system calls.
+    /// Frees a guarded run and holds it: its memory is returned to the system, and it becomes inaccessible. If two
+    /// threads free the same run, one of them succeeds. Makes two system calls.
     ///
     /// # Errors
-    /// If no run in use begins there.
+    /// If the address is not the start of a run that is in use.
     ///
     /// # Safety
-    /// The caller gives it up.
+    /// The caller gives up the run.
     pub unsafe fn hold(&self, start: NonNull<u8>) -> Result<ProtectedRun, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
         let pages = self.table.claim(first).map_err(|kind| refusal(kind, start))?;
         let (offset, bytes) = (first as usize * PAGE, pages as usize * PAGE);
-        // SAFETY: whoever had it gave it up.
+        // SAFETY: the caller gave up the run, and this thread alone claimed it, so its contents are not needed.
         let is_empty = unsafe { self.range.give_back(offset, bytes) }.is_ok();
         if self.guarded.load(Relaxed) <= GUARDED_MAX {
-            // SAFETY: whoever had it gave it up; who accesses it all the same is to be noticed.
+            // SAFETY: the caller gave up the run, so a later access is an error of the program and should terminate it.
             let _protected = unsafe { self.range.protect(offset, bytes) };
         }
         Ok(ProtectedRun { run: Claimed { first, pages }, is_empty })
     }
 
-    /// Lets a run that was held be handed out again. Takes a lock, and a system call. One that the system does not make
-    /// accessible again stays held for ever.
+    /// Makes a held run available for allocation again. Takes the lock, and makes a system call. If the system refuses
+    /// to make the run accessible, it stays held for ever.
     pub fn release(&self, ProtectedRun { run: Claimed { first, pages }, is_empty }: ProtectedRun) {
         if self.range.commit(first as usize * PAGE, pages as usize * PAGE).is_err() {
             return;
@@ -106,7 +106,8 @@ impl Runs {
         });
     }
 
-    /// The run around an address, in use or held. Looks at each page from there back to where the run begins.
+    /// Returns the run that contains an address, if it is in use or claimed. Searches page by page from the address
+    /// back to the start of the run.
     pub fn run_around(&self, address: usize) -> Option<RunExtent> {
         let start = self.range.start().as_ptr().addr();
         let page = u32::try_from(address.checked_sub(start)? / PAGE).ok().filter(|&page| page < self.table.used())?;
@@ -135,17 +136,17 @@ mod tests {
         let bytes = 13 * PAGE;
         let used = RunExtent { start: run.start, bytes, is_used: true };
         assert_eq!(runs.run_around(at + 5 * PAGE + 1), Some(used));
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the test allocated the run and does not use it any more.
         let held = unsafe { runs.hold(run.start) }.unwrap();
         assert_eq!(runs.run_around(at + 12 * PAGE), Some(RunExtent { is_used: false, ..used }));
-        // SAFETY: nobody uses it; it is refused.
+        // SAFETY: the run is held and not in use; `hold` is expected to refuse it.
         assert!(matches!(unsafe { runs.hold(run.start) }, Err(RunError::DoubleFree { .. })));
         assert_ne!(runs.alloc_guarded(9, 1).unwrap().start, run.start);
         runs.release(held);
         assert_eq!(runs.run_around(at), None);
         let again = runs.alloc_guarded(9, 1).unwrap();
         assert!(again.is_zero);
-        // SAFETY: so many bytes are ours.
+        // SAFETY: the run was just allocated with nine pages before its guard.
         unsafe { again.start.write_bytes(1, 9 * PAGE) };
     }
 }

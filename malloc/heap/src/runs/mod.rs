@@ -1,17 +1,18 @@
-//! Runs: whole pages side by side, exactly as many as asked for, for what is too large to be an object.
+//! Runs of contiguous whole pages, of exactly the requested number, for requests that are too large for an object.
 //!
 //! ```text
-//! table    what each page is the edge of: 16 bytes a page, of which only edges are ever touched
-//! bins     free runs by size: the smallest that is large enough is found in a few steps
-//! space    the address range, cut into runs; free neighbours are one run
-//! cache    a few runs a CPU, taken and left by one atomic step each
-//! guarded  runs before pages that nobody can access, and runs that are held inaccessible when they are given back
+//! table    boundary tags: 16 bytes a page, of which only those at the edges of runs are ever touched
+//! bins     free runs by size: finds the smallest one that is large enough in a few steps
+//! space    the address range, divided into runs; adjacent free runs are merged
+//! cache    a few free runs per CPU, each taken and put by one atomic step
+//! guarded  runs that end before inaccessible pages, and runs that stay inaccessible for a while after they are freed
 //! ```
 //!
-//! A free run is *backed*, it has memory from the last time that it was used, or *empty*: it takes none, and reads as
-//! zeros. Backed ones are used first; in the course of time they are [given back](Runs::give_back) and become empty.
-//! What has never been used is empty, too, and lies at the end of the range. A free run and its neighbour are joined if
-//! both are backed or both are empty, so that a run's kind is true of each of its pages.
+//! A free run is either *backed*, which means that it still has the memory of its last use, or *empty*, which means
+//! that it has no memory and reads as zeros. Requests use backed runs first. Over time backed runs are [given
+//! back](Runs::give_back) to the system and become empty. Pages that have never been used are empty as well; they are
+//! at the end of the range. Two adjacent free runs are merged if both are backed or both are empty, so the kind of a
+//! run applies to each of its pages.
 
 mod bins;
 mod cache;
@@ -37,58 +38,59 @@ pub use space::Usage;
 use table::Table;
 pub use table::{EDGE, Kind, decode_edge};
 
-/// Bytes of a page here, whatever those of the machine are.
+/// Bytes of a page in this module, whatever the machine's page size is.
 pub const PAGE: usize = 4096;
 /// Pages of a huge page.
 pub(crate) const HUGE: u32 = 512;
 
-/// A range of addresses that hands out runs.
+/// An address range that is divided into runs.
 ///
-/// Methods may be called from any thread. Those that say so take a lock.
+/// All methods may be called from any thread. The documentation of a method states whether it takes the lock of the
+/// range.
 #[derive(Debug)]
 pub struct Runs {
     table: Table,
     cached: RunCache,
     space: Mutex<Space>,
-    /// What the space says of its usage, for those who do not wait.
+    /// Bytes of [`Usage::used`] at the last release of the lock, for readers that do not take it.
     used: AtomicUsize,
     backed: AtomicUsize,
-    /// Guarded runs in use, and held ones.
+    /// Number of guarded runs that are in use or held.
     guarded: AtomicU32,
     range: Reservation,
 }
 
-/// Pages that were handed out.
+/// A run that was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where they begin.
+    /// Address of the first byte.
     pub start: NonNull<u8>,
-    /// Whether all of their bytes are 0.
+    /// Whether all bytes are zero.
     pub is_zero: bool,
 }
 
-/// Why a run was not taken back. Nothing was changed.
+/// Reason why a run was not freed. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// It is in no run that is in use, or not at its start.
+    /// The address is not the start of a run that is in use.
     #[error("{address:#x} is not where a run of pages begins; free the address that was given out")]
     Interior {
-        /// The address that was given back.
+        /// The address that was to be freed.
         address: usize,
     },
-    /// It is the start of a run that is free.
+    /// The address is the start of a run that is already free.
     #[error("the pages at {address:#x} are free already; free them once")]
     DoubleFree {
-        /// The address that was given back.
+        /// The address that was to be freed.
         address: usize,
     },
 }
 
 impl Runs {
-    /// Runs in a range of so many bytes, up to 16 TiB, rounded down to 2 MiB.
+    /// Reserves a range of `bytes` bytes for runs, at most 16 TiB, rounded down to a multiple of 2 MiB.
     ///
     /// # Errors
-    /// If the address space has no such range.
+    /// If the address space has no room for such a range.
     pub fn new(bytes: usize, cpus: u16) -> Result<Runs, Errno> {
         let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX) / HUGE * HUGE;
         let range = Reservation::inaccessible(pages as usize * PAGE, HUGE as usize * PAGE)?;
@@ -96,24 +98,24 @@ impl Runs {
         Ok(Runs { table, cached, space, used: 0.into(), backed: 0.into(), guarded: 0.into(), range })
     }
 
-    /// The range that runs are in.
+    /// Returns the address range that contains the runs.
     pub fn range(&self) -> &Reservation {
         &self.range
     }
 
-    /// Addresses of what is known of each page, and of the number of pages of which something is: for readers outside
-    /// of the process, to whom [`decode_edge`] says what it means.
+    /// Returns two addresses for readers outside of the process: that of the table of edges, and that of the number of
+    /// pages that have an entry in it. [`decode_edge`] decodes an entry.
     pub fn table(&self) -> [u64; 2] {
         self.table.addresses()
     }
 
-    /// Whether an address lies in the range.
+    /// Returns whether an address is inside the range.
     #[inline]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.range.start().as_ptr().addr()) < self.range.bytes()
     }
 
-    /// Takes a run from this CPU's cache: at least so many pages, and at most an eighth more. Takes no lock.
+    /// Takes a run from this CPU's cache. The run has at least `pages` pages and at most an eighth more. Takes no lock.
     #[inline]
     pub fn alloc_cached(&self, cpu: CpuId, pages: u32) -> Option<Run> {
         let first = self.cached.take(cpu, pages)?;
@@ -121,24 +123,25 @@ impl Runs {
         Some(Run { start: self.address(first), is_zero: false })
     }
 
-    /// A run of so many pages, from an address on that is a multiple of `align` of them. Takes a lock; a system call
-    /// for each 32 MiB that the range has never used.
+    /// Allocates a run of `pages` pages, at an address that is a multiple of `align` pages. Takes the lock, and makes a
+    /// few system calls for each 32 MiB of the range that are used for the first time.
     ///
     /// # Errors
-    /// If the range has no room, or the system refuses it memory.
+    /// If the range has no room, or the system refuses memory.
     ///
     /// # Panics
-    /// If there are no pages to get, or the alignment is no power of two.
+    /// If `pages` is 0 or `align` is not a power of two.
     pub fn alloc(&self, pages: u32, align: u32) -> Result<Run, Errno> {
         assert!(pages > 0 && align.is_power_of_two(), "a run has pages, and its alignment is a power of two");
         let taken = self.locked(|space| space.take(&self.table, &self.range, pages, align))?;
         Ok(Run { start: self.address(taken.first), is_zero: taken.is_empty })
     }
 
-    /// Takes a run back, which this CPU's cache keeps if it has room for it: then no lock is taken.
+    /// Frees a run into this CPU's cache. If the cache has no room, the run is returned, and the caller must free it by
+    /// [`free`](Self::free). Takes no lock.
     ///
     /// # Errors
-    /// If no run in use begins there.
+    /// If the address is not the start of a run that is in use.
     #[inline]
     pub fn free_cached(&self, cpu: CpuId, start: NonNull<u8>) -> Result<FreeOutcome, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
@@ -147,25 +150,25 @@ impl Runs {
         Ok(if keeps { FreeOutcome::Cached } else { FreeOutcome::Uncached(Claimed { first, pages }) })
     }
 
-    /// Frees a run that no CPU cached. Takes a lock.
+    /// Frees a run that no CPU's cache kept. Takes the lock.
     pub fn free(&self, Claimed { first, pages }: Claimed, now: u32) {
         self.locked(|space| space.put(&self.table, first, pages, now));
     }
 
-    /// Bytes of the run that begins there.
+    /// Returns the bytes of the run that starts at an address.
     ///
     /// # Errors
-    /// If no run in use does.
+    /// If the address is not the start of a run that is in use.
     pub fn usable(&self, start: NonNull<u8>) -> Result<usize, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
         let (kind, pages) = self.table.run_at(first);
         if kind == Kind::Used { Ok(pages as usize * PAGE) } else { Err(refusal(kind, start)) }
     }
 
-    /// Makes a run in use as many pages long, where it is; says whether that could be. Takes a lock.
+    /// Changes the length of a run in use without moving it, and returns whether that was possible. Takes the lock.
     ///
     /// # Panics
-    /// In builds with assertions, if no run in use begins there, or none would be left.
+    /// In builds with debug assertions, if no run in use starts at the address, or if `pages` is 0.
     pub fn resize(&self, start: NonNull<u8>, pages: u32, now: u32) -> bool {
         debug_assert!(pages > 0, "a run has pages");
         self.page_of(start.as_ptr().addr()).is_ok_and(|first| {
@@ -181,28 +184,29 @@ impl Runs {
         })
     }
 
-    /// Moves what is in one run to another of at least as many pages, which was just allocated, without copying: the
-    /// first one is empty afterwards, and still in use.
+    /// Moves the contents of one run to another run without copying. The destination was just allocated and has at
+    /// least `pages` pages. The source is empty afterwards, and still in use.
     ///
     /// # Errors
-    /// If the kernel cannot (it can since Linux 5.7), or has too many mappings already; nothing is changed then.
+    /// If the kernel cannot move pages (it can since Linux 5.7), or if the process has too many mappings. Nothing is
+    /// changed then.
     ///
     /// # Safety
-    /// Both runs are the caller's, and nobody uses them meanwhile.
+    /// Both runs belong to the caller, and neither is used during the call.
     pub unsafe fn move_pages(&self, from: NonNull<u8>, to: NonNull<u8>, pages: u32) -> Result<(), Errno> {
         let offsets = [from, to].map(|at| at.as_ptr().addr() - self.range.start().as_ptr().addr());
-        // SAFETY: the caller promises that both runs are its own, and that nothing else uses them meanwhile.
+        // SAFETY: the caller promises that both runs belong to it and that neither is used during the call.
         unsafe { self.range.move_within(offsets[0], offsets[1], pages as usize * PAGE) }
     }
 
-    /// Takes what CPUs have cached, as runs that are free. Takes a lock for each.
+    /// Frees all runs that CPUs have cached. Takes the lock for each run.
     pub fn drain(&self, now: u32) {
         self.cached.drain(|first, pages| self.locked(|space| space.put(&self.table, first, pages, now)));
     }
 
-    /// Gives the memory of backed runs back to the system, the largest first, up to so many bytes; those that were
-    /// freed after the moment `until` keep theirs. Returns the bytes. At most 2 MiB a system call, during which no lock
-    /// is held.
+    /// Returns the memory of free backed runs to the system, largest runs first, until at least `bytes` bytes are
+    /// returned or no run is left. Runs that were freed after the time `until` keep their memory. Returns the number of
+    /// bytes. Each system call covers at most 2 MiB, and no lock is held during the call.
     pub fn give_back(&self, bytes: usize, until: u32) -> usize {
         let mut given = 0;
         while given < bytes {
@@ -210,7 +214,8 @@ impl Runs {
                 break;
             };
             let size = pages as usize * PAGE;
-            // SAFETY: the run is free, and nobody but us can reach it.
+            // SAFETY: `take_backed` has claimed the pages, so no other thread can reach them, and their contents are
+            // not needed.
             let emptied = unsafe { self.range.give_back(first as usize * PAGE, size) };
             self.locked(|space| space.put_taken(&self.table, first, pages, emptied.is_ok(), until));
             if emptied.is_err() {
@@ -221,7 +226,8 @@ impl Runs {
         given
     }
 
-    /// What the range is used for, in numbers of no one moment. Takes no lock.
+    /// Returns what the range is used for. The numbers are read one after the other and need not be consistent with
+    /// each other. Takes no lock.
     #[inline]
     pub fn usage(&self) -> Usage {
         Usage { used: self.used.load(Relaxed), backed: self.backed.load(Relaxed) }
@@ -238,7 +244,7 @@ impl Runs {
 
     #[inline]
     fn address(&self, first: u32) -> NonNull<u8> {
-        // SAFETY: the page is one of the range.
+        // SAFETY: callers pass a page of the range, so the offset stays inside the reservation.
         unsafe { self.range.start().add(first as usize * PAGE) }
     }
 
@@ -269,7 +275,7 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Bytes of the run.
+    /// Returns the bytes of the run.
     pub fn bytes(&self) -> usize {
         self.pages as usize * PAGE
     }

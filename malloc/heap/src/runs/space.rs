@@ -1,11 +1,11 @@
-//! The range, cut into runs, under one lock.
+//! Address range divided into runs, under one lock.
 //!
 //! ```text
 //! | used | backed | used | empty | used ...                  | never used |
 //! 0                                                         end          pages
 //! ```
 //!
-//! linux: the address space has the same problem, in mm/vma.c; this is the classic answer, boundary tags.
+//! The allocation uses boundary tags (Knuth). linux: mm/vma.c solves the same problem for the address space.
 
 use rustix::io::Errno;
 
@@ -14,34 +14,34 @@ use super::table::{Kind, NONE, Table};
 use super::{Claimed, HUGE, PAGE};
 use crate::os::mmap::Reservation;
 
-/// Pages by which the part of the range that has been used grows: 32 MiB, so that system calls are few.
+/// Pages by which the used part of the range grows: 32 MiB, to keep system calls few.
 const GROWTH: u32 = 32 << 8;
 
-/// What a backed run may be of a request, at least, to be stretched.
+/// Divisor of a request's pages: a backed run is extended for the request only if it has at least this share of them.
 const STRETCHED: u32 = 4;
 
-/// Which runs of the range are free.
+/// Free runs of the range, and its extent.
 #[derive(Debug)]
 pub(super) struct Space {
     backed: Bins,
     empty: Bins,
-    /// The first page that was never in a run.
+    /// First page that has never been in a run.
     end: u32,
     /// Pages of the range.
     pages: u32,
     usage: Usage,
 }
 
-/// What a range of runs is used for, in bytes.
+/// Bytes of a range by their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of runs in use, and of those that CPUs have cached.
+    /// Bytes of runs that are in use or cached by CPUs.
     pub used: usize,
-    /// Of free runs that have memory.
+    /// Bytes of free runs that have memory.
     pub backed: usize,
 }
 
-/// A run that was taken.
+/// A run that was just allocated.
 #[derive(Debug)]
 pub(super) struct Allocation {
     pub first: u32,
@@ -57,8 +57,8 @@ impl Space {
         self.usage
     }
 
-    /// Takes a run of so many pages, from an address on that is a multiple of `align` of them: with memory if there is
-    /// one.
+    /// Allocates a run of `pages` pages at an address that is a multiple of `align` pages. Runs with memory are
+    /// preferred.
     pub(super) fn take(
         &mut self,
         table: &Table,
@@ -83,7 +83,8 @@ impl Space {
         self.unlist(table, run, kind, size);
         let start = range.start().as_ptr().addr() / PAGE % align as usize;
         let first = (run + start as u32).next_multiple_of(align) - start as u32;
-        // What is left on either side has been part of a free run, so no neighbour is one of its kind.
+        // The remainders on both sides were part of a free run, so their other neighbours are not free runs of the same
+        // kind.
         self.list(table, run, first - run, kind, since);
         self.list(table, first + pages, run + size - first - pages, kind, since);
         table.write(first, pages, Kind::Used, 0);
@@ -91,14 +92,14 @@ impl Space {
         Ok(Allocation { first, is_empty: kind == Kind::Empty })
     }
 
-    /// Takes a backed run that is too short, and as much of the empty one beside it as is missing. Else memory that is
-    /// free in pieces would stay so, and what is asked for would take more.
+    /// Allocates a backed run that is too short together with the missing pages of an adjacent empty run. Otherwise
+    /// memory in small free runs would stay unused, and the request would take additional memory.
     fn stretch(&mut self, table: &Table, pages: u32) -> Option<u32> {
         let mut beside = None;
         let end = self.end;
         let run = self.backed.largest(table, |run| {
             let size = table.run_at(run).1;
-            // Not for a small part of what is asked for.
+            // A run that is only a small part of the request is not worth a search of its neighbours.
             let is_worth_it = (pages / STRETCHED..pages).contains(&size);
             let (next, missing) = (run + size, pages.saturating_sub(size));
             beside = is_worth_it.then_some(()).and_then(|()| {
@@ -125,19 +126,19 @@ impl Space {
         Some(first)
     }
 
-    /// Puts back a run that was claimed: it has memory.
+    /// Frees a claimed run that has memory.
     pub(super) fn put(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
         self.usage.used -= pages as usize * PAGE;
         self.join(table, first, pages, Kind::Backed, now);
     }
 
-    /// Puts back a run that was claimed, and has lost its memory.
+    /// Frees a claimed run that has lost its memory.
     pub(super) fn put_empty(&mut self, table: &Table, first: u32, pages: u32) {
         self.usage.used -= pages as usize * PAGE;
         self.join(table, first, pages, Kind::Empty, 0);
     }
 
-    /// Leaves a run in use so many of its pages, and frees the others.
+    /// Shortens a run in use to `pages` pages, and frees the rest.
     pub(super) fn cut(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
         let (_, old) = table.run_at(first);
         if pages < old {
@@ -146,7 +147,7 @@ impl Space {
         }
     }
 
-    /// Gives a run in use as many pages of the free one behind it; says whether that was possible.
+    /// Extends a run in use to `pages` pages from the free run behind it; returns whether that was possible.
     pub(super) fn extend(&mut self, table: &Table, range: &Reservation, first: u32, pages: u32) -> bool {
         let (_, old) = table.run_at(first);
         let (next, wanted) = (first + old, pages - old);
@@ -166,7 +167,8 @@ impl Space {
         true
     }
 
-    /// Takes the last huge page, or less, of a backed run that was not freed after `until`: the largest there is.
+    /// Claims the last huge page, or the remainder of one, of the largest backed run that was freed no later than
+    /// `until`.
     pub(super) fn take_backed(&mut self, table: &Table, until: u32) -> Option<Claimed> {
         let run = self.backed.largest(table, |run| table.since(run) <= until)?;
         let (kind, size) = table.run_at(run);
@@ -179,12 +181,12 @@ impl Space {
         Some(Claimed { first, pages })
     }
 
-    /// Puts it back, with or without its memory.
+    /// Frees a run that [`take_backed`](Self::take_backed) claimed, with or without memory.
     pub(super) fn put_taken(&mut self, table: &Table, first: u32, pages: u32, is_empty: bool, since: u32) {
         self.join(table, first, pages, if is_empty { Kind::Empty } else { Kind::Backed }, since);
     }
 
-    /// An empty run of at least so many pages at the end, which has not been used yet.
+    /// Extends the used part of the range, and returns an empty run of at least `pages` pages at its end.
     fn grow(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<u32, Errno> {
         let before = (self.end > 0).then(|| table.before(self.end)).filter(|&run| table.run_at(run).0 == Kind::Empty);
         let there = before.map_or(0, |run| table.run_at(run).1);
@@ -193,7 +195,7 @@ impl Space {
         if missing > left {
             return Err(Errno::NOMEM);
         }
-        // As much as is missing where there is little left, be it of the range or of what the system allows.
+        // If little of the range or of the system's limit is left, only the missing pages are added.
         let step = missing.checked_next_multiple_of(GROWTH).unwrap_or(left).min(left);
         let step = match self.commit(table, range, step) {
             Err(_) if step > missing => self.commit(table, range, missing).map(|()| missing)?,
@@ -209,7 +211,7 @@ impl Space {
         table.commit(self.end + pages)
     }
 
-    /// Makes a run free, as one with its neighbours of the same kind. Returns where it begins then.
+    /// Frees a run, merges it with adjacent free runs of its kind, and returns the first page of the result.
     fn join(&mut self, table: &Table, mut first: u32, mut pages: u32, kind: Kind, mut since: u32) -> u32 {
         let next = first + pages;
         if next < self.end && table.run_at(next).0 == kind {
@@ -258,7 +260,7 @@ impl Space {
         }
     }
 
-    /// Walks the range, and returns what is wrong.
+    /// Walks the range and returns the first violated invariant.
     #[cfg(test)]
     pub(super) fn check(&self, table: &Table) -> Result<(), &'static str> {
         let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());
@@ -287,7 +289,7 @@ impl Space {
     }
 }
 
-/// Returns whether an empty run of at least so many pages begins there.
+/// Returns whether an empty run of at least `pages` pages starts at page `run`.
 fn is_empty(table: &Table, run: u32, pages: u32) -> bool {
     matches!(table.run_at(run), (Kind::Empty, size) if size >= pages)
 }

@@ -1,8 +1,9 @@
-//! What each page is the edge of.
+//! Boundary tags of runs: for each page, whether a run starts or ends there.
 //!
-//! The first page of every run, in use or free, says what the run is and how long; its last page, if that is another,
-//! says how long as well, and like all pages between it says that no run begins there. So a free finds out in one look
-//! whether a run begins at an address, and a run finds its neighbours by the pages on both sides of it.
+//! The entry of a run's first page records the kind and the length of the run, for used and free runs alike. The entry
+//! of its last page, if that is a different page, records the length as well. All entries but the first one state that
+//! no run starts there. So a free checks by one lookup whether a run starts at an address, and a run finds its
+//! neighbours by the entries of the adjacent pages.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -12,71 +13,71 @@ use rustix::io::Errno;
 use super::PAGE;
 use crate::os::mmap::Reservation;
 
-/// What a run is.
+/// Kind of a run, as recorded for its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// Of no run the edge.
+    /// No run starts at this page.
     Inside = 0,
-    /// Somebody has it.
+    /// The run is in use.
     Used = 1,
-    /// A CPU has cached it, or it is on its way.
+    /// The run is in a CPU's cache, or is being moved between two states by a thread.
     Claimed = 2,
-    /// Free, with memory.
+    /// The run is free and has memory.
     Backed = 3,
-    /// Free, without memory: zeros.
+    /// The run is free and has no memory: it reads as zeros.
     Empty = 4,
 }
 
 const KINDS: [Kind; 8] =
     [Kind::Inside, Kind::Used, Kind::Claimed, Kind::Backed, Kind::Empty, Kind::Inside, Kind::Inside, Kind::Inside];
-/// Bits of a state that are the kind; the others are when it became so.
+/// Bits of a state that hold the kind. The other bits hold the time of the last free.
 const KIND_BITS: u32 = 3;
 
-/// No page.
+/// Number that denotes no page.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is known of a page.
+/// Entry of a page.
 #[derive(Debug)]
 #[repr(C)]
 struct Edge {
-    /// The kind, and for a backed run the moment of its last free.
+    /// Kind of the run, and for a backed run the time of its last free.
     state: AtomicU32,
-    /// Of the run that begins here, or else of the one that ends here.
+    /// Pages of the run that starts here, or else of the run that ends here.
     pages: AtomicU32,
-    /// Links among free runs of about this size.
+    /// Previous free run in the bin; `next` is the next one.
     previous: AtomicU32,
     next: AtomicU32,
 }
 
-/// The edges of a range. Who holds the lock of its space writes them; but for the kind of a run in use or claimed,
-/// which its owner writes.
+/// Entries of all pages of a range. They are written under the lock of the range's space. The kind of a run that is in
+/// use or claimed is an exception: its owner writes it without the lock.
 #[derive(Debug)]
 pub(super) struct Table {
     edges: Reservation,
-    /// Pages that may have edges: the others have never been in a run.
+    /// Pages that have accessible entries. The other pages have never been in a run.
     used: AtomicU32,
 }
 
 impl Table {
-    /// For so many pages, of which none is in use yet.
+    /// Reserves a table for `pages` pages, none of which has an accessible entry yet.
     pub(super) fn new(pages: u32) -> Result<Table, Errno> {
         let edges = Reservation::inaccessible(pages as usize * size_of::<Edge>(), PAGE)?;
         Ok(Table { edges, used: AtomicU32::new(0) })
     }
 
-    /// Addresses of the edges, [`EDGE`] bytes a page, and of the number of pages that may have them.
+    /// Returns the address of the entries, of [`EDGE`] bytes each, and the address of the number of accessible entries.
     pub(super) fn addresses(&self) -> [u64; 2] {
         [self.edges.start().as_ptr().addr() as u64, core::ptr::from_ref(&self.used).addr() as u64]
     }
 
-    /// Pages that may have edges.
+    /// Returns the number of pages that have accessible entries.
     #[inline]
     pub(super) fn used(&self) -> u32 {
         self.used.load(Acquire)
     }
 
-    /// Lets all pages before this one have edges.
+    /// Makes the entries of all pages before page `pages` accessible.
     pub(super) fn commit(&self, pages: u32) -> Result<(), Errno> {
         let [from, to] = [self.used(), pages].map(|pages| (pages as usize * size_of::<Edge>()).next_multiple_of(PAGE));
         self.edges.commit(from, to - from)?;
@@ -87,18 +88,20 @@ impl Table {
     #[inline]
     fn edge(&self, page: u32) -> &Edge {
         assert!(page < self.used(), "a page of a run has been in the range's use");
-        // SAFETY: within the table and accessible; zeros are an edge, and all of its words are atomic.
+        // SAFETY: the entry is inside the reservation and accessible, as just asserted. Zeroed memory is a valid entry,
+        // and all words of an entry are atomic.
         unsafe { self.edges.start().cast::<Edge>().add(page as usize).as_ref() }
     }
 
-    /// Kind and length of the run that begins here.
+    /// Returns the kind and the length of the run that starts at a page.
     #[inline]
     pub(super) fn run_at(&self, first: u32) -> (Kind, u32) {
         let edge = self.edge(first);
         (kind_of(edge.state.load(Relaxed)), edge.pages.load(Relaxed))
     }
 
-    /// Where the run begins that ends right before this page, which begins one.
+    /// Returns the first page of the run that ends right before `page`. A run must start at `page`, and `page` must not
+    /// be 0.
     pub(super) fn before(&self, page: u32) -> u32 {
         let last = page - 1;
         match self.run_at(last) {
@@ -107,12 +110,12 @@ impl Table {
         }
     }
 
-    /// When a backed run was freed.
+    /// Returns the time at which a backed run was freed.
     pub(super) fn since(&self, first: u32) -> u32 {
         self.edge(first).state.load(Relaxed) >> KIND_BITS
     }
 
-    /// Writes down a run.
+    /// Writes the entries of a run's first and last page.
     pub(super) fn write(&self, first: u32, pages: u32, kind: Kind, since: u32) {
         let edge = self.edge(first);
         edge.pages.store(pages, Relaxed);
@@ -124,15 +127,16 @@ impl Table {
         }
     }
 
-    /// No run begins here any more.
+    /// Records that no run starts at a page any more.
     pub(super) fn forget(&self, first: u32) {
         self.edge(first).state.store(Kind::Inside as u32, Relaxed);
     }
 
-    /// Takes a run in use from whoever gives it back: of two who do, one gets it. Returns its pages.
+    /// Claims a run in use for a thread that frees it. If two threads free the same run, one of them succeeds. Returns
+    /// the pages of the run.
     ///
     /// # Errors
-    /// What the page is instead.
+    /// The kind of the page, if no run in use starts there.
     #[inline]
     pub(super) fn claim(&self, first: u32) -> Result<u32, Kind> {
         let edge = self.edge(first);
@@ -140,19 +144,19 @@ impl Table {
         claimed.map(|_| edge.pages.load(Relaxed)).map_err(kind_of)
     }
 
-    /// Changes what the owner of a run, in use or claimed, says of it.
+    /// Sets the kind of a run. Only the owner of a run that is in use or claimed may call this.
     #[inline]
     pub(super) fn set_kind(&self, first: u32, kind: Kind) {
         self.edge(first).state.store(kind as u32, Release);
     }
 
-    /// Neighbours of a free run among those of about its size.
+    /// Returns the neighbours of a free run in its bin.
     pub(super) fn links(&self, first: u32) -> Links {
         let edge = self.edge(first);
         Links { previous: edge.previous.load(Relaxed), next: edge.next.load(Relaxed) }
     }
 
-    /// Sets them.
+    /// Sets the neighbours of a free run in its bin.
     pub(super) fn set_links(&self, first: u32, links: Links) {
         let edge = self.edge(first);
         edge.previous.store(links.previous, Relaxed);
@@ -160,17 +164,17 @@ impl Table {
     }
 }
 
-/// The free runs before and after one in its bin; [`NONE`] at the ends.
+/// Free runs before and after a run in its bin; [`NONE`] at the ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     pub previous: u32,
     pub next: u32,
 }
 
-/// Bytes of what is known of a page.
+/// Bytes of a page's entry.
 pub const EDGE: usize = size_of::<Edge>();
 
-/// Kind and length of the run that begins at a page, from the first two words that are known of it.
+/// Returns the kind and the length of the run that starts at a page, from the first two words of the page's entry.
 pub fn decode_edge([state, pages]: [u32; 2]) -> (Kind, u32) {
     (kind_of(state), pages)
 }

@@ -1,4 +1,4 @@
-//! Runs against what people would expect of them, and against each other.
+//! Tests of runs: random operations with checks of contents and invariants, and single cases.
 
 extern crate std;
 
@@ -23,10 +23,10 @@ impl Runs {
         }
     }
 
-    /// The first and last word of each page, which is enough to notice a page that two have.
+    /// Writes the first and the last word of each page. That suffices to detect a page that belongs to two runs.
     fn fill(&self, start: NonNull<u8>, pages: u32, with: u64) {
         for page in 0..pages as usize {
-            // SAFETY: within a run that is ours.
+            // SAFETY: callers pass a run of at least `pages` pages that belongs to the test.
             unsafe {
                 start.add(page * PAGE).cast::<u64>().write(with);
                 start.add(page * PAGE + PAGE - 8).cast::<u64>().write(with);
@@ -35,7 +35,7 @@ impl Runs {
     }
 
     fn holds(&self, start: NonNull<u8>, pages: u32, what: u64) -> bool {
-        // SAFETY: within a run that is ours.
+        // SAFETY: callers pass a run of at least `pages` pages that belongs to the test.
         (0..pages as usize).all(|page| unsafe {
             start.add(page * PAGE).cast::<u64>().read() == what
                 && start.add(page * PAGE + PAGE - 8).cast::<u64>().read() == what
@@ -111,7 +111,7 @@ fn what_is_no_run_is_refused() {
     assert_eq!(runs.free_cached(CPU, start).unwrap_err(), double, "a CPU has cached it");
     runs.drain(0);
     assert_eq!(runs.free_cached(CPU, start).unwrap_err(), double, "it is free");
-    // It is inside of a larger one then.
+    // The page is now inside of a larger run.
     let other = runs.alloc(400, 1).unwrap();
     assert_eq!(runs.free_cached(CPU, second).unwrap_err(), interior(second));
     runs.give(other.start, 0);
@@ -144,7 +144,7 @@ fn pages_move_without_a_copy() {
     let from = runs.alloc(2000, 1).unwrap().start;
     runs.fill(from, 2000, 42);
     let to = runs.alloc(4000, 1).unwrap().start;
-    // SAFETY: both are ours alone.
+    // SAFETY: the test allocated both runs, and no other thread uses them.
     if unsafe { runs.move_pages(from, to, 2000) }.is_ok() {
         assert!(runs.holds(to, 2000, 42));
         assert!(runs.holds(from, 2000, 0), "what was moved away is empty, and can be used");
@@ -165,7 +165,7 @@ fn threads_share_a_range() {
                 let mut live: Vec<(NonNull<u8>, u32, u64)> = Vec::new();
                 for round in 0..4000 {
                     let what = u64::from(number) << 32 | round;
-                    // All use one CPU's places now and then.
+                    // All threads use one CPU's slots now and then.
                     let cpu = CpuId(number % chance.u16(1..4));
                     let pages = chance.u32(1..=40);
                     let cached = runs.alloc_cached(cpu, pages).map_or_else(|| runs.alloc(pages, 1), Ok);

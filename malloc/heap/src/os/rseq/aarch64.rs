@@ -1,17 +1,19 @@
-//! The sections on aarch64, in machine code: those of x86-64, instruction for instruction where there are equal ones.
+//! Sections for aarch64 in assembly; they correspond to those for x86-64 instruction by instruction, where aarch64 has
+//! an equivalent.
 //!
 //! ```text
-//! 30   arm: store the descriptor           <- 60: the signature before it, then back to 30
-//! 40   the section begins: read the CPU
+//! 30   arm: store the descriptor           <- 60: the signature precedes it; jumps back to 30
+//! 40   start of the section: read the CPU
 //!      ...
-//! 49   its last instruction: the store that others see
-//! 50   it is over
+//! 49   last instruction of the section: the store that is visible to other code
+//! 50   first address after the section
 //! ```
 //!
-//! A thread's area lies at a distance from the thread's pointer, which is in `tpidr_el0`. Stores are plain ones: a
-//! drain that takes a list away from a CPU has fenced that CPU before it follows a link.
+//! A thread's area is at an offset from the thread pointer, which is in `tpidr_el0`. Stores are plain stores without
+//! release order: a drain that takes a list away from a CPU fences that CPU before it follows a link.
 //!
-//! `cargo xtask ci --only aarch64` assembles every section, where the toolchain can; nobody has run them yet.
+//! `cargo xtask ci --only aarch64` assembles every section where the toolchain can. The sections have not been executed
+//! yet.
 
 use core::arch::asm;
 
@@ -25,12 +27,13 @@ use freehold::slab::word::{UPPER, is_mark};
 use super::preempt::LowerOutcome;
 use super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
 
-/// Whether there is anything here to use.
+/// Whether sections are written for this processor: yes.
 pub(super) const SUPPORTED: bool = true;
-/// From a CPU's number to its slots.
+/// Shift that converts a CPU number to the offset of its slots.
 const STRIDE_SHIFT: u32 = STRIDE.trailing_zeros();
 
-/// A section: `body` does the work, `commit` publishes it. `{value}` is overwritten before.
+/// Expands to a section: `body` does the work, and `commit` publishes the result. `{value}` is overwritten before
+/// `body`.
 macro_rules! section {
     (body $body:expr, commit $commit:expr, area $area:expr, $($operand:tt)*) => {
         asm!(
@@ -64,7 +67,7 @@ macro_rules! section {
     };
 }
 
-/// Leaves the address of this CPU's slot in `{at}`.
+/// Loads the address of this CPU's slot into `{at}`.
 macro_rules! slot_of_cpu {
     () => {
         "ldr {at:w}, [{area}, #{cpu_offset}]
@@ -92,8 +95,8 @@ macro_rules! pop_section {
     };
 }
 
-/// On to the list of the object's own slab, which must be this CPU's, and neither empty nor used by this object alone.
-/// The list is loaded before the owner.
+/// Switches to the list of the object's own slab. The slab must belong to this CPU, its list must not be empty, and the
+/// object must not be the last one in use. The list is loaded before the owner.
 macro_rules! own_slab {
     () => {
         "
@@ -114,7 +117,8 @@ macro_rules! own_slab {
     };
 }
 
-/// `same` compares, and leaves the slot's list in `{list}`; where it says equal, that list is the object's.
+/// Expands to a push. `same` loads the slot's list into `{list}` and compares; "equal" means that the list belongs to
+/// the object's slab.
 macro_rules! push_section {
     ($same:expr, $link:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {
         section!(
@@ -142,8 +146,9 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section
-        // reads of this CPU's, and a drain that takes a list or a slab from it waits for the section.
+        // SAFETY: the caller promises a registered area; `FreedObject` owns its object. The section chooses the words
+        // to write by what it reads of this CPU's words, and a drain that takes a list or a slab away from the CPU
+        // waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().get().wrapping_add($links.offset());
@@ -167,41 +172,43 @@ macro_rules! push_with {
 #[inline(always)]
 fn thread_pointer() -> *const u8 {
     let pointer;
-    // SAFETY: reads a register that says where the thread's storage is.
+    // SAFETY: `mrs` only reads the register with the thread pointer.
     unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack, preserves_flags)) }
     pointer
 }
 
-/// The CPU's number as the kernel left it; one with the highest bit set if the thread is not registered.
+/// Returns the CPU number that the kernel stored in the area; its highest bit is set if the thread is not registered.
 ///
 /// # Safety
-/// The thread has an area at this distance.
+/// The thread has an area at this offset.
 #[inline(always)]
 pub(super) unsafe fn raw_cpu(area: isize) -> u32 {
     let place = thread_pointer().wrapping_offset(area).wrapping_add(CPU_OFFSET).cast::<u32>();
-    // SAFETY: the area is the caller's word; the kernel writes it, so it is read anew each time.
+    // SAFETY: the caller promises an area at this offset. The kernel writes the number, so each read is volatile.
     unsafe { place.read_volatile() }
 }
 
-/// The CPU that runs the caller.
+/// Returns the CPU that runs the caller.
 ///
 /// # Safety
-/// The thread has a registered area at this distance, as in all that follows.
+/// The thread has a registered area at this offset. All functions below require this as well.
 #[inline(always)]
 pub(super) unsafe fn cpu(area: isize) -> CpuId {
-    // SAFETY: the caller promises a registered area at this distance.
+    // SAFETY: the caller promises a registered area at this offset.
     CpuId(unsafe { raw_cpu(area) } as u16)
 }
 
-/// See [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop), and so on.
+/// Takes an object; see [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop). Each function below implements the
+/// method of the same name.
 ///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn pop<L: FixedLinks>(area: isize, slots: Slots<'_>, links: L) -> Option<u64> {
     let object: u64;
-    // SAFETY: the caller's. The list is this CPU's within the section; a drain that has taken it waits for the section
-    // before it touches the list's objects. The section writes the slot's word and nothing else.
+    // SAFETY: the caller promises a registered area. Within the section the list belongs to this CPU, and a drain that
+    // has taken the list waits for the section before it touches the list's objects. The section writes only the slot's
+    // word.
     unsafe {
         if L::MANGLED {
             pop_section!(
@@ -266,8 +273,8 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(
 pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
     const { assert!(Sheaf::BOTTOM == 0, "it is told by one test, and what a section answers that finds nothing") };
     let object: u64;
-    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the slot's word and nothing
-    // else.
+    // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU, and the
+    // section writes only the slot's word.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -291,8 +298,8 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> PushOutcome {
-    // SAFETY: the caller's; as for `pop_sheaf`, and what lies above the sheaf's last object is nobody's until the word
-    // is written.
+    // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU; the entries
+    // above the sheaf's last object are unused until the slot's word is written.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -325,8 +332,8 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
 pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32)> {
     let slab: u64;
     let bits: u64;
-    // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's
-    // within the section.
+    // SAFETY: the caller promises a registered area. Under `bitmap` a slot holds the address of a slab's metadata,
+    // whose word of free objects belongs to this CPU within the section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -358,8 +365,9 @@ pub(super) unsafe fn push_bits(
     bit: u64,
     all: u64,
 ) -> PushOutcome {
-    // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab to
-    // be this CPU's, and a drain that takes the slab from it waits for the section.
+    // SAFETY: the caller promises a registered area; `FreedObject` owns its object. The section writes the slab's word
+    // only if it finds that this CPU owns the slab, and a drain that takes the slab away from the CPU waits for the
+    // section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -403,7 +411,7 @@ pub(super) unsafe fn push_bits(
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
-    // SAFETY: the caller's; only sections on that CPU write the word, as `Exchange` demands.
+    // SAFETY: the caller promises a registered area; `Exchange` requires that only sections on that CPU write the word.
     unsafe {
         section!(
             body "ldr {value:w}, [{area}, #{cpu_offset}]
@@ -430,13 +438,13 @@ pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>)
     ExchangeOutcome::Done
 }
 
-/// Raises a counter of the thread; not an atomic step.
+/// Increments a counter of the thread. The increment is not atomic.
 ///
 /// # Safety
-/// The counter is the thread's.
+/// The counter belongs to the calling thread.
 #[inline(always)]
 pub(super) unsafe fn raise(count: *mut u32) {
-    // SAFETY: the caller promises that the counter is the thread's.
+    // SAFETY: the caller promises that the counter belongs to the calling thread.
     unsafe {
         asm!(
             "ldr {value:w}, [{count}]",
@@ -449,13 +457,13 @@ pub(super) unsafe fn raise(count: *mut u32) {
     }
 }
 
-/// Lowers it.
+/// Decrements a counter that [`raise`] incremented, and returns whether it is awaited.
 ///
 /// # Safety
 /// As for [`raise`].
 #[inline(always)]
 pub(super) unsafe fn lower(count: *mut u32) -> LowerOutcome {
-    // SAFETY: the caller promises that the counter is the thread's.
+    // SAFETY: the caller promises that the counter belongs to the calling thread.
     unsafe {
         asm!(
             "ldr {value:w}, [{count}]",

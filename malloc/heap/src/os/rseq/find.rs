@@ -1,4 +1,4 @@
-//! Whether this process has restartable sequences, and where.
+//! Detection of restartable sequences in this process.
 
 use core::ffi::{CStr, c_void};
 
@@ -7,18 +7,18 @@ use rustix::thread::{MembarrierCommand, membarrier};
 
 use super::arch;
 
-/// Why the process has no restartable sequences.
+/// Reason why the process has no restartable sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// Another system, or another processor.
+    /// The operating system or the processor is not supported.
     #[error("restartable sequences are written for Linux on x86-64 and aarch64; use locks for each CPU here")]
     Architecture,
 
-    /// The C library does not register threads.
+    /// The C library does not register threads at all.
     #[error("the C library registers no restartable sequences; use glibc 2.35 or later, or locks for each CPU")]
     Library,
 
-    /// The C library would, but did not.
+    /// The C library supports registration but did not register this thread.
     #[error(
         "restartable sequences are switched off; allow glibc.pthread.rseq and the system call rseq, or use locks for each CPU"
     )]
@@ -29,14 +29,15 @@ pub enum Unavailable {
     Fence,
 }
 
-/// From a thread's pointer to its area.
+/// Returns the offset in bytes of a thread's area from the thread pointer, and registers the process for the fence.
 pub(super) fn find() -> Result<isize, Unavailable> {
     if !arch::SUPPORTED {
         return Err(Unavailable::Architecture);
     }
     let area: isize = variable(c"__rseq_offset").ok_or(Unavailable::Library)?;
     let size: u32 = variable(c"__rseq_size").ok_or(Unavailable::Library)?;
-    // SAFETY: glibc has reserved an area for each thread if it says where, used or not.
+    // SAFETY: if glibc exports `__rseq_offset` and a nonzero size, each thread has an area at this offset, registered
+    // or not.
     if size == 0 || unsafe { arch::raw_cpu(area) }.cast_signed() < 0 {
         return Err(Unavailable::Off);
     }
@@ -44,10 +45,11 @@ pub(super) fn find() -> Result<isize, Unavailable> {
     Ok(area)
 }
 
-/// A constant of the C library, if it has it.
+/// Returns the value of a constant that the C library exports; `None` if it does not.
 fn variable<T: Copy>(name: &CStr) -> Option<T> {
-    // SAFETY: a name that ends in zero.
+    // SAFETY: `name` is a `CStr`, so it ends in a zero byte, as `dlsym` requires.
     let place: *mut c_void = unsafe { dlsym(RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: glibc documents `__rseq_offset` as a constant of a pointer's size, and `__rseq_size` as one of an int's.
+    // SAFETY: glibc documents `__rseq_offset` as a constant of pointer size and `__rseq_size` as an int; callers use
+    // these types.
     (!place.is_null()).then(|| unsafe { place.cast::<T>().read() })
 }

@@ -1,18 +1,20 @@
-//! CPU-local lists as restartable sequences: sections that the kernel begins anew when something comes between.
+//! CPU-local lists as restartable sequences: sections that the kernel restarts if they are interrupted.
 //!
-//! A thread shares a few words with the kernel, its *area*: which CPU runs it, and a *descriptor*, the address of three
-//! numbers: where a section begins, how long it is, and where to go on if it was interrupted. Whenever the kernel takes
-//! the CPU from a thread, moves it, or delivers a signal to it, it looks whether the thread is within the section of
-//! its descriptor; if so, the thread goes on at the third address, and nothing of the section has happened, since its
-//! last instruction is its only store that anybody sees. Without interruption a section costs two instructions: to
-//! *arm* it is to store its descriptor.
+//! Each thread shares a small *area* of memory with the kernel. The area holds the number of the CPU that runs the
+//! thread and the address of a *descriptor*. A descriptor gives the start of a section, its length, and the address at
+//! which the thread continues after an interruption. When the kernel preempts a thread, migrates it, or delivers a
+//! signal to it, the kernel checks whether the thread is inside the section of its descriptor. If so, the thread
+//! continues at the third address. Nothing of the section has taken effect then, because its only store that is visible
+//! to other code is its last instruction. Without an interruption a section costs two instructions more: they *arm* it
+//! by storing its descriptor.
 //!
-//! glibc registers each thread's area since 2.35 ([`Rseq::find`] asks it), unless it is told not to, or the kernel
-//! cannot, as under valgrind. Then there are locks ([`CpuLocks`](freehold::slab::cpu::locked::CpuLocks)).
+//! glibc registers the area of each thread since version 2.35, and [`Rseq::find`] gets its offset from glibc.
+//! Registration can be switched off, and some environments, such as valgrind, do not support it. The malloc then uses
+//! locks ([`CpuLocks`](freehold::slab::cpu::locked::CpuLocks)).
 //!
-//! Objects have addresses of user space: their upper 16 bits are clear.
+//! Objects have user-space addresses, so the upper 16 bits of an address are clear.
 //!
-//! A child of `vfork` runs on its parent's area without being registered: as POSIX has it, it may not allocate.
+//! A child of `vfork` uses its parent's area without being registered. POSIX does not allow such a child to allocate.
 
 #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
 #[path = "aarch64.rs"]
@@ -37,46 +39,48 @@ use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
 
 pub use find::Unavailable;
 
-/// Offset of the number of the CPU in a thread's area. linux: include/uapi/linux/rseq.h
+/// Offset in bytes of the CPU number in a thread's area. linux: include/uapi/linux/rseq.h
 const CPU_OFFSET: usize = 4;
-/// Offset of the descriptor's address.
+/// Offset in bytes of the descriptor's address in a thread's area.
 const DESCRIPTOR_OFFSET: usize = 8;
 
-/// Restartable sequences of this process. One is as good as another.
+/// Restartable sequences of this process. All values are equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Rseq {
-    /// From a thread's pointer to its area.
+    /// Offset in bytes of a thread's area from the thread pointer.
     area: isize,
 }
 
 impl Rseq {
-    /// Asks the C library for them, and the kernel for a fence.
+    /// Finds the area through the C library, and registers the process for the kernel's fence.
     ///
     /// # Errors
-    /// [`Unavailable`]; then use locks.
+    /// [`Unavailable`] with the reason; the caller should use locks then.
     pub fn find() -> Result<Rseq, Unavailable> {
         find::find().map(|area| Rseq { area })
     }
 
-    /// Whether the kernel still fences: a program may have given the system call up since it began.
+    /// Returns whether the kernel still executes fences. A program may have given up the system call, for example by a
+    /// seccomp filter, since it began.
     pub fn can_fence(self) -> bool {
-        // SAFETY: a number that the kernel knows, or knows that it is none.
+        // SAFETY: `from_raw` requires a number that the kernel accepts or rejects without harm; `membarrier` does so
+        // for any number.
         let cpu = unsafe { Cpuid::from_raw(0) };
         membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, cpu).is_ok()
             || membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq).is_ok()
     }
 
-    /// From a thread's pointer to its area, in bytes.
+    /// Returns the offset in bytes of a thread's area from the thread pointer.
     #[inline(always)]
     pub fn area(self) -> isize {
         self.area
     }
 }
 
-// SAFETY: each operation is one section of `arch`, armed whenever it is entered, in which the CPU is read first and the
-// store that others see comes last; the kernel begins it anew if anything else ran on that CPU. `fence` has the kernel
-// interrupt the CPU, if it runs a thread of this process, with a barrier on both sides. `find` has seen that both are
-// there.
+// SAFETY: each operation is one section of `arch`, which is armed on each entry. The section reads the CPU first, and
+// its last instruction is the only store that other code sees. The kernel restarts the section if anything else ran on
+// that CPU. `fence` makes the kernel interrupt the CPU, if it runs a thread of this process, with a memory barrier
+// before and after. `find` has checked that both mechanisms exist.
 unsafe impl CpuLocal for Rseq {
     fn cpus(&self) -> u16 {
         cpu_count()
@@ -84,62 +88,64 @@ unsafe impl CpuLocal for Rseq {
 
     #[inline(always)]
     fn cpu(&self) -> CpuId {
-        // SAFETY: `find` has found the area, and all threads have one.
+        // SAFETY: `find` returned the offset of the area, which glibc registers for every thread.
         unsafe { arch::cpu(self.area) }
     }
 
     #[inline(always)]
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
-        // SAFETY: as in `cpu`; `Slots` says what the slots hold.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots.
         unsafe { arch::pop(self.area, slots, links) }.map(ObjectAddress::new)
     }
 
     #[inline(always)]
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
-        // SAFETY: as in `pop`; `FreedObject` owns its object.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots,
+        // and `FreedObject` owns its object.
         unsafe { arch::push(self.area, slots, freed, links) }
     }
 
     #[inline(always)]
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `FreedObject` owns its
-        // object.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots,
+        // and `FreedObject` owns its object.
         unsafe { arch::push_paired(self.area, slots, freed, links) }
     }
 
     #[inline(always)]
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress> {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots.
         unsafe { arch::pop_sheaf(self.area, slots) }.map(ObjectAddress::new)
     }
 
     #[inline(always)]
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
-        // SAFETY: as in `pop`, and the caller says that the object is its own.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots,
+        // and the caller promises that it owns the object.
         unsafe { arch::push_sheaf(self.area, slots, object.get()) }
     }
 
     #[inline(always)]
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots.
         unsafe { arch::pop_bits(self.area, slots) }
     }
 
     #[inline(always)]
     fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `FreedObject` owns its
-        // object.
+        // SAFETY: every thread has a registered area, as in `cpu`; `Slots::new` guarantees the contents of the slots,
+        // and `FreedObject` owns its object.
         unsafe { arch::push_bits(self.area, slots, freed, bit.raw(), all.raw()) }
     }
 
     #[inline(always)]
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
-        // SAFETY: `find` has found the area, and all threads have one.
+        // SAFETY: every thread has a registered area, as in `cpu`.
         unsafe { arch::replace_if(self.area, cpu, exchange) }
     }
 
-    /// A system call: a fraction of a microsecond if the CPU runs another process, some microseconds if it has to
-    /// be interrupted.
+    /// Fences the CPU by a system call. It takes a fraction of a microsecond if the CPU runs another process, and some
+    /// microseconds if the CPU must be interrupted.
     fn fence(&self, cpu: CpuId) -> FenceOutcome {
         fence(cpu);
         FenceOutcome::Ended
@@ -156,10 +162,10 @@ unsafe impl CpuLocal for Rseq {
     }
 }
 
-/// Has the kernel restart what runs on a CPU. A process registers for that once, and a child of a process that did is
-/// asked to do it again on some kernels.
+/// Makes the kernel restart the section that runs on a CPU, if any. A process registers once for this fence; some
+/// kernels require that a forked child registers again.
 fn fence(cpu: CpuId) {
-    // SAFETY: a number that the kernel does not know is one of no CPU, of which it says that nothing runs there.
+    // SAFETY: `from_raw` accepts any number here, because the kernel treats an unknown CPU as one that runs nothing.
     let target = unsafe { Cpuid::from_raw(cpu.0.into()) };
     if membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target).is_err() {
         let fenced = membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq)

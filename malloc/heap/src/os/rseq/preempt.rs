@@ -1,34 +1,37 @@
-//! What a preemptible kernel pays around two words that belong together, in a process.
+//! Cost of disabling preemption around two related words, reproduced in a process.
 //!
-//! There, a counter of the CPU is raised before and lowered after; if it is zero then, and somebody waits for the CPU,
-//! the CPU is given up. That somebody waits is a bit of the same word that is clear then, so one test does. A process
-//! has a counter of the thread instead, and nobody ever waits. linux: arch/x86/include/asm/preempt.h
+//! A preemptible kernel increments a counter of the CPU before such a region and decrements it afterwards. If the
+//! counter becomes zero while another task waits for the CPU, the kernel reschedules. The waiting task is recorded as a
+//! clear bit in the word of the counter, so one test covers both conditions. A process uses a counter of the thread
+//! instead, for which no task ever waits. linux: arch/x86/include/asm/preempt.h
 //!
-//! The bit that says that nobody waits is set when a thread is first counted, so that its words can begin as zeros.
+//! The bit for "no task waits" is set when a thread uses its counter for the first time, so that a thread's words can
+//! start as zeros.
 
 use super::arch;
 
-/// The bit of the counter that is set while nobody waits.
+/// Bit of the counter that is set while no task waits for the CPU.
 const NOBODY_WAITS: u32 = 1 << 31;
 
-/// Raises the thread's counter: it cannot be preempted, as a kernel would count.
+/// Increments the thread's counter, as a kernel does to disable preemption.
 #[inline(always)]
 pub(super) fn disable() {
-    // SAFETY: the counter is this thread's.
+    // SAFETY: `with_count` passes the address of a counter that belongs to the calling thread.
     with_count(|count| unsafe { arch::raise(count) });
 }
 
-/// Lowers the thread's counter, and reschedules if somebody waits.
+/// Decrements the thread's counter, and reschedules if it is zero and a task waits.
 #[inline(always)]
 pub(super) fn enable() {
-    // SAFETY: the counter is this thread's.
+    // SAFETY: `with_count` passes the address of a counter that belongs to the calling thread.
     with_count(|count| match unsafe { arch::lower(count) } {
         LowerOutcome::Held => {}
         LowerOutcome::Awaited => reschedule(),
     });
 }
 
-/// In a program, where the linker knows the distance of the counter, as a kernel's does.
+/// Calls `change` with the thread's counter. In a program the linker knows the counter's offset, as a kernel's linker
+/// does.
 #[cfg(feature = "std")]
 #[inline(always)]
 fn with_count(change: impl FnOnce(*mut u32)) {
@@ -39,26 +42,29 @@ fn with_count(change: impl FnOnce(*mut u32)) {
     COUNT.with(|count| change(count.as_ptr()));
 }
 
-/// In a library.
+/// Calls `change` with the thread's counter. In a library the counter is one of the words of
+/// [`thread`](crate::os::thread).
 #[cfg(not(feature = "std"))]
 #[inline(always)]
 fn with_count(change: impl FnOnce(*mut u32)) {
     change(crate::os::thread::current().preempt.as_ptr());
 }
 
-/// What a counter became when it was lowered.
+/// State of a counter after a decrement.
 pub(super) enum LowerOutcome {
-    /// It is not zero: the thread goes on.
+    /// The counter is not zero, or no task waits: the thread continues.
     Held,
-    /// It is zero, and somebody waits.
+    /// The counter is zero, and a task waits.
     Awaited,
 }
 
-/// Called in a library by a thread's first, whose counter does not say yet that nobody waits.
+/// Handles a counter that became zero with the bit clear. In a library this happens once for each thread, at its first
+/// use, because the counter starts as zero.
 #[cold]
 #[inline(never)]
 fn reschedule() {
-    // SAFETY: the counter is this thread's.
+    // SAFETY: `with_count` passes the address of a counter that belongs to the calling thread, and no other reference
+    // to it exists.
     with_count(|count| unsafe { *count = NOBODY_WAITS });
     rustix::thread::sched_yield();
 }

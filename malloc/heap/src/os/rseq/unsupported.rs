@@ -1,4 +1,5 @@
-//! Where there are no restartable sequences: nothing can be found, so nothing of this is ever called.
+//! Substitute for systems without restartable sequences. Detection always fails there, so the operations are never
+//! called.
 
 use freehold::base::CpuId;
 use freehold::slab::cpu::{Exchange, ExchangeOutcome, FreedObject, PushOutcome, Slots};
@@ -6,10 +7,10 @@ use freehold::slab::freelist::FixedLinks;
 
 use super::preempt::LowerOutcome;
 
-/// No sections are written for this processor.
+/// Whether sections are written for this processor: no.
 pub(super) const SUPPORTED: bool = false;
 
-/// Says that no thread is registered.
+/// Returns the CPU number of an unregistered thread.
 ///
 /// # Safety
 /// None.
@@ -19,7 +20,7 @@ pub(super) unsafe fn raw_cpu(_: isize) -> u32 {
 
 macro_rules! nothing {
     ($($(#[$about:meta])* $name:ident $([$($generic:tt)*])? ($($argument:ty),*) -> $result:ty;)*) => {$(
-        /// Never called.
+        /// Panics: this function is never called.
         ///
         /// # Safety
         /// None.

@@ -1,4 +1,4 @@
-//! Bitmaps: the word says which objects of a slab are free.
+//! Sections on bitmaps: a word of the slab has a bit for each free object.
 
 use core::arch::asm;
 
@@ -12,8 +12,8 @@ macro_rules! pop_bits {
     ($defect:ident, $area:ident, $slots:ident) => {{
         let slab: u64;
         let bits: u64;
-        // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's
-        // within the section.
+        // SAFETY: the caller promises a registered area. Under `bitmap` a slot holds the address of a slab's metadata,
+        // whose word of free objects belongs to this CPU within the section.
         unsafe {
             section!(
                 $defect,
@@ -42,8 +42,9 @@ macro_rules! pop_bits {
 
 macro_rules! push_bits {
     ($defect:ident, $area:ident, $slots:ident, $freed:ident, $bit:ident, $all:ident) => {{
-        // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab
-        // to be this CPU's, and a drain that takes the slab from it waits for the section.
+        // SAFETY: the caller promises a registered area; `FreedObject` owns its object. The section writes the slab's
+        // word only if it finds that this CPU owns the slab, and a drain that takes the slab away from the CPU waits
+        // for the section.
         unsafe {
             section!(
                 $defect,

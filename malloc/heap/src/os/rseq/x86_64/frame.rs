@@ -1,16 +1,16 @@
-//! The frame of a section: its descriptor, how it is armed, how it is restarted; and a defect in it, if one is planted.
+//! Frame of a section: its descriptor, arming, restart, and optionally a planted defect.
 //!
 //! ```text
-//! 30   arm: store the descriptor           <- 60: ud1 with the signature, jmp 30 (in another place, so that
-//! 40   the section begins: read the CPU          what runs falls through)
+//! 30   arm: store the descriptor           <- 60: ud1 with the signature, jmp 30 (in another section of the
+//! 40   start of the section: read the CPU         binary, so that straight-line code falls through)
 //!      ...
-//! 49   its last instruction: the store that others see
-//! 50   it is over
+//! 49   last instruction of the section: the store that is visible to other code
+//! 50   first address after the section
 //! ```
 
-/// A line that stands in one place for what is sound, and in another for a planted defect.
+/// Expands to one line of a section. A planted defect moves or changes some of the lines.
 macro_rules! line {
-    // The CPU is read within the section; a defect reads it before it arms.
+    // The CPU is read inside the section. The defect `stale_cpu` reads it before the section is armed.
     (early stale_cpu $line:expr) => {
         $line
     };
@@ -23,14 +23,15 @@ macro_rules! line {
     (first $defect:ident $line:expr) => {
         $line
     };
-    // The descriptor is stored; a defect leaves that out.
+    // The descriptor is stored. The defect `missing` omits the store.
     (arm missing) => {
         "/* fs:[{area} + {descriptor}] */"
     };
     (arm $defect:ident) => {
         "mov qword ptr fs:[{area} + {descriptor}], {value}"
     };
-    // The section ends after its last instruction; defects end it before, or one too late.
+    // The section ends after its last instruction. The defects end it before that instruction, or one instruction too
+    // late.
     (end short_end) => {
         ".quad 40b, 49b - 40b, 60f"
     };
@@ -46,7 +47,7 @@ macro_rules! line {
     (late $defect:ident) => {
         ""
     };
-    // A section that was interrupted arms again; a defect does not.
+    // An interrupted section is armed again. The defect `unarmed_retry` skips that.
     (retry unarmed_retry) => {
         "jmp 40b"
     };
@@ -55,8 +56,8 @@ macro_rules! line {
     };
 }
 
-/// A section: `cpu` leaves the offset of this CPU's slots in `{at}`, `body` does the work, `commit` publishes it.
-/// `{value}` is overwritten before.
+/// Expands to a section: `cpu` loads the offset of this CPU's slots into `{at}`, `body` does the work, and `commit`
+/// publishes the result. `{value}` is overwritten before `body`.
 macro_rules! section {
     ($defect:ident, cpu $cpu:expr, body $body:expr, commit $commit:expr, after $after:expr, $($operand:tt)*) => {
         asm!(
@@ -93,7 +94,7 @@ macro_rules! section {
     };
 }
 
-/// Leaves the address of this CPU's words in `{at}`.
+/// Loads the address of this CPU's words into `{at}`.
 macro_rules! words_of_cpu {
     () => {
         "mov {at:e}, dword ptr fs:[{area} + {cpu_offset}]
@@ -102,7 +103,7 @@ macro_rules! words_of_cpu {
     };
 }
 
-/// Leaves the offset of this CPU's slots in `{at}`.
+/// Loads the offset of this CPU's slots into `{at}`.
 macro_rules! slots_of_cpu {
     () => {
         "mov {at:e}, dword ptr fs:[{area} + {cpu_offset}]

@@ -1,4 +1,4 @@
-//! Lists: pop and push, each on one word.
+//! Sections on lists: pop and push, each of which commits by a store to one word.
 
 use core::arch::asm;
 
@@ -37,8 +37,9 @@ macro_rules! pop_section {
 macro_rules! pop {
     ($defect:ident, $area:ident, $slots:ident, $links:ident) => {{
         let object: u64;
-        // SAFETY: the caller's. The list is this CPU's within the section; a drain that has taken it waits for the
-        // section before it touches the list's objects. The section writes the slot's word and nothing else.
+        // SAFETY: the caller promises a registered area. Within the section the list belongs to this CPU, and a drain
+        // that has taken the list waits for the section before it touches the list's objects. The section writes only
+        // the slot's word.
         unsafe {
             if L::MANGLED {
                 pop_section!(
@@ -59,7 +60,8 @@ macro_rules! pop {
     }};
 }
 
-/// On to the list of the object's own slab, which must be this CPU's, and neither empty nor used by this object alone.
+/// Switches to the list of the object's own slab. The slab must belong to this CPU, its list must not be empty, and the
+/// object must not be the last one in use.
 macro_rules! own_slab {
     () => {
         "mov {value:e}, dword ptr fs:[{area} + {cpu_offset}]
@@ -79,7 +81,8 @@ macro_rules! own_slab {
     };
 }
 
-/// `same` compares, and leaves the slot's list in `{list}`; where it says equal, that list is the object's.
+/// Expands to a push. `same` loads the slot's list into `{list}` and compares; "equal" means that the list belongs to
+/// the object's slab.
 macro_rules! push_section {
     ($defect:ident, $same:expr, $link:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident,
      $($operand:tt)*) => {
@@ -111,8 +114,9 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($defect:ident, $same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section
-        // reads of this CPU's, and a drain that takes a list or a slab from it waits for the section.
+        // SAFETY: the caller promises a registered area; `FreedObject` owns its object. The section chooses the words
+        // to write by what it reads of this CPU's words, and a drain that takes a list or a slab away from the CPU
+        // waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().get().wrapping_add($links.offset());
@@ -150,7 +154,8 @@ macro_rules! push {
     };
 }
 
-/// See [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop), and so on.
+/// Takes an object; see [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop). The other functions of the parent module
+/// implement the methods of the same names.
 ///
 /// # Safety
 /// As for [`cpu`](super::cpu).

@@ -1,9 +1,9 @@
-//! The sections on x86-64, in machine code.
+//! Sections for x86-64 in assembly.
 //!
-//! A thread's area lies at a distance from the thread's pointer, which is the base of `fs`. `section!` (`frame`) frames
-//! what a section does; the macros that fill it in take the defect to plant, which is `sound` for what is used: a
-//! compiler leaves nothing of it. A section's way out without a store is a jump past its end, or to a label of Rust; it
-//! stays armed, which means nothing outside of its addresses.
+//! A thread's area is at an offset from the thread pointer, which is the base of `fs`. The macro `section!` in `frame`
+//! expands to a section around given instructions. The macros that use it take the name of a defect to plant; it is
+//! `sound` in production, for which the compiler emits no additional code. A section that ends without a store jumps
+//! past its end or to a Rust label. It stays armed then, which has no effect outside of the section's addresses.
 
 #[macro_use]
 mod frame;
@@ -28,19 +28,19 @@ pub(super) use bits::{pop_bits, push_bits};
 pub(super) use lists::{pop, push, push_paired};
 pub(super) use sheaves::{pop_sheaf, push_sheaf};
 
-/// Whether there is anything here to use.
+/// Whether sections are written for this processor: yes.
 pub(super) const SUPPORTED: bool = true;
-/// From a CPU's number to its slots.
+/// Shift that converts a CPU number to the offset of its slots.
 const STRIDE_SHIFT: u32 = STRIDE.trailing_zeros();
 
-/// The CPU's number as the kernel left it; one with the highest bit set if the thread is not registered.
+/// Returns the CPU number that the kernel stored in the area; its highest bit is set if the thread is not registered.
 ///
 /// # Safety
-/// The thread has an area at this distance.
+/// The thread has an area at this offset.
 #[inline(always)]
 pub(super) unsafe fn raw_cpu(area: isize) -> u32 {
     let cpu: u32;
-    // SAFETY: the area is the caller's word.
+    // SAFETY: the caller promises an area at this offset, and the instruction only reads its CPU number.
     unsafe {
         asm!(
             "mov {cpu:e}, dword ptr fs:[{area} + {offset}]",
@@ -53,13 +53,13 @@ pub(super) unsafe fn raw_cpu(area: isize) -> u32 {
     cpu
 }
 
-/// The CPU that runs the caller.
+/// Returns the CPU that runs the caller.
 ///
 /// # Safety
-/// The thread has a registered area at this distance, as in all that follows.
+/// The thread has a registered area at this offset. All functions of the submodules require this as well.
 #[inline(always)]
 pub(super) unsafe fn cpu(area: isize) -> CpuId {
-    // SAFETY: the caller promises a registered area at this distance.
+    // SAFETY: the caller promises a registered area at this offset.
     CpuId(unsafe { raw_cpu(area) } as u16)
 }
 
@@ -67,7 +67,7 @@ pub(super) unsafe fn cpu(area: isize) -> CpuId {
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
-    // SAFETY: the caller's; only sections on that CPU write the word, as `Exchange` demands.
+    // SAFETY: the caller promises a registered area; `Exchange` requires that only sections on that CPU write the word.
     unsafe {
         section!(
             sound,
@@ -94,23 +94,23 @@ pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>)
     ExchangeOutcome::Done
 }
 
-/// Raises a counter of the thread; not an atomic step, but one instruction.
+/// Increments a counter of the thread by one instruction, which is not atomic.
 ///
 /// # Safety
-/// The counter is the thread's.
+/// The counter belongs to the calling thread.
 #[inline(always)]
 pub(super) unsafe fn raise(count: *mut u32) {
-    // SAFETY: the caller promises that the counter is the thread's.
+    // SAFETY: the caller promises that the counter belongs to the calling thread.
     unsafe { asm!("inc dword ptr [{count}]", count = in(reg) count, options(nostack)) }
 }
 
-/// Lowers it.
+/// Decrements a counter that [`raise`] incremented, and returns whether it is awaited.
 ///
 /// # Safety
 /// As for [`raise`].
 #[inline(always)]
 pub(super) unsafe fn lower(count: *mut u32) -> LowerOutcome {
-    // SAFETY: the caller promises that the counter is the thread's.
+    // SAFETY: the caller promises that the counter belongs to the calling thread.
     unsafe {
         asm!(
             "dec dword ptr [{count}]",

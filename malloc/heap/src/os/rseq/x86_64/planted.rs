@@ -1,11 +1,11 @@
-//! The same sections with a defect each, so that tests can show that they would notice.
+//! Sections with one planted defect each, by which tests prove that they detect such defects.
 //!
 //! ```text
-//! missing         nothing is armed: there is no section
+//! missing         the section is not armed, so there is no section
 //! stale_cpu       the CPU is read before the section is armed
-//! late_end        the section ends an instruction after its store: what is done is done again
-//! unarmed_retry   a section that was interrupted once is not armed any more
-//! short_end       the store is after the end
+//! late_end        the section ends one instruction after its store, so a completed operation is repeated
+//! unarmed_retry   a section that was interrupted once is not armed again
+//! short_end       the store is after the end of the section
 //! ```
 
 use core::arch::asm;
@@ -21,30 +21,30 @@ use freehold::slab::word::{UPPER, is_mark};
 use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET, Rseq};
 use super::STRIDE_SHIFT;
 
-/// What can be had with a defect.
+/// Operations that are available with a planted defect.
 pub trait Planted {
-    /// Name of the defect, as the macros know it.
+    /// Name of the defect in the macros.
     const DEFECT: &'static str;
 
-    /// As [`CpuLocal::pop`], with the defect.
+    /// [`CpuLocal::pop`] with the defect.
     fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
-    /// As [`CpuLocal::push`], with the defect.
+    /// [`CpuLocal::push`] with the defect.
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
-    /// As [`CpuLocal::pop_sheaf`], with the defect.
+    /// [`CpuLocal::pop_sheaf`] with the defect.
     fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress>;
 
-    /// As [`CpuLocal::push_sheaf`], with the defect.
+    /// [`CpuLocal::push_sheaf`] with the defect.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`CpuLocal::push_sheaf`].
     unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome;
 
-    /// As [`CpuLocal::pop_bits`], with the defect.
+    /// [`CpuLocal::pop_bits`] with the defect.
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
 
-    /// As [`CpuLocal::push_bits`], with the defect.
+    /// [`CpuLocal::push_bits`] with the defect.
     fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome;
 }
 

@@ -1,4 +1,4 @@
-//! Sheaves: where the last object of an array is, is the word.
+//! Sections on sheaves: a slot's word is the address of the last object's entry in an array.
 
 use core::arch::asm;
 
@@ -13,8 +13,8 @@ const _: () = assert!(Sheaf::BOTTOM == 0, "it is told by one test, and what a se
 macro_rules! pop_sheaf {
     ($defect:ident, $area:ident, $slots:ident) => {{
         let object: u64;
-        // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the slot's word and nothing
-        // else.
+        // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU, and the
+        // section writes only the slot's word.
         unsafe {
             section!(
                 $defect,
@@ -42,8 +42,8 @@ macro_rules! pop_sheaf {
 
 macro_rules! push_sheaf {
     ($defect:ident, $area:ident, $slots:ident, $object:ident) => {{
-        // SAFETY: the caller's; as for a pop, and what lies above the sheaf's last object is nobody's until the word is
-        // written.
+        // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU; the
+        // entries above the sheaf's last object are unused until the slot's word is written.
         unsafe {
             section!(
                 $defect,
