@@ -1,12 +1,12 @@
-//! Which CPUs have cached objects, and since when nobody asked on them for more.
+//! Activity of CPUs that have cached objects.
 //!
-//! What a CPU has is its own, so a program has as much idle memory as CPUs that it has ever run on. In a container on a
-//! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have
-//! objects, and those on which somebody asks at this moment: one more takes those of another on which nobody does. And
-//! a CPU on which nobody has asked for a while gives its own back.
+//! Each CPU caches its own objects, so idle memory grows with the number of CPUs that a program has ever run on. In a
+//! container on a large machine this may be hundreds of CPUs, although few are used at a time. Therefore the number of
+//! CPUs with cached objects is limited. When the limit is exceeded, an inactive CPU gives up its objects; CPUs that are
+//! active in the current tick are exempt, so the limit may be exceeded for a while. A CPU that has been inactive for a
+//! longer time gives up its objects as well.
 //!
-//! A slow path says where it runs and when, in a byte of that CPU: nothing is written as long as the byte says this
-//! moment.
+//! A slow path records the current tick in a byte of its CPU. Nothing is written if the byte holds this tick already.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU32};
@@ -17,22 +17,22 @@ use super::returns::TICK;
 use super::start::Malloc;
 use super::{AnyHeap, CPU_ACTIVITY, with_heap};
 
-/// CPUs that are told apart; of others, every so many have one byte.
+/// CPUs that have a byte of their own. Beyond this number, CPUs whose numbers are equal modulo it share a byte.
 const CPUS: usize = 1024;
-/// Moments of a byte: one more, and none, make what it can say.
+/// Ticks that a byte can distinguish. The values from 1 on denote ticks, and 0 denotes a CPU without objects.
 const MOMENTS: u32 = 254;
 
-/// Ages of free memory after which a CPU on which nobody asked gives up what it has.
+/// Multiple of [`Options::age`](super::options::Options::age) after which an inactive CPU gives up its objects.
 const IDLE_AGES: u32 = 4;
 
-/// Which CPUs have objects.
+/// CPUs that have cached objects, with the ticks of their last activity.
 #[repr(C)]
 pub(super) struct CpuActivity {
-    /// How many have some.
+    /// Number of CPUs that have cached objects.
     count: AtomicU32,
-    /// Where the next search begins.
+    /// Index at which the next search begins.
     next: AtomicU32,
-    /// Of each, the moment of the last request from 1 on; 0 if it has none.
+    /// Tick of each CPU's last activity, as encoded by [`byte`]; 0 if the CPU has no objects.
     last: [AtomicU8; CPUS],
 }
 
@@ -41,8 +41,8 @@ impl CpuActivity {
         CpuActivity { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
     }
 
-    /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than
-    /// may and it has not asked at this moment.
+    /// Records that a CPU is active in a tick. If more than `most` CPUs have objects, returns another CPU that was not
+    /// active in this tick, whose objects the caller must drain.
     #[inline]
     pub(super) fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
         let last = &self.last[usize::from(cpu.0) % CPUS];
@@ -57,12 +57,13 @@ impl CpuActivity {
         if count > most { self.take(|last| last != now) } else { None }
     }
 
-    /// A CPU on which nobody has asked for so many moments, if there is one: it has nothing from now on.
+    /// Returns a CPU that has been inactive for more than `moments` ticks, if there is one. It counts as without
+    /// objects from now on.
     pub(super) fn take_idle(&self, moment: u32, moments: u32) -> Option<CpuId> {
         self.take(|last| (u32::from(byte(moment)) + MOMENTS - u32::from(last)) % MOMENTS > moments)
     }
 
-    /// The next CPU of such a moment.
+    /// Returns the next CPU whose byte `is_meant` accepts, and clears the byte.
     fn take(&self, is_meant: impl Fn(u8) -> bool) -> Option<CpuId> {
         let from = self.next.load(Relaxed) as usize;
         let mut places = (0..CPUS).map(|step| (from + step) % CPUS);
@@ -77,7 +78,7 @@ impl CpuActivity {
 }
 
 impl Malloc {
-    /// Notes where a slow path runs. Another CPU gives up what it has, if there are too many that have something.
+    /// Records the CPU on which a slow path runs. If too many CPUs have objects, drains another one.
     #[inline]
     pub(super) fn note_cpu(&self, now: u32) {
         if let Some(other) = CPU_ACTIVITY.note(self.cpu(), now, self.options.cpus) {
@@ -85,7 +86,7 @@ impl Malloc {
         }
     }
 
-    /// Takes what a CPU has on which nobody has asked for long, if there is one. Within a slow path.
+    /// Drains a CPU that has been inactive for long, if there is one. Called within a slow path.
     pub(super) fn drain_idle(&self, now: u32) {
         let moments = (IDLE_AGES * self.options.age.div_ceil(TICK)).min(MOMENTS / 2);
         if let Some(idle) = CPU_ACTIVITY.take_idle(now, moments) {
@@ -101,7 +102,7 @@ impl Malloc {
     }
 }
 
-/// What a byte says of a moment.
+/// Encodes a tick in a byte.
 fn byte(moment: u32) -> u8 {
     (moment % MOMENTS) as u8 + 1
 }
@@ -114,7 +115,8 @@ mod tests {
     fn one_more_than_may_takes_the_place_of_another() {
         static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
         assert_eq!([3, 5, 3].map(|cpu| CPU_ACTIVITY.note(CpuId(cpu), 7, 2)), [None; 3]);
-        // All of them ask at this moment; at the next one a place is made for one that went beyond.
+        // All of these CPUs are active in this tick. In the next tick, a CPU beyond the limit takes the place of
+        // another one.
         assert_eq!([9, 3].map(|cpu| CPU_ACTIVITY.note(CpuId(cpu), 7, 2)), [None; 2]);
         assert_eq!(CPU_ACTIVITY.note(CpuId(5), 8, 2), Some(CpuId(3)));
         assert_eq!(CPU_ACTIVITY.note(CpuId(9), 8, 2), None);

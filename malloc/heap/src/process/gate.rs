@@ -1,12 +1,13 @@
-//! Who is within a slow path: so that a signal handler knows what it interrupts, and a fork what its child would find.
+//! Tracking of threads in slow paths, for signal handlers and for forks.
 //!
-//! Fast paths are single steps, and need none of this. A slow path takes locks. A thread that is within one says so in
-//! a word of its own ([`Gate::enter`]); a handler that interrupts it finds the word, and uses what takes no lock
-//! ([`nested`](super::nested)). And it is counted, so that a thread that forks can wait until nobody is within one
-//! ([`Gate::close`]): what the child then has of locks is open, and what it has of lists is whole.
+//! A fast path is a single step and needs no tracking. A slow path takes locks, so a thread in a slow path sets a word
+//! of its own ([`Gate::enter`]). A signal handler that interrupts the thread finds the word set, and uses memory that
+//! needs no lock ([`nested`](super::nested)). The thread is also counted, so that a thread that forks can wait until no
+//! other thread is in a slow path ([`Gate::close`]). In the child all locks are then released, and all lists are
+//! consistent.
 //!
-//! A child loses what its parent's other threads held at that moment: at most one object each, that a fast path
-//! had taken and not yet returned.
+//! A child loses the objects that other threads of its parent held at the fork: at most one object per thread, which a
+//! fast path had taken and not yet returned.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU32, compiler_fence};
@@ -15,18 +16,18 @@ use rustix::thread::sched_yield;
 
 use crate::os::thread::{self, Thread};
 
-/// Counters, so that threads on several CPUs do not all write to one.
+/// Number of counters, which are spread so that threads on several CPUs do not all write to one cache line.
 const STRIPES: usize = 16;
 
 #[repr(align(64))]
 #[derive(Debug)]
 struct Stripe(AtomicU32);
 
-/// The gate before slow paths.
+/// The gate before the slow paths.
 #[derive(Debug)]
 pub(super) struct Gate {
     within: [Stripe; STRIPES],
-    /// Whether a thread that forks has closed it.
+    /// Nonzero while a thread that forks keeps the gate closed.
     closed: AtomicU32,
 }
 
@@ -35,8 +36,8 @@ impl Gate {
         Gate { within: [const { Stripe(AtomicU32::new(0)) }; STRIPES], closed: AtomicU32::new(0) }
     }
 
-    /// Enters a slow path, unless this thread is within one already: then a signal handler has interrupted it, or
-    /// what it called itself.
+    /// Enters a slow path. Returns `None` if this thread is in a slow path already: then either a signal handler has
+    /// interrupted the slow path, or the slow path itself has called code that allocates.
     #[inline]
     pub(super) fn enter(&self) -> Option<EntryGuard<'_>> {
         let thread = thread::current();
@@ -57,27 +58,28 @@ impl Gate {
         Some(EntryGuard { gate: self, thread })
     }
 
-    /// Waits until no other thread is within a slow path, and lets none in: before a fork.
+    /// Closes the gate before a fork: lets no further thread in, and waits until no other thread is in a slow path.
     pub(super) fn close(&self) {
         let thread = thread::current();
         while self.closed.compare_exchange(0, 1, SeqCst, Relaxed).is_err() {
             sched_yield();
         }
         thread.holds_gate.store(1, Relaxed);
-        // A handler that forks may have interrupted a slow path of its own thread, which goes on in both processes.
+        // The fork may happen in a signal handler that interrupted a slow path of this thread. That path continues in
+        // both processes, so it is not waited for.
         let own = thread.depth.load(Relaxed);
         while self.within.iter().map(|stripe| stripe.0.load(SeqCst)).sum::<u32>() != own {
             sched_yield();
         }
     }
 
-    /// Lets them in again, in the process that forked.
+    /// Opens the gate after a fork, in the parent.
     pub(super) fn open(&self) {
         thread::current().holds_gate.store(0, Relaxed);
         self.closed.store(0, Release);
     }
 
-    /// The same in the child, which has one thread.
+    /// Opens the gate after a fork, in the child, which has only this thread.
     pub(super) fn open_in_child(&self) {
         let thread = thread::current();
         self.within.iter().for_each(|stripe| stripe.0.store(0, Relaxed));
@@ -85,7 +87,7 @@ impl Gate {
         self.open();
     }
 
-    /// Whether a fork is under way.
+    /// Returns whether a fork is in progress.
     #[cfg(test)]
     fn is_closed(&self) -> bool {
         self.closed.load(SeqCst) != 0
@@ -93,11 +95,11 @@ impl Gate {
 }
 
 fn stripe_of(thread: &Thread) -> usize {
-    // Threads' words lie some pages apart.
+    // Words of different threads are some pages apart.
     (core::ptr::from_ref(thread).addr() >> 12) % STRIPES
 }
 
-/// A thread is within a slow path as long as it has this.
+/// Guard of a slow path: while it exists, the thread is counted as in a slow path.
 #[derive(Debug)]
 pub(super) struct EntryGuard<'g> {
     gate: &'g Gate,
@@ -139,7 +141,7 @@ mod tests {
         let forks = thread::spawn(|| {
             GATE.close();
             assert!(LEFT.load(SeqCst), "a thread was within");
-            // Its own handlers may allocate.
+            // A signal handler of the forking thread may allocate.
             assert!(GATE.enter().is_some());
             let other = thread::spawn(|| {
                 let entered = GATE.enter();

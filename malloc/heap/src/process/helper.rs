@@ -1,12 +1,12 @@
-//! A thread that gives free memory back: for programs that become idle, in which no free would do it.
+//! A thread that returns free memory to the system, for programs that become idle and therefore make no frees.
 //!
-//! [`start`] is called after the program has created a thread of its own, in that caller's context, and nowhere else.
-//! An allocation or a free never starts the helper: the C library frees memory while it holds locks that
-//! `pthread_create` takes, such as the lock of its stack cache. So a program without threads has no helper, and frees
-//! give its memory back.
+//! [`start`] is called after the program has created a thread, in the context of that call, and nowhere else.
+//! Allocations and frees never start the helper: the C library frees memory while it holds locks that `pthread_create`
+//! takes, such as the lock of its stack cache. So a program without threads has no helper, and its frees return memory.
 //!
-//! The helper sleeps a quarter of a second between its looks. All signals are blocked in it. Some namespaces can only be
-//! left by a process with one thread: [`stop`] ends the helper before, and the program's next thread starts it again.
+//! The helper sleeps for a quarter of a second between two passes. It blocks all signals. Some namespaces can be left
+//! only by a process with one thread, so [`stop`] ends the helper before such a system call, and the next thread of the
+//! program starts it again.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -20,29 +20,29 @@ use super::options::GiveBack;
 use super::start::Malloc;
 use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, returns, with_heap};
 
-/// Bytes of its stack.
+/// Bytes of the helper's stack.
 const STACK: usize = 64 << 10;
-/// Free memory that is not worth a step.
+/// Bytes of free memory up to which no step is made.
 const LITTLE: usize = 1 << 20;
-/// Bytes of a step, after which other threads may come by.
+/// Bytes of one step. Between two steps other threads can take the locks.
 const STEP: usize = 2 << 20;
-/// Between two looks.
+/// Sleep between two passes.
 const PAUSE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
-/// Looks at a program that does nothing, after which the objects that CPUs have cached are given back, too.
+/// Passes without a change of the bytes in use, after which objects in CPUs' caches are returned as well.
 const IDLE: u32 = 8;
 
-/// Whether it is to go on.
+/// State of the helper: one of the constants below.
 static ORDER: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = 0;
-/// Somebody starts it, and does not know its name yet.
+/// A thread is starting the helper, and `THREAD` is not written yet.
 const STARTING: u32 = 1;
 const RUN: u32 = 2;
 const STOP: u32 = 3;
-/// Its name for the C library.
+/// The helper's `pthread_t`.
 static THREAD: AtomicU64 = AtomicU64::new(0);
 
-/// Starts the helper if the options ask for it, and it is not there yet. Within no slow path, and under no lock of the C
-/// library. Where the system has no thread for it, frees go on giving memory back.
+/// Starts the helper if the options enable it and it is not running. Must not be called within a slow path or under a
+/// lock of the C library. If the system cannot create a thread, frees continue to return memory.
 pub fn start() {
     let is_wanted = MALLOC.get().is_some_and(|malloc| malloc.options.give_back == GiveBack::Helper);
     if !is_wanted || ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
@@ -50,7 +50,8 @@ pub fn start() {
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::zeroed();
-    // SAFETY: attributes are initialized before they are used, and destroyed at last; the function stays where it is.
+    // SAFETY: attributes and signal sets are initialised before use, attributes are destroyed last, and `run` is a
+    // function of this library, which is never unloaded.
     let started = unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -67,35 +68,36 @@ pub fn start() {
     ORDER.store(if started { RUN } else { NONE }, Release);
 }
 
-/// Whether the helper is there, and gives memory back.
+/// Returns whether the helper runs and returns memory.
 #[inline]
 pub(super) fn is_running() -> bool {
     ORDER.load(Relaxed) == RUN
 }
 
-/// Ends it, if it is there, and waits until it is gone. Within no slow path.
+/// Ends the helper if it runs, and waits for its end. Must not be called within a slow path.
 pub fn stop() {
     while let Err(order) = ORDER.compare_exchange(RUN, STOP, Acquire, Relaxed) {
         if order == NONE {
             return;
         }
-        // Somebody else is at it.
+        // Another thread is starting or stopping the helper.
         sched_yield();
     }
     let _woken = futex::wake(&ORDER, futex::Flags::PRIVATE, 1);
-    // SAFETY: the thread was started and not yet waited for, by the order that was taken back here.
+    // SAFETY: the state was `RUN`, so the thread was started; only the caller that changed it to `STOP` joins the
+    // thread.
     unsafe { libc::pthread_join(THREAD.load(Acquire), null_mut()) };
     ORDER.store(NONE, Release);
 }
 
-/// In a child, which does not have it.
+/// Resets the state in a forked child, in which the helper does not exist.
 pub(super) fn forget() {
     ORDER.store(NONE, Relaxed);
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let Some(malloc) = MALLOC.get() else { return null_mut() };
-    // SAFETY: a name that ends in zero, shorter than 16 bytes.
+    // SAFETY: the name ends in a zero byte and is shorter than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"freehold".as_ptr()) };
     let has_own_files = has_own_files();
     let mut seen = (0, 0);
@@ -121,15 +123,15 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Gives this thread a table of files of its own, without any: what it opens has no number of the program's, and what
-/// the program closes is closed. linux: CLOSE_RANGE_UNSHARE
+/// Gives this thread an empty file table of its own; returns whether that succeeded. Files that it opens then use no
+/// descriptor of the program, and the program's files are closed in it. linux: CLOSE_RANGE_UNSHARE
 fn has_own_files() -> bool {
     const UNSHARE: libc::c_uint = 1 << 1;
-    // SAFETY: closes files of no other thread's table.
+    // SAFETY: with `CLOSE_RANGE_UNSHARE` the call closes files in a private copy of the file table only.
     unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, UNSHARE) == 0 }
 }
 
-/// Gives back all that is old, in steps.
+/// Returns all old memory in steps.
 fn give_back_old(malloc: &Malloc, now: u32) {
     let until = now.saturating_sub(malloc.options.age / returns::TICK);
     if let Some(_within) = enter() {
@@ -139,14 +141,14 @@ fn give_back_old(malloc: &Malloc, now: u32) {
     give_heap_back(malloc);
 }
 
-/// Gives back the runs that were freed until then.
+/// Returns the runs that were freed no later than `until`.
 fn give_runs_back(malloc: &Malloc, until: u32) {
     while let Some(_within) = enter()
         && malloc.runs.give_back(STEP, until) > 0
     {}
 }
 
-/// The heap knows no age of what is free: it keeps what the program's next frees may do without.
+/// Returns free blocks of the heap until little free memory is left. The heap does not record when memory was freed.
 fn give_heap_back(malloc: &Malloc) {
     while malloc.measure().free > LITTLE
         && let Some(_within) = enter()
@@ -154,7 +156,7 @@ fn give_heap_back(malloc: &Malloc) {
     {}
 }
 
-/// Gives back all runs, and what CPUs have cached, if that can be taken from afar, and all that is free then.
+/// Returns all runs, drains the caches of CPUs if that is possible, and returns the memory that is free then.
 fn shrink(malloc: &Malloc, now: u32) {
     give_runs_back(malloc, now);
     if let Some(_within) = enter()

@@ -1,26 +1,26 @@
-//! One malloc for a whole process: what the C library's functions and a Rust program's allocator are made of.
+//! The malloc of a whole process, on which the C library's functions and the allocator of Rust programs are built.
 //!
 //! ```text
-//! up to 32 KiB   an object of the heap, by size; aligned by a size that is a multiple of the alignment
-//! above          a run of exactly as many pages, from a range of its own
+//! up to 32 KiB   an object of the heap, by size; its size is a multiple of the requested alignment
+//! above          a run of exactly the needed pages, in a separate range
 //! ```
 //!
-//! Which of the two an address is, the range says that it lies in.
+//! The address range of a block tells whether it is an object or a run.
 //!
 //! ```text
-//! start         the heap and the runs, made by the first request
-//! gate          who is within a slow path: what signal handlers and forks need to know
-//! nested        what a call uses that interrupts a slow path of its own thread
-//! returns       memory that goes back to the system
-//! helper        a thread that gives it back
-//! pressure      whether memory is short
-//! cpu_activity  which CPUs have cached objects
-//! hardened      seals, held blocks and guards, for a process that wants to notice misuse
-//! site          who asked, for what is said of misuse
-//! options       FREEHOLD_OPTIONS
-//! profile       which calls hold the memory, if the options ask for it
-//! stats         what was used, in numbers
-//! outline       where the tables lie, for readers outside of the process
+//! start         creates the heap and the runs at the first request
+//! gate          records which threads are in a slow path, for signal handlers and forks
+//! nested        serves calls that interrupt a slow path of their own thread
+//! returns       returns free memory to the system
+//! helper        a thread that returns free memory
+//! pressure      detects memory pressure
+//! cpu_activity  tracks which CPUs have cached objects
+//! hardened      seals, held blocks and guards, for a process that detects misuse
+//! site          return addresses of callers, for reports of misuse
+//! options       the environment variable FREEHOLD_OPTIONS
+//! profile       the heap profiler, if the options enable it
+//! stats         statistics of used memory
+//! outline       addresses of the malloc's tables, for readers outside of the process
 //! ```
 
 mod cpu_activity;
@@ -60,11 +60,11 @@ pub use site::Site;
 use site::forward_site;
 use start::{MallocCell, Mode};
 
-/// Bytes of the largest object; what is larger is a run.
+/// Bytes of the largest object. A larger request gets a run.
 const OBJECT_MAX: usize = 32 << 10;
-/// Objects are aligned up to this.
+/// Largest alignment of an object in bytes.
 const OBJECT_ALIGN_MAX: usize = PAGE;
-/// The fast path of the default policy's objects.
+/// Fast path of the default policy's objects.
 type DefaultFastPath = Sheaves;
 
 static MALLOC: MallocCell = MallocCell::new();
@@ -73,23 +73,23 @@ static NESTED: Nested = Nested::new();
 static RETURNS: Returns = Returns::new();
 static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
 
-/// Memory that was handed out.
+/// Memory that was allocated.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Where it begins.
+    /// Address of the first byte.
     pub start: NonNull<u8>,
-    /// Whether all of its bytes are known to be 0.
+    /// Whether all bytes are known to be zero.
     pub is_zero: bool,
 }
 
-/// The heap that the process has.
+/// The heap of the process, with one of two CPU-local primitives.
 #[derive(Debug)]
 enum AnyHeap {
     Rseq(Heap<Rseq>),
     Locks(Heap<LockedCpus>),
 }
 
-/// The same expression for either heap.
+/// Evaluates an expression with the heap, whichever of the two kinds it has.
 macro_rules! with_heap {
     ($any:expr, $heap:ident => $what:expr) => {
         match $any {
@@ -100,11 +100,11 @@ macro_rules! with_heap {
 }
 use with_heap;
 
-/// Memory as C's malloc gives it: null and `errno` if there is none, an address of its own for no bytes. Costs a
-/// section if this CPU has such an object.
+/// Allocates memory as C's `malloc` does: returns null and sets `errno` if there is none, and returns a unique address
+/// if `size` is 0. Costs one section if this CPU has a cached object of the size.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
-    // SAFETY: asks for memory alone.
+    // SAFETY: `malloc_without_fast_path_for` is safe to call, and the forwarding function only adds the site argument.
     let Some(frontend) = fast_path(size) else { return unsafe { malloc_without_fast_path(size) } };
     match frontend.alloc_fast(size) {
         Some(object) => object.as_ptr(),
@@ -112,7 +112,7 @@ pub fn malloc(size: usize) -> *mut u8 {
     }
 }
 
-/// The same for a caller that knows who asked.
+/// Does the same as [`malloc`] for a caller that knows the call site.
 #[inline(always)]
 pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
     let Some(frontend) = fast_path(size) else { return malloc_without_fast_path_for(size, site) };
@@ -122,7 +122,7 @@ pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
     }
 }
 
-/// Allocates after a miss of the fast path. This is one call at the end of `malloc`, which saves no register for it.
+/// Allocates after a miss of the fast path. It is a tail call of `malloc`, so `malloc` saves no registers for it.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
@@ -144,21 +144,22 @@ extern "C" fn malloc_without_fast_path_for(size: usize, site: Site) -> *mut u8 {
     block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
-/// Null, and the error number that C has for it.
+/// Sets `errno` to `ENOMEM`, and returns null.
 #[cold]
 pub fn no_memory() -> *mut u8 {
-    // SAFETY: the place is the thread's own.
+    // SAFETY: `__errno_location` returns the address of the calling thread's own `errno`.
     unsafe { *libc::__errno_location() = libc::ENOMEM };
     null_mut()
 }
 
-/// What C's malloc aligns to: no object is aligned to more than its size.
+/// Returns the alignment that C's `malloc` guarantees for a size. No object is aligned to more than its size.
 #[inline]
 pub fn natural_align(size: usize) -> usize {
     if size > 8 { 16 } else { 8 }
 }
 
-/// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
+/// Allocates `size` bytes with an alignment that is a power of two. Returns `None` if there is no memory, or if the
+/// alignment is not a power of two.
 #[inline]
 pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
     let place = Place::find(size, align)?;
@@ -171,7 +172,7 @@ pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
     allocate_without_fast_path(place, size, align, site)
 }
 
-/// Allocates without the fast path: in a hardened or profiled process, and before there is a heap.
+/// Allocates without the fast path: in a hardened or profiled process, and before the heap exists.
 #[inline(never)]
 fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Site) -> Option<Block> {
     if let Some(malloc) = MALLOC.hardened() {
@@ -188,14 +189,14 @@ fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Sit
     profile::allocate(place, size, align)
 }
 
-/// Gives back what any of these functions gave; nothing for null. The program ends with a message if it is something
-/// else: what it does next would be wrong.
+/// Frees a block that a function of this module allocated. Null is ignored. For any other address the process is
+/// terminated with a message, because the program's further behaviour would be undefined.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// The block is not used any more.
 #[inline(always)]
 pub unsafe fn free(object: *mut u8) {
-    // SAFETY: the caller gives up what it got.
+    // SAFETY: the caller promises that the block is not used any more, and it is freed by only one of the two calls.
     unsafe {
         if !free_fast(object) {
             free_slow(object);
@@ -203,31 +204,31 @@ pub unsafe fn free(object: *mut u8) {
     }
 }
 
-/// Leaves an object with this CPU, if that is all there is to do.
+/// Pushes an object to this CPU's cache, and returns whether that was possible. If not, nothing was changed.
 ///
 /// # Safety
-/// As for [`free`], if so.
+/// As for [`free`].
 #[inline(always)]
 unsafe fn free_fast(object: *mut u8) -> bool {
-    // SAFETY: the caller gives up what it got.
+    // SAFETY: the caller promises that the object is not used any more.
     frontend().is_some_and(|frontend| unsafe { frontend.free_fast(object) } == PushOutcome::Done)
 }
 
-/// The same for a caller that knows who asked.
+/// Does the same as [`free`] for a caller that knows the call site.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// The block is not used any more.
 pub unsafe fn free_for(object: *mut u8, site: Site) {
     free_any(object, RequestedSize::Nothing, site);
 }
 
-/// The same of so many bytes, as they were asked for: a hardened process looks whether they were.
+/// Does the same as [`free`] for a block that was requested with `size` bytes. A hardened process checks the size.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// The block is not used any more.
 #[inline(always)]
 pub unsafe fn free_sized(object: *mut u8, size: usize) {
-    // SAFETY: the caller gives up what it got.
+    // SAFETY: the caller promises that the block is not used any more, and it is freed by only one of the two calls.
     unsafe {
         if !free_fast(object) {
             free_sized_slow(object, size);
@@ -235,14 +236,15 @@ pub unsafe fn free_sized(object: *mut u8, size: usize) {
     }
 }
 
-/// Bytes of a block that may be used; the program ends with a message if it is none.
+/// Returns the usable bytes of a block. If the address is not the start of a block, the process is terminated with a
+/// message.
 ///
 /// # Safety
-/// The caller has it.
+/// The block belongs to the caller.
 pub unsafe fn usable(start: NonNull<u8>, site: Site) -> usize {
     let address = start.as_ptr().addr();
     if NESTED.contains(address) {
-        // SAFETY: the caller has it from there.
+        // SAFETY: the address is in the reserved piece, and the caller promises that the block belongs to it.
         return unsafe { NESTED.usable(start) };
     }
     if let Some(malloc) = MALLOC.hardened() {
@@ -255,7 +257,7 @@ pub unsafe fn usable(start: NonNull<u8>, site: Site) -> usize {
     with_heap!(&malloc.heap, heap => heap.slab().ksize(start)).unwrap_or_else(|error| refuse(start, &error))
 }
 
-/// From now on so many bytes are kept when they are free, beside a quarter of what is in use.
+/// Sets the number of free bytes that are kept, in addition to a quarter of the bytes in use.
 pub fn keep(bytes: usize) {
     RETURNS.set_keep(bytes);
 }
@@ -263,7 +265,7 @@ pub fn keep(bytes: usize) {
 /// Returns the heap's fast-path interface, if the process has a heap with restartable sequences.
 #[inline(always)]
 fn frontend() -> Option<Frontend<'static, 'static, 'static, Process, Rseq, DefaultFastPath>> {
-    // SAFETY: the mode says that it was made.
+    // SAFETY: the mode is `Rseq`, which is stored only after the heap was written.
     (MALLOC.mode() == Mode::Rseq).then(|| frontend_of(unsafe { MALLOC.rseq_heap() }))
 }
 
@@ -281,18 +283,19 @@ fn fast_path(size: usize) -> Option<Frontend<'static, 'static, 'static, Process,
     MALLOC.allows_fast_path(size).then(|| frontend_of(unsafe { MALLOC.rseq_heap() }))
 }
 
-/// Where a request is met.
+/// Kind of memory that serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// By an object of so many bytes, which is aligned as its size is.
+    /// An object of `size` bytes, whose alignment follows from its size.
     Object { size: usize },
-    /// By so many pages from a multiple of `align` pages on.
+    /// A run of `pages` pages that starts at a multiple of `align` pages.
     Run { pages: u32, align: u32 },
 }
 
 impl Place {
-    /// `None` if it cannot be met anywhere. A size that is a multiple of an alignment is met by an object that is, too:
-    /// sizes are four to a doubling, so the next larger one is a multiple of the same power of two.
+    /// Returns the place for a request, or `None` if no place can serve it. If `size` is a multiple of an alignment,
+    /// the object has this alignment as well: there are four sizes for each doubling, so the next larger size is a
+    /// multiple of the same power of two.
     #[inline]
     fn find(size: usize, align: usize) -> Option<Place> {
         if !align.is_power_of_two() || size > isize::MAX as usize {
@@ -308,7 +311,7 @@ impl Place {
         Some(Place::Run { pages, align })
     }
 
-    /// Memory of this place, without the fast path.
+    /// Allocates memory of this kind without the fast path.
     #[inline]
     fn allocate(self, align: usize) -> Option<Block> {
         match self {
@@ -325,7 +328,7 @@ fn allocate_object(size: usize, align: usize) -> Option<Block> {
     malloc.note_cpu(returns::now());
     let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
     let object = object.or_else(|| {
-        // Runs may hold memory that they do not use.
+        // Free runs may hold memory that the heap could use.
         malloc.give_all_back();
         with_heap!(&malloc.heap, heap => heap.malloc(size).ok())
     });
@@ -352,30 +355,34 @@ fn allocate_run(pages: u32, align: u32) -> Option<Block> {
 }
 
 fn allocate_nested(size: usize, align: usize) -> Option<Block> {
-    // What is freed has room for an address.
+    // A block must have room for an address, which links it into the deferred list when it is freed.
     NESTED.alloc(size.max(8), align).map(|start| Block { start, is_zero: true })
 }
 
 forward_site! {
-    /// All that is more than to leave an object with this CPU.
+    /// Frees a block that the fast path did not take.
     fn free_slow(object: *mut u8), "rsi", "x1", free_from
 }
 
 forward_site! {
-    /// The same of so many bytes.
+    /// Frees a block of a known size that the fast path did not take.
     fn free_sized_slow(object: *mut u8, size: usize), "rdx", "x2", free_sized_from
 }
 
+/// Frees a block for a call site.
+///
 /// # Safety
-/// The caller gives it up.
+/// The block is not used any more.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn free_from(object: *mut u8, site: Site) {
     free_any(object, RequestedSize::Nothing, site);
 }
 
+/// Frees a block of a known size for a call site.
+///
 /// # Safety
-/// The caller gives it up.
+/// The block is not used any more.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn free_sized_from(object: *mut u8, size: usize, site: Site) {
@@ -393,12 +400,12 @@ fn free_any(object: *mut u8, asked: RequestedSize, site: Site) {
     }
     match enter() {
         Some(_entered) => free_within(object),
-        // SAFETY: the caller of `free` gave it up.
+        // SAFETY: the caller of `free` promised not to use the object any more, and every block has at least 8 bytes.
         None => unsafe { NESTED.defer(object) },
     }
 }
 
-/// Frees within a slow path.
+/// Frees an object or a run. The caller is in a slow path.
 fn free_within(object: NonNull<u8>) {
     let Some(malloc) = MALLOC.get() else { refuse(object, &"it is no object of this program's malloc") };
     let address = object.as_ptr().addr();
@@ -413,7 +420,7 @@ fn free_within(object: NonNull<u8>) {
             }
         }
     } else {
-        // SAFETY: the caller of `free` gave it up.
+        // SAFETY: the caller of `free` promised that the object is not used any more.
         let freed = with_heap!(&malloc.heap, heap => unsafe { heap.free(object) });
         freed.unwrap_or_else(|error| refuse(object, &error));
         let now = returns::now();
@@ -422,7 +429,7 @@ fn free_within(object: NonNull<u8>) {
     }
 }
 
-/// Frees what a handler could not.
+/// Frees a block whose free was deferred, because it was requested within a slow path.
 fn free_deferred(object: NonNull<u8>) {
     match MALLOC.hardened() {
         Some(malloc) => hardened::free_deferred(malloc, object),
@@ -430,13 +437,13 @@ fn free_deferred(object: NonNull<u8>) {
     }
 }
 
-/// Enters a slow path; what others could not free is freed when it is left.
+/// Enters a slow path. When the guard is dropped, deferred blocks are freed.
 #[inline]
 fn enter() -> Option<SlowPathGuard> {
     GATE.enter().map(|entered| SlowPathGuard { _entered: entered })
 }
 
-/// A thread is within a slow path as long as it has this.
+/// Guard of a slow path: while it exists, the thread is in a slow path.
 struct SlowPathGuard {
     _entered: EntryGuard<'static>,
 }
@@ -448,12 +455,12 @@ impl Drop for SlowPathGuard {
     }
 }
 
-/// Ends the program: it gives back what it does not have, and whatever it does next is wrong.
+/// Terminates the process with a message: the program frees an address that it does not own, so its state is invalid.
 #[cold]
 #[inline(never)]
 fn refuse(object: NonNull<u8>, error: &dyn fmt::Display) -> ! {
     let _written = writeln!(StandardError, "freehold: free({object:p}): {error}");
-    // SAFETY: ends the process, whatever it is at.
+    // SAFETY: `abort` has no preconditions.
     unsafe { libc::abort() }
 }
 

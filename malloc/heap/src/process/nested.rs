@@ -1,32 +1,33 @@
-//! What a call may use that finds its own thread within a slow path: a handler of a signal that came just then, and what
-//! the loader asks for while the heap is being made. Where no heap can be made, all requests use it.
+//! Memory for calls that find their own thread in a slow path. Such calls come from a signal handler that interrupts
+//! the slow path, or from the loader while the heap is created. If no heap can be created, all requests are served from
+//! here.
 //!
-//! Memory comes from a piece set aside, by one atomic step, and is used once: a handler rarely comes at such a moment,
-//! and what it takes then is little. When the piece is used up, such a call finds no memory. What is freed goes to a
-//! list that takes no lock either; whoever leaves a slow path next frees it.
+//! Memory is taken from a reserved piece by one atomic step, and is never reused. Such calls are rare and need little
+//! memory. When the piece is used up, they get no memory. Freed blocks are pushed to a list without a lock; the next
+//! thread that leaves a slow path frees them.
 
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// Bytes set aside: pages of it take memory when they are used.
+/// Bytes of the piece. Its pages take memory only when they are used.
 pub(super) const BYTES: usize = 4 << 20;
-/// Bytes before each block, which say how large it is.
+/// Bytes before each block, which hold the block's size.
 const HEADER: usize = 16;
 
 #[repr(C, align(4096))]
 struct Piece(UnsafeCell<[u8; BYTES]>);
 
-/// The piece, and the list.
+/// The piece, and the list of deferred frees.
 pub(super) struct Nested {
     piece: Piece,
-    /// Bytes of the piece that were handed out.
+    /// Bytes of the piece that were allocated.
     used: AtomicUsize,
     deferred: AtomicPtr<u8>,
 }
 
-// SAFETY: parts of the piece are handed out once each, by an atomic step; the rest is atomic.
+// SAFETY: an atomic step hands out each part of the piece once, and the other fields are atomic.
 unsafe impl Sync for Nested {}
 
 impl Nested {
@@ -38,7 +39,7 @@ impl Nested {
         }
     }
 
-    /// Zeros, so many bytes of them; `None` if the piece is used up.
+    /// Allocates zeroed memory; returns `None` if the piece is used up.
     pub(super) fn alloc(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let base = self.piece.0.get().addr();
         let align = align.max(HEADER);
@@ -49,7 +50,8 @@ impl Nested {
             match self.used.compare_exchange_weak(used, end, Relaxed, Relaxed) {
                 Ok(_) => {
                     let block = self.piece.0.get().cast::<u8>().wrapping_add(start);
-                    // SAFETY: it and the header before it are parts of the piece that nobody else gets.
+                    // SAFETY: the exchange has reserved the block and the header before it for this call, so no other
+                    // caller gets them.
                     unsafe {
                         block.sub(HEADER).cast::<usize>().write_unaligned(size);
                         return Some(NonNull::new_unchecked(block));
@@ -60,29 +62,29 @@ impl Nested {
         }
     }
 
-    /// Whether it came from here.
+    /// Returns whether an address is in the piece.
     #[inline]
     pub(super) fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.piece.0.get().addr()) < BYTES
     }
 
-    /// Bytes of a block of the piece.
+    /// Returns the size in bytes of a block of the piece.
     ///
     /// # Safety
-    /// [`alloc`](Self::alloc) gave it.
+    /// [`alloc`](Self::alloc) returned the block.
     pub(super) unsafe fn usable(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: its header lies before it.
+        // SAFETY: the caller promises that `alloc` returned the block, so it has a header before it.
         unsafe { block.sub(HEADER).cast::<usize>().read_unaligned() }
     }
 
-    /// Puts what is to be freed on the list.
+    /// Pushes a block that is to be freed to the list.
     ///
     /// # Safety
-    /// The caller gives it up; it is at least 8 bytes long.
+    /// The block is not used any more, and has at least 8 bytes.
     pub(super) unsafe fn defer(&self, object: NonNull<u8>) {
         let mut first = self.deferred.load(Relaxed);
         loop {
-            // SAFETY: it is ours now, and has room for an address.
+            // SAFETY: the caller gave up the block and promises at least 8 bytes, which hold an address.
             unsafe { object.cast::<*mut u8>().write_unaligned(first) };
             match self.deferred.compare_exchange_weak(first, object.as_ptr(), Release, Relaxed) {
                 Ok(_) => return,
@@ -91,7 +93,7 @@ impl Nested {
         }
     }
 
-    /// Takes what is on the list, object by object.
+    /// Takes the whole list, and returns its blocks one by one.
     #[inline]
     pub(super) fn take_deferred(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
         let first =
@@ -99,13 +101,14 @@ impl Nested {
         let mut next = NonNull::new(first);
         core::iter::from_fn(move || {
             let object = next?;
-            // SAFETY: whoever put it on the list left the next one's address there, and gave it up.
+            // SAFETY: `defer` wrote the address of the next block into this one, and the list is taken, so no other
+            // thread uses it.
             next = NonNull::new(unsafe { object.cast::<*mut u8>().read_unaligned() });
             Some(object)
         })
     }
 
-    /// Whether something is on the list.
+    /// Returns whether the list has a block.
     #[cfg(test)]
     fn is_deferring(&self) -> bool {
         !self.deferred.load(Relaxed).is_null()
@@ -129,7 +132,7 @@ mod tests {
             blocks.iter().map(|&(size, align)| NESTED.alloc(size, align).expect("there is room")).collect();
         for (&(size, align), &block) in blocks.iter().zip(&got) {
             assert!(block.as_ptr().addr().is_multiple_of(align) && NESTED.contains(block.as_ptr().addr()));
-            // SAFETY: it came from there, and is ours.
+            // SAFETY: `alloc` just returned the block with `size` bytes, and only the test uses it.
             unsafe {
                 assert_eq!(NESTED.usable(block), size);
                 block.write_bytes(0xff, size);
@@ -143,7 +146,7 @@ mod tests {
         static NESTED: Nested = Nested::new();
         let nested = &NESTED;
         let objects: Vec<_> = (0..10).map(|_| nested.alloc(8, 16).expect("there is room")).collect();
-        // SAFETY: nobody uses them any more.
+        // SAFETY: the test does not use the blocks any more, and each has 8 bytes.
         objects.iter().for_each(|&object| unsafe { nested.defer(object) });
         assert!(nested.is_deferring());
         let taken: Vec<_> = nested.take_deferred().collect();

@@ -1,7 +1,7 @@
-//! `FREEHOLD_OPTIONS=key=value,...`: what a program's user may choose.
+//! Options of a process from the environment variable `FREEHOLD_OPTIONS=key=value,...`.
 //!
-//! What is not understood is said once, on standard error, and changes nothing. A program that runs with more rights
-//! than its user is not told anything.
+//! The first setting that is not understood is reported once on standard error, and has no effect. A program that runs
+//! with elevated privileges ignores the variable and reports nothing.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -10,90 +10,91 @@ use super::profile::{Choice, Template};
 use crate::os::mmap::HugePages;
 use crate::os::platform::StandardError;
 
-/// The variable.
+/// Name of the environment variable.
 const NAME: &CStr = c"FREEHOLD_OPTIONS";
 
-/// Choices for a process.
+/// Options of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Who gives memory back to the system.
+    /// Agent that returns memory to the system.
     pub give_back: GiveBack,
-    /// Bytes that are kept for later requests when they are free, beside a quarter of what is in use, for long; half as
-    /// many more, beside three times what is in use, for the moment.
+    /// Free bytes that are kept for later requests. In the long run this many bytes are kept, plus a quarter of the
+    /// bytes in use; in the short run 1.5 times as many, plus three times the bytes in use.
     pub keep: usize,
-    /// Milliseconds after which free memory is not kept any more.
+    /// Milliseconds after which free memory counts as old, and is not kept any more.
     pub age: u32,
-    /// CPUs that have cached objects at a time, at most; one more takes those of another.
+    /// Most CPUs that have cached objects at a time. If another CPU caches objects, those of an inactive CPU are
+    /// drained.
     pub cpus: u32,
-    /// Whether to ask for huge pages.
+    /// Advice to the kernel about huge pages.
     pub huge_pages: HugePages,
-    /// How a CPU's objects are taken and left.
+    /// Implementation of the CPU-local sections.
     pub sections: Sections,
-    /// Whether to look for misuse.
+    /// Whether misuse is detected.
     pub hardened: Hardened,
-    /// Whether to say at exit what was used.
+    /// Statistics that are written at exit.
     pub stats: Stats,
-    /// Whether, how and where to write which calls hold the memory.
+    /// Settings of the heap profiler.
     pub profile: Choice,
 }
 
-/// Whether to look for misuse of memory: writes beyond a block or after it was given back, frees of what is no block.
+/// Detection of misuse: writes beyond a block or after its free, and frees of addresses that are not blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardened {
-    /// Where it costs nothing.
+    /// Detection where it costs nothing.
     Off,
-    /// Wherever it can be found: 16 bytes a block, and time.
+    /// Detection wherever possible, at a cost of 16 bytes per block and of time.
     On,
 }
 
-/// Who gives memory back to the system.
+/// Agent that returns memory to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveBack {
-    /// Frees themselves, some of it each.
+    /// Each free returns some memory.
     Frees,
-    /// A thread of the library's own, which starts after the program's first thread ([`helper`](super::helper)); frees
-    /// until then, and in programs whose threads the library does not see.
+    /// A thread of the library, which starts after the program's first thread ([`helper`](super::helper)). Until then
+    /// frees return memory, as they do in programs whose threads the library does not see.
     Helper,
-    /// Nobody.
+    /// Memory is never returned.
     Never,
 }
 
-/// How a CPU's objects are taken and left.
+/// Implementation of the CPU-local sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sections {
-    /// By restartable sequences where the process has them.
+    /// Restartable sequences if the process has them, or else locks.
     Auto,
-    /// Under a lock for each CPU.
+    /// A lock for each CPU.
     Locks,
 }
 
-/// Whether to say at exit what was used.
+/// Statistics that are written at exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stats {
-    /// No.
+    /// None.
     Off,
-    /// Yes, in a line on standard error.
+    /// One line on standard error.
     AtExit,
-    /// Yes, and of each size.
+    /// One line, and a table by size.
     OfSizes,
 }
 
-/// Bytes to keep for a program that wants nothing given back: more than there are.
+/// Number of bytes to keep that is never reached, for a program that wants no memory returned.
 pub const KEEP_ALL: usize = usize::MAX / 2;
 
-/// The options of the process; `None` before its first request.
+/// Returns the options of the process; `None` before its first request.
 pub fn current() -> Option<Options> {
     super::MALLOC.get().map(|malloc| malloc.options)
 }
 
-/// Whether the program runs with more rights than its user has.
+/// Returns whether the program runs with more privileges than its user has, for example as a set-user-ID program.
 pub(super) fn has_more_rights() -> bool {
-    // SAFETY: asks for a number alone.
+    // SAFETY: `getauxval` takes no pointer and returns a number.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 impl Options {
-    /// What holds where nothing is said.
+    /// Options without any setting.
     pub const DEFAULT: Options = Options {
         give_back: GiveBack::Frees,
         keep: 8 << 20,
@@ -106,28 +107,28 @@ impl Options {
         profile: Choice::NONE,
     };
 
-    /// What is known, for whoever wrote something else.
+    /// Description of the known settings, which is appended to a report of an unknown one.
     pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
                              huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes, \
                              profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
 
-    /// Whether all of a text is understood.
+    /// Checks that every setting of a text is understood.
     ///
     /// # Errors
-    /// The first part of it that is not.
+    /// The first setting that is not understood.
     pub fn check(text: &[u8]) -> Result<(), &[u8]> {
         let mut options = Options::DEFAULT;
         options.read(text)
     }
 
-    /// What the environment says.
+    /// Reads the options from the environment.
     pub(super) fn from_environment() -> Options {
         let mut options = Options::DEFAULT;
         if has_more_rights() {
             return options;
         }
-        // SAFETY: a name that ends in zero; the value stays while nobody changes the environment, which no other thread
-        // does while the first allocation is under way.
+        // SAFETY: the name ends in a zero byte. The value is valid until the environment changes, which no other thread
+        // does during the first allocation.
         let value = unsafe {
             let value = libc::getenv(NAME.as_ptr());
             if value.is_null() {
@@ -146,7 +147,7 @@ impl Options {
         options
     }
 
-    /// Reads all that it understands; returns the first that it does not.
+    /// Applies all settings that are understood; returns the first one that is not.
     fn read<'t>(&mut self, text: &'t [u8]) -> Result<(), &'t [u8]> {
         let pairs = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty());
         let mut wrong = None;
@@ -185,7 +186,7 @@ impl Options {
     }
 }
 
-/// A signal, by its number: one that programs can have handlers for.
+/// Parses the number of a signal that a program can handle.
 fn signal(text: &[u8]) -> Option<i32> {
     let signal = i32::try_from(number(text)?).ok()?;
     let is_heard = (1..=64).contains(&signal) && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal);
@@ -196,7 +197,7 @@ fn number(text: &[u8]) -> Option<usize> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Bytes, or KiB, MiB or GiB by a letter.
+/// Parses a number of bytes, with an optional letter for KiB, MiB or GiB.
 fn bytes(text: &[u8]) -> Option<usize> {
     let (digits, shift) = match text.split_last()? {
         (b'k' | b'K', digits) => (digits, 10),

@@ -1,11 +1,11 @@
-//! Where the malloc's tables lie: for readers outside of the process, such as `freehold heap`.
+//! Addresses of the malloc's tables, for readers outside of the process such as `freehold heap`.
 //!
-//! The outline is a few words among the data of the library or program that has this malloc. They begin with three that
-//! nothing else begins with, so a reader finds them without names of symbols, in stripped programs too, and once the
-//! file is gone. They name their own address: a copy of the file that is mapped for another reason does not. The others
-//! are zeros until the process has a heap, and say then at which addresses its tables are. Whoever may read the
-//! process's memory learns from them what the heap is like at any time, be the process stopped, stuck or within an
-//! allocation: nothing is asked of it.
+//! The outline is a few words in the data segment of the library or program that contains this malloc. It begins with
+//! three words that occur nowhere else. A reader finds it by these words: without symbols, in stripped programs, and
+//! after the file was deleted. The outline contains its own address, by which a reader rejects a copy of the file that
+//! is mapped for another purpose. The remaining words are zero until the process has a heap, and hold the addresses of
+//! its tables from then on. A reader that may read the process's memory can therefore inspect the heap at any time,
+//! even if the process is stopped, hangs, or is in an allocation. The process takes no part in the inspection.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -18,12 +18,12 @@ use super::{AnyHeap, with_heap};
 
 /// Words of an outline.
 pub const WORDS: usize = 15;
-/// What an outline begins with.
+/// First three words of an outline.
 pub const MARK: [u64; 3] = [u64::from_le_bytes(*b"freehold"), 0x9c41_7e0d_52f3_b86a, 0x1bd7_62a9_e40c_f835];
-/// The word that says where the outline lies: the last one that is written.
+/// Index of the outline's own address, which is the word that is written last.
 const OWN_ADDRESS: usize = MARK.len();
 
-/// Not zeros, so that it lies among the data of the file.
+/// The outline. It is not all zeros, so it is in the file's data segment.
 static OUTLINE: [AtomicU64; WORDS] = {
     let mut words = [const { AtomicU64::new(0) }; WORDS];
     words[0] = AtomicU64::new(MARK[0]);
@@ -32,25 +32,25 @@ static OUTLINE: [AtomicU64; WORDS] = {
     words
 };
 
-/// What the words say: addresses in the process.
+/// Contents of an outline: addresses in the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// What the caches are like ([`fingerprint`](freehold::slab::SlabAllocator::fingerprint)): a reader whose own are
-    /// others cannot tell what the tables mean.
+    /// [`fingerprint`](freehold::slab::SlabAllocator::fingerprint) of the caches. A reader whose own caches have
+    /// another fingerprint cannot decode the tables.
     pub fingerprint: u64,
-    /// Whether misuse is looked for: then blocks are held after they were freed.
+    /// Whether the process is hardened: blocks are then held after they were freed.
     pub is_hardened: bool,
-    /// The slab's tables.
+    /// Tables of the slab allocator.
     pub slab: Tables,
-    /// CPUs that have words.
+    /// Number of CPUs that have slots.
     pub cpus: u64,
-    /// The number of bytes of the range that came online, a `usize`.
+    /// Address of the number of bytes that have come online, a `usize`.
     pub online: u64,
-    /// Where the range of runs begins.
+    /// Address of the first byte of the range of runs.
     pub runs: u64,
-    /// What is known of each of its pages.
+    /// Address of the table with an entry for each page of that range.
     pub run_table: u64,
-    /// The number of pages of which something is known, 32 bits.
+    /// Address of the number of pages that have an entry, 32 bits.
     pub run_pages: u64,
 }
 
@@ -69,7 +69,8 @@ impl Outline {
         }
     }
 
-    /// What words say that lie at an address; `None` if they are no outline of a process that has a heap.
+    /// Decodes words that were read at an address; returns `None` if they are not the outline of a process that has a
+    /// heap.
     pub fn from_words(address: u64, words: [u64; WORDS]) -> Option<Outline> {
         let [
             a,
@@ -124,7 +125,7 @@ impl Outline {
     }
 }
 
-/// Says where the tables of a malloc are, which stay there.
+/// Publishes the addresses of a malloc's tables, which do not move any more.
 pub(super) fn publish(malloc: &'static Malloc) {
     let words = Outline::new(malloc).words(OUTLINE.as_ptr().addr() as u64);
     for (place, word) in OUTLINE.iter().zip(words).skip(OWN_ADDRESS + 1) {

@@ -1,8 +1,8 @@
-//! Whether memory is short where this process runs: near the limit of its control group, or stalled for it.
+//! Detection of memory pressure: the control group's limit is near, or tasks of the group stall on memory.
 //!
-//! The kernel's files are opened, read and closed at each look: a program that closes all files it did not open, and
-//! opens others, would have us read from those. The helper does so in a table of files of its own. Where there are no
-//! such files, memory is never short.
+//! The kernel's files are opened, read and closed for each check. A descriptor that stayed open would be unreliable: a
+//! program may close all files that it did not open itself, and reuse the numbers for its own files. The helper opens
+//! them in a separate file table. If the kernel has no such files, no pressure is detected.
 //!
 //! linux: Documentation/admin-guide/cgroup-v2.rst, Documentation/accounting/psi.rst
 
@@ -14,18 +14,18 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::read;
 
-/// Bytes that are no limit.
+/// Bytes from which on a value is not a limit.
 const NO_LIMIT: u64 = 1 << 60;
-/// A limit is near when a 16th of it is left.
+/// Divisor of a limit: the limit is near when less than this share of it is left.
 const NEAR_SHARE: u64 = 16;
-/// Hundredths of a percent of ten seconds in which some task waits for memory, from which on it is short.
+/// Share of the last ten seconds, in hundredths of a percent, from which on stalls of tasks count as pressure.
 const STALLED: u64 = 1000;
 /// Bytes of the longest path.
 const PATH: usize = 512;
 
-/// Where the kernel says which group this process is in.
+/// File that names the control groups of this process.
 const GROUPS: &CStr = c"/proc/self/cgroup";
-/// The controller's folder and the names of its files, of the first version and of the second.
+/// Folder and file names of the memory controller in version 1 of control groups; `SECOND` has those of version 2.
 const FIRST: Files = Files {
     folder: "/sys/fs/cgroup/memory",
     used: "/memory.usage_in_bytes",
@@ -41,29 +41,29 @@ const SECOND: Files = Files {
     stalls: Some("/memory.pressure"),
 };
 
-/// Names of a group's files.
+/// Names of a control group's files.
 struct Files {
     folder: &'static str,
     used: &'static str,
     limits: &'static [&'static str],
-    /// What stands in `memory.stat` before the bytes of file pages that nobody uses.
+    /// Prefix of the line in `memory.stat` that gives the bytes of inactive file pages.
     idle: &'static str,
     stalls: Option<&'static str>,
 }
 
-/// How near the limit of the control group is.
+/// Distance to the control group's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// It has none.
+    /// The group has no limit.
     None,
-    /// A part of it is left, or nobody can say now.
+    /// Enough is left, or the distance cannot be determined now.
     Far,
-    /// Little of it is left, beside file pages that nobody uses: these go when memory is needed.
+    /// Little is left, not counting inactive file pages, which the kernel reclaims when memory is needed.
     Near,
 }
 
-/// Whether memory is short: the group's limit is near, or tasks of the group wait for memory. Costs some ten system
-/// calls.
+/// Returns whether memory is short: the group's limit is near, or tasks of the group stall on memory. Makes about ten
+/// system calls.
 pub(super) fn is_short() -> bool {
     TEXT.with(|text| {
         with_group(text, |files, group, text| files.limit(group, text) == Limit::Near || files.is_stalled(group, text))
@@ -72,47 +72,48 @@ pub(super) fn is_short() -> bool {
     .unwrap_or(false)
 }
 
-/// How near the group's limit is. Costs some ten system calls.
+/// Returns the distance to the group's limit. Makes about ten system calls.
 pub(super) fn limit() -> Limit {
     let limit = TEXT.with(|text| with_group(text, Files::limit));
     limit.map_or(Limit::Far, |limit| limit.unwrap_or(Limit::None))
 }
 
-/// Room for what the kernel's files say, for one at a time: stacks of handlers may have none.
+/// Buffer for the contents of the kernel's files, for one user at a time. The stacks of signal handlers may be too
+/// small.
 struct Text {
     is_busy: AtomicBool,
     bytes: UnsafeCell<[u8; 8192]>,
 }
 
-// SAFETY: the bytes are those of whoever has made it busy.
+// SAFETY: only the thread that set `is_busy` accesses the bytes.
 unsafe impl Sync for Text {}
 
 static TEXT: Text = Text { is_busy: AtomicBool::new(false), bytes: UnsafeCell::new([0; 8192]) };
 
 impl Text {
-    /// `None` if somebody else is at it.
+    /// Calls `look` with the buffer; returns `None` if the buffer is in use.
     fn with<R>(&self, look: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         if self.is_busy.swap(true, Acquire) {
             return None;
         }
-        // SAFETY: whoever has made it busy has the bytes.
+        // SAFETY: this call has set `is_busy`, so no other call accesses the bytes until it is cleared.
         let result = look(unsafe { &mut *self.bytes.get() });
         self.is_busy.store(false, Release);
         Some(result)
     }
 
-    /// In a child, whose other threads are not there.
+    /// Releases the buffer in a forked child, in which the thread that used it does not exist.
     fn forget(&self) {
         self.is_busy.store(false, Relaxed);
     }
 }
 
-/// In a child, which has one thread.
+/// Resets the state in a forked child, which has one thread.
 pub(super) fn in_child() {
     TEXT.forget();
 }
 
-/// Looks at the group of this process; nothing if it has none.
+/// Calls `look` with the control group of this process; returns `None` if it has none.
 fn with_group<R>(text: &mut [u8], look: impl FnOnce(&Files, &str, &mut [u8]) -> R) -> Option<R> {
     let (path, rest) = text.split_at_mut(PATH);
     let (files, group) = read_file(GROUPS, rest).and_then(group_of)?;
@@ -121,13 +122,13 @@ fn with_group<R>(text: &mut [u8], look: impl FnOnce(&Files, &str, &mut [u8]) -> 
     Some(look(&files, core::str::from_utf8(path).ok()?, rest))
 }
 
-/// The group that memory is charged to, and its files.
+/// Returns the group to which memory is charged, and the names of its files.
 fn group_of(text: &str) -> Option<(Files, &str)> {
     let first = find_group(text, |controllers| controllers.split(',').any(|name| name == "memory"));
     first.map(|group| (FIRST, group)).or_else(|| find_group(text, str::is_empty).map(|group| (SECOND, group)))
 }
 
-/// The path of the first group whose controllers are wanted.
+/// Returns the path of the first group whose list of controllers `is_wanted` accepts.
 fn find_group(text: &str, is_wanted: fn(&str) -> bool) -> Option<&str> {
     text.lines().find_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
@@ -137,7 +138,7 @@ fn find_group(text: &str, is_wanted: fn(&str) -> bool) -> Option<&str> {
 
 impl Files {
     fn limit(&self, group: &str, text: &mut [u8]) -> Limit {
-        // "max" is no number, and no limit; the first version has a very large one.
+        // The value "max" of version 2 is not a number, so it is no limit. Version 1 has a very large number instead.
         let limits = self.limits.iter().filter_map(|name| self.read_number(group, name, text));
         let Some(limit) = limits.min().filter(|&limit| limit < NO_LIMIT) else { return Limit::None };
         let usage = self.read_number(group, self.used, text);
@@ -169,17 +170,17 @@ fn is_near(used: u64, limit: u64) -> bool {
     used > limit - limit / NEAR_SHARE
 }
 
-/// The number behind a name that begins a line.
+/// Returns the number after a prefix that begins a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// Whether a line says that tasks waited for too long.
+/// Returns whether the text reports stalls above the threshold.
 fn is_stalled(text: &str) -> bool {
     stalled_share(text).is_some_and(|share| share >= STALLED)
 }
 
-/// The share of the last ten seconds in which some task waited, in hundredths of a percent.
+/// Returns the share of the last ten seconds in which some task stalled, in hundredths of a percent.
 fn stalled_share(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let number = line.split(' ').find_map(|word| word.strip_prefix("avg10="))?;
@@ -187,7 +188,7 @@ fn stalled_share(text: &str) -> Option<u64> {
     Some(whole.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
 }
 
-/// What a file begins with, if that is text.
+/// Reads the beginning of a file; returns `None` if it is not text.
 fn read_file<'t>(path: &CStr, text: &'t mut [u8]) -> Option<&'t str> {
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let bytes = read(&file, &mut *text).ok()?;

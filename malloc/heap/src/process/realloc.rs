@@ -1,42 +1,42 @@
-//! Memory of another size with what was in the old one.
+//! Resizing of blocks, in place or by a move.
 
 use core::ptr::NonNull;
 
 use super::hardened::RequestedSize;
 use super::{Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, returns, usable};
 
-/// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
+/// Bytes from which pages are moved instead of copied. A smaller block is copied as fast as the system call moves it.
 const MOVED: usize = 4 << 20;
 
-/// What became of a block.
+/// Result of [`resize`].
 #[derive(Clone, Copy, Debug)]
 pub enum ResizeOutcome {
-    /// It has the size where it is.
+    /// The block has the new size at its old address.
     InPlace,
-    /// What was in it is at another address, and the old block was given back.
+    /// The contents are at a new address, and the old block was freed.
     Moved(NonNull<u8>),
 }
 
-/// Makes a block as large as that: where it is, if that can be and does not waste more than half of it; else elsewhere.
-/// `None` if there is no memory, and the old block stays as it is.
+/// Changes the size of a block. The block stays in place if that is possible and does not waste more than half of it;
+/// otherwise its contents move to a new block. Returns `None` if there is no memory; the old block is unchanged then.
 ///
 /// # Safety
-/// The caller has the block. If it moved, nobody uses the old one any more.
+/// The block belongs to the caller. If it moved, the old block is not used any more.
 pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) -> Option<ResizeOutcome> {
-    // SAFETY: the caller has it.
+    // SAFETY: the caller promises that the block belongs to it.
     let old = unsafe { usable(start, site) };
     if fits_in_place(start, old, size, align, site)? {
         return Some(ResizeOutcome::InPlace);
     }
     let new = allocate(size, align, site)?;
-    // SAFETY: both are ours, and apart.
+    // SAFETY: the caller owns the old block of `old` bytes; the new one was just allocated, so the two do not overlap.
     unsafe { carry_over(start, old, new, size) };
-    // The caller gave it up, since it has moved.
+    // The block has moved, and the caller has promised not to use the old one any more.
     free_any(start.as_ptr(), RequestedSize::Nothing, site);
     Some(ResizeOutcome::Moved(new.start))
 }
 
-/// Whether the block has as many bytes now, where it is.
+/// Returns whether the block now has the requested size in place; `None` if no block can have this size and alignment.
 fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site: Site) -> Option<bool> {
     let place = Place::find(size, align)?;
     if let Some(malloc) = MALLOC.hardened() {
@@ -46,7 +46,7 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
     let is_run = MALLOC.get().is_some_and(|malloc| malloc.runs.contains(start.as_ptr().addr()));
     let fits = match place {
         Place::Run { pages, .. } if is_run => pages as usize * PAGE == old || resize_run(start, old, pages),
-        // An object that is less than half full moves to a smaller one, but for the smallest.
+        // An object that would be less than half full moves to a smaller one, except objects of up to 64 bytes.
         Place::Object { size } if !is_run => size <= old && (size > old / 2 || old <= 64),
         _ => false,
     };
@@ -56,14 +56,16 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
     Some(fits)
 }
 
-/// Makes a run as many pages long, if what lies behind it lets it.
+/// Changes the length of a run in place, if the pages behind it allow that.
 fn resize_run(start: NonNull<u8>, old: usize, pages: u32) -> bool {
     let Some(_within) = enter() else { return (pages as usize * PAGE) <= old };
     MALLOC.get().is_some_and(|malloc| malloc.runs.resize(start, pages, returns::now()))
 }
 
+/// Copies or moves the contents of an old block to a new one, up to the smaller of the two sizes.
+///
 /// # Safety
-/// The blocks are the caller's, and apart; the old one is of `bytes`.
+/// Both blocks belong to the caller and do not overlap. The old one has `bytes` bytes, the new one at least `size`.
 unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
     let count = bytes.min(size);
     if let Some(malloc) = MALLOC.get()
@@ -72,11 +74,11 @@ unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
         && [old, new.start].iter().all(|block| malloc.runs.contains(block.as_ptr().addr()))
     {
         let pages = count.div_ceil(PAGE) as u32;
-        // SAFETY: the runs are the caller's, and nobody uses them.
+        // SAFETY: the caller promises that both runs belong to it, so no other thread uses them during the call.
         if unsafe { malloc.runs.move_pages(old, new.start, pages) }.is_ok() {
             return;
         }
     }
-    // SAFETY: both have so many bytes.
+    // SAFETY: `count` is at most the size of each block, and the caller promises that the blocks do not overlap.
     unsafe { new.start.copy_from_nonoverlapping(old, count) };
 }

@@ -1,17 +1,18 @@
-//! Memory that goes back to the system.
+//! Return of free memory to the system.
 //!
-//! What is free beyond 12 MiB and three times what is in use goes back by the frees themselves, as it grows, 2 MiB a
-//! free at least. So a program that frees all it has keeps little, and one that frees and allocates the same keeps what
-//! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
-//! some of it with a free now and then; or all of it by a helper ([`helper`]), if the options say so and the program has
-//! created a thread.
+//! Two limits apply, which depend on the bytes in use. The short-term limit is 12 MiB plus three times the bytes in
+//! use: when free memory exceeds it, frees return memory at once, at least 2 MiB each. So a program that frees all its
+//! memory keeps little, and a program that repeatedly frees and allocates the same amount keeps what it needs. The
+//! long-term limit is 8 MiB plus a quarter of the bytes in use: free memory beyond it is returned two seconds after its
+//! free. Frees do this now and then, a part at a time; a helper thread ([`helper`]) does all of it, if the options
+//! enable the helper and the program has created a thread.
 //!
-//! When the limit of the control group is near, or the helper sees that memory is short
-//! ([`pressure`](super::pressure)), all that is free goes back. What CPUs have cached is given back by those on which
-//! nobody asks ([`cpu_activity`](super::cpu_activity)).
+//! All free memory is returned when the limit of the control group is near, or when the helper detects memory pressure
+//! ([`pressure`](super::pressure)). Objects in a CPU's cache are returned when the CPU has been inactive for a while
+//! ([`cpu_activity`](super::cpu_activity)).
 //!
-//! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
-//! and no huge page.
+//! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. So neither
+//! mappings nor huge pages are split.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -23,36 +24,36 @@ use super::pressure::{self, Limit};
 use super::start::Malloc;
 use super::with_heap;
 
-/// What is in use is divided by this for what may be free beside it for long.
+/// Divisor of the bytes in use, for the long-term limit of free memory.
 const KEPT_SHARE: usize = 4;
-/// What is in use is multiplied by this for what may be free beside it for the moment.
+/// Factor of the bytes in use, for the short-term limit of free memory.
 const KEPT_BRIEFLY: usize = 3;
-/// Bytes that one free gives back at least; and at most, unless it frees more itself.
+/// Least bytes that one free returns. `STEP_MAX` bounds them from above, unless the free itself is of a larger block.
 const STEP: usize = 2 << 20;
 const STEP_MAX: usize = 32 << 20;
-/// Bytes that a free gives back of what is old: less than a millisecond's work.
+/// Bytes of old memory that one free returns: less than a millisecond of work.
 const STEP_OLD: usize = 8 << 20;
-/// Bytes in use up to which nobody looks whether a limit is near.
+/// Bytes in use up to which the limit of the control group is not checked.
 const LITTLE_USED: usize = 8 << 20;
-/// Bytes more in use, after which somebody looks again; never, if there is no limit.
+/// Growth of the bytes in use after which the limit is checked again. `NEVER` disables the check if there is no limit.
 const GROWTH: usize = 1 << 20;
 const NEVER: usize = usize::MAX / 2;
-/// A program has not said how much to keep.
+/// Value of [`Returns::keep`] if the program has not set one.
 const UNSAID: usize = usize::MAX;
-/// Milliseconds that are told apart.
+/// Resolution of times in milliseconds.
 pub(super) const TICK: u32 = 250;
 
-/// What is known of giving back.
+/// State of returning memory.
 #[derive(Debug)]
 pub(super) struct Returns {
-    /// The moment of the last look at what is old, or for a helper.
+    /// Tick of the last check for old memory by a free, or of the helper's last pass.
     last: AtomicU32,
-    /// Bytes that must be free in the heap before it is asked again, after it had no whole block to give; forgotten
-    /// with the moment.
+    /// Bytes that must be free in the heap before it is searched again, after it had no whole block to return. Reset
+    /// with each check for old memory.
     ask_heap_at: AtomicUsize,
-    /// Bytes in use at the last look whether a limit is near.
+    /// Bytes in use at the last check of the control group's limit.
     looked_at: AtomicUsize,
-    /// Bytes that are kept, if the program has said so since it began.
+    /// Bytes that are kept, if the program has set them at run time.
     keep: AtomicUsize,
 }
 
@@ -66,7 +67,7 @@ impl Returns {
         }
     }
 
-    /// Gives back what is more than should be kept, after so many bytes were freed, and some of what is old.
+    /// Returns memory beyond the short-term limit after `freed` bytes were freed, and some old memory.
     #[inline]
     pub(super) fn after_free(&self, malloc: &Malloc, freed: usize, now: u32) {
         if malloc.options.give_back == GiveBack::Never {
@@ -77,7 +78,8 @@ impl Returns {
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
-            // What is too much grows by so much with each free. A helper does more of it, and holds nobody up.
+            // Each free increases the excess by at most this much. A helper will return more, so a free need not wait
+            // for it.
             let wanted = if has_helper { STEP } else { ((1 + KEPT_BRIEFLY) * freed).clamp(STEP, STEP_MAX.max(freed)) };
             self.step(malloc, wanted.min(free - most), now);
         }
@@ -86,7 +88,7 @@ impl Returns {
         }
     }
 
-    /// Gives back all that is free, if more is in use than at the last look and the limit of the control group is near.
+    /// Returns all free memory if more memory is in use than at the last check and the control group's limit is near.
     #[inline]
     pub(super) fn after_growth(&self, malloc: &Malloc) {
         let looked_at = self.looked_at.load(Relaxed);
@@ -111,7 +113,7 @@ impl Returns {
         }
     }
 
-    /// From now on so many bytes are kept when they are free.
+    /// Sets the number of free bytes that are kept.
     pub(super) fn set_keep(&self, bytes: usize) {
         self.keep.store(bytes, Relaxed);
     }
@@ -123,12 +125,12 @@ impl Returns {
         }
     }
 
-    /// Says that somebody looks at a moment, and whether nobody did before.
+    /// Records that tick `now` has been handled, and returns whether it was not handled before.
     pub(super) fn begin_moment(&self, now: u32) -> bool {
         self.last.swap(now, Relaxed) != now
     }
 
-    /// Gives back some of what is old, once a moment.
+    /// Returns some old memory, at most once per tick.
     #[inline(never)]
     fn look_for_old(&self, malloc: &Malloc, now: u32) {
         if self.begin_moment(now) {
@@ -136,7 +138,7 @@ impl Returns {
         }
     }
 
-    /// Gives back some of what is old; all, if the limit of the control group is near.
+    /// Returns some old memory; all free memory if the control group's limit is near.
     fn give_old_back(&self, malloc: &Malloc, now: u32) {
         if self.looked_at.load(Relaxed) != NEVER && pressure::limit() == Limit::Near {
             return malloc.give_all_back();
@@ -150,7 +152,7 @@ impl Returns {
         }
     }
 
-    /// Gives so much back, of runs what was freed until then.
+    /// Returns `bytes` bytes to the system: first runs that were freed no later than `until`, then blocks of the heap.
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
         let wanted = bytes - given.min(bytes);
@@ -170,7 +172,7 @@ pub(super) struct MemoryUse {
 }
 
 impl Malloc {
-    /// Takes no lock.
+    /// Measures the memory of the malloc. Takes no lock.
     #[inline]
     pub(super) fn measure(&self) -> MemoryUse {
         let heap = with_heap!(&self.heap, heap => heap.usage());
@@ -179,7 +181,7 @@ impl Malloc {
         MemoryUse { used, free: heap.free + runs.backed }
     }
 
-    /// Whether what other CPUs have cached can be taken from them: a sandbox may have taken the system call away.
+    /// Returns whether caches of other CPUs can be drained. A sandbox may have disabled the system call that is needed.
     pub(super) fn can_fence(&self) -> bool {
         match &self.heap {
             AnyHeap::Rseq(heap) => heap.slab().local().can_fence(),
@@ -187,7 +189,7 @@ impl Malloc {
         }
     }
 
-    /// Gives back all that is free.
+    /// Returns all free memory to the system.
     pub(super) fn give_all_back(&self) {
         let now = now();
         self.runs.drain(now);
@@ -202,10 +204,10 @@ impl Malloc {
     }
 }
 
-/// The time, in quarters of a second since some moment.
+/// Returns the time in ticks of a quarter of a second, since an arbitrary start.
 pub(super) fn now() -> u32 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes a time there.
+    // SAFETY: the kernel writes one `timespec` into the live variable `time`.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     (time.tv_sec as u32) * (1000 / TICK) + time.tv_nsec as u32 / (TICK * 1_000_000)
 }

@@ -1,23 +1,23 @@
-//! Who asked: the address that a call of the C library's functions returns to.
+//! Call sites: the address to which a call of one of the C library's functions returns.
 //!
-//! Fast paths do not look. A slow path that ends a function begins with the stack as that function found it, and so
-//! with the return address on top of it, or in the register that holds it: there it is taken, in a step that does no
-//! more ([`forward_site`]).
+//! Fast paths do not determine the site. A slow path that a function reaches by a tail call begins with the stack of
+//! that function, so the return address is on top of the stack, or in the link register. The function that
+//! [`forward_site`] generates takes it from there, and does nothing else.
 
 use core::fmt;
 
-/// Where a call returns to; unknown, where nobody could look.
+/// Return address of a call; [`UNKNOWN`](Site::UNKNOWN) if it was not determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Site(pub usize);
 
 impl Site {
-    /// Nobody looked.
+    /// The site was not determined.
     pub const UNKNOWN: Site = Site(0);
 }
 
-/// Makes a function that goes on in another one, which has an argument more: where the call returns to. Arguments are
-/// words; `$intel` and `$arm` are the registers of the next one.
+/// Defines a function that jumps to another one with one additional argument: the address to which the call returns.
+/// The arguments are words. `$intel` and `$arm` name the register of the argument after the last one.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! forward_site {
@@ -26,8 +26,9 @@ macro_rules! forward_site {
         $(#[$about])*
         ///
         /// # Safety
-        /// What the function that it goes on in asks for.
-        // SAFETY: changes no register but that of an argument which the function does not have.
+        /// As for the function that it jumps to.
+        // SAFETY: the code only writes the register of the additional argument, then jumps with all other state
+        // unchanged.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         $vis unsafe extern "C" fn $name($(_: $type),*) $(-> $result)? {
@@ -37,8 +38,9 @@ macro_rules! forward_site {
         $(#[$about])*
         ///
         /// # Safety
-        /// What the function that it goes on in asks for.
-        // SAFETY: changes no register but that of an argument which the function does not have.
+        /// As for the function that it jumps to.
+        // SAFETY: the code only writes the register of the additional argument, then jumps with all other state
+        // unchanged.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         $vis unsafe extern "C" fn $name($(_: $type),*) $(-> $result)? {
@@ -48,10 +50,10 @@ macro_rules! forward_site {
         $(#[$about])*
         ///
         /// # Safety
-        /// What the function that it goes on in asks for.
+        /// As for the function that it calls.
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         $vis unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the caller promises what the function asks for.
+            // SAFETY: the caller promises what the called function requires.
             unsafe { $to($($argument,)* $crate::process::Site::UNKNOWN) }
         }
     };
@@ -59,14 +61,15 @@ macro_rules! forward_site {
 
 pub use forward_site;
 
-/// As a debugger has it: the object's name, the function if the object exports it, and the address within the object.
+/// Formats a site as a debugger does: name of the loaded object, function if it is exported, and address in the object.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Site::UNKNOWN {
             return f.write_str("somebody");
         }
         let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: the loader looks up a number, and fills in what is there for it; zeros are an answer, too.
+        // SAFETY: `dladdr` looks up any number, and writes to the live buffer; all-zero bytes are a valid `Dl_info` as
+        // well.
         let found = unsafe {
             libc::dladdr(self.0 as *const _, found.as_mut_ptr());
             found.assume_init()
@@ -74,7 +77,7 @@ impl fmt::Display for Site {
         if found.dli_fname.is_null() {
             return write!(f, "{:#x}", self.0);
         }
-        // SAFETY: names that the loader has end in zero, and stay while the object is loaded.
+        // SAFETY: names from the loader are null or end in a zero byte, and are valid while the object is loaded.
         let [object, function] = unsafe { [text(found.dli_fname), text(found.dli_sname)] };
         if let Some(function) = function {
             write!(f, "{function}+{:#x} in ", self.0 - found.dli_saddr as usize)?;
@@ -83,12 +86,14 @@ impl fmt::Display for Site {
     }
 }
 
+/// Converts a C string to text.
+///
 /// # Safety
-/// It is null, or a text that ends in zero and stays.
+/// `text` is null, or a string that ends in a zero byte and is valid for `'t`.
 unsafe fn text<'t>(text: *const libc::c_char) -> Option<&'t str> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: `text` is not null, so the caller promises that it ends in a zero byte and is valid for `'t`.
     unsafe { core::ffi::CStr::from_ptr(text) }.to_str().ok()
 }

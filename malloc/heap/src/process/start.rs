@@ -1,4 +1,4 @@
-//! The heap and the runs of the process, made by the first request.
+//! Creation of the process's heap and runs at the first request.
 
 use core::cell::UnsafeCell;
 use core::fmt::Write;
@@ -24,13 +24,13 @@ use crate::os::platform::StandardError;
 use crate::os::rseq::Rseq;
 use crate::runs::Runs;
 
-/// Bytes of the largest range of objects, and of runs.
+/// Bytes of the largest range for objects; `RUNS_MAX` is that for runs.
 const OBJECTS_MAX: usize = 4 << 40;
 const RUNS_MAX: usize = 8 << 40;
-/// Bytes of the smallest range of runs.
+/// Bytes of the smallest range for runs.
 const RUNS_LEAST: usize = 2 << 20;
 
-/// All that the process's malloc is made of.
+/// Parts of the process's malloc.
 #[derive(Debug)]
 pub(super) struct Malloc {
     pub heap: AnyHeap,
@@ -42,29 +42,29 @@ pub(super) struct Malloc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Mode {
-    /// No request was made yet.
+    /// No request has been made yet.
     None = 0,
-    /// The first request is making the heap.
+    /// The first request is creating the heap.
     Starting = 1,
     /// The heap has restartable sequences.
     Rseq = 2,
     /// The heap has locks.
     Locks = 3,
-    /// No heap could be made: all requests are served by [`nested`].
+    /// No heap could be created: all requests are served by [`nested`].
     Failed = 4,
     /// The heap is of either kind, and the process detects misuse.
     Hardened = 5,
 }
 
-/// Which requests may take the fast path: a number space of its own, beside that of [`Mode`].
+/// Requests that may take the fast path. The values are independent of those of [`Mode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum RequestMode {
-    /// None: there is no heap yet, or it has locks, or the process is hardened.
+    /// No request: there is no heap yet, or it has locks, or the process is hardened.
     Slow = 0,
-    /// All.
+    /// All requests.
     Fast = 1,
-    /// Those that the profiler counts and does not sample.
+    /// Requests that the profiler counts but does not sample.
     Counted = 2,
 }
 
@@ -77,7 +77,7 @@ impl RequestMode {
     }
 }
 
-/// The process's malloc, once it is made, in a static, so that its address is known when the program is linked.
+/// The process's malloc, in a static whose address is known at link time.
 pub(super) struct MallocCell {
     /// A [`Mode`].
     mode: AtomicU8,
@@ -86,7 +86,7 @@ pub(super) struct MallocCell {
     malloc: UnsafeCell<MaybeUninit<Malloc>>,
 }
 
-// SAFETY: one thread writes it, before the mode says that it is there; from then on it is only read.
+// SAFETY: one thread writes the malloc, before it stores a mode that allows reads; after that the malloc is only read.
 unsafe impl Sync for MallocCell {}
 
 impl MallocCell {
@@ -126,34 +126,35 @@ impl MallocCell {
         request_mode == RequestMode::Counted as u8 && profile::passes(size)
     }
 
-    /// Has the profiler count requests from now on.
+    /// Makes the profiler count requests from now on.
     pub(super) fn count_requests(&self) {
         let (fast, counted) = (RequestMode::Fast as u8, RequestMode::Counted as u8);
         let _counted = self.request_mode.compare_exchange(fast, counted, Relaxed, Relaxed);
     }
 
-    /// The process's malloc, if it was made.
+    /// Returns the process's malloc, if it was created.
     #[inline]
     pub(super) fn get(&'static self) -> Option<&'static Malloc> {
-        // SAFETY: the mode says that it was written.
+        // SAFETY: these modes are stored only after the malloc was written.
         matches!(self.mode(), Mode::Rseq | Mode::Locks | Mode::Hardened)
             .then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
     }
 
-    /// The same, if the process wants to notice misuse.
+    /// Returns the process's malloc, if the process is hardened.
     #[inline]
     pub(super) fn hardened(&'static self) -> Option<&'static Malloc> {
-        // SAFETY: the mode says that it was written.
+        // SAFETY: this mode is stored only after the malloc was written.
         (self.mode() == Mode::Hardened).then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
     }
 
-    /// Its heap.
+    /// Returns the process's heap.
     ///
     /// # Safety
     /// The mode is [`Mode::Rseq`].
     #[inline(always)]
     pub(super) unsafe fn rseq_heap(&'static self) -> &'static Heap<Rseq> {
-        // SAFETY: the mode says that it was written, and which of the two it is.
+        // SAFETY: the caller promises the mode `Rseq`, which is stored only after a malloc with such a heap was
+        // written.
         unsafe {
             match &(*self.malloc.get()).assume_init_ref().heap {
                 AnyHeap::Rseq(heap) => heap,
@@ -162,7 +163,7 @@ impl MallocCell {
         }
     }
 
-    /// The same, made now if need be. Within a slow path only.
+    /// Returns the process's malloc, and creates it if necessary. Only within a slow path.
     #[inline]
     pub(super) fn or_start(&'static self) -> Option<&'static Malloc> {
         self.get().or_else(|| self.start())
@@ -186,7 +187,8 @@ impl MallocCell {
                 hardened::prepare(seed(NonNull::from(self).cast()));
             }
             if let Some(malloc) = made {
-                // SAFETY: nobody reads it before the mode says so, and only one thread gets here.
+                // SAFETY: the exchange above lets one thread reach this line, and no thread reads the malloc before the
+                // mode is stored.
                 unsafe { (*self.malloc.get()).write(malloc) };
             }
             self.mode.store(mode as u8, Release);
@@ -204,12 +206,13 @@ impl MallocCell {
 }
 
 impl Malloc {
-    /// As large as the address space has room for. `None` if the limits of the process leave no room for the smallest.
+    /// Creates a malloc as large as the address space allows. Returns `None` if the limits of the process have no room
+    /// for the smallest one.
     #[cold]
     fn make() -> Option<Malloc> {
         let options = Options::from_environment();
         let shares = Shares::of_limits(memory_bytes(), address_space_limit(), data_limit());
-        // Reserved until both ranges are, so that these leave as much to stacks, libraries and threads.
+        // This reservation exists until both ranges do, so that they leave this much for stacks, libraries and threads.
         let _rest = Reservation::inaccessible(shares.rest, 1).ok()?;
         let heap = halves(shares.objects, LARGEST_BLOCK).find_map(|bytes| AnyHeap::make(bytes, &options))?;
         let runs = halves(shares.runs, RUNS_LEAST).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
@@ -222,14 +225,15 @@ impl Malloc {
     }
 }
 
-/// The default policy, but that nobody knows which object of a slab comes next, or can change it.
+/// The default policy with protection against prediction and manipulation: objects of a slab are in random order, and
+/// links are mangled.
 const RANDOM: Policy = Policy {
     slab: SlabChoices { links: SlabLinks::Mangled, order: SlabOrder::Random, ..Policy::FREEHOLD.slab },
     ..Policy::FREEHOLD
 };
 
-/// Says that requests are served from the piece set aside alone. A program that runs with more rights than its user is
-/// not told.
+/// Reports that requests are served from the reserved piece alone. A program that runs with elevated privileges gets no
+/// report.
 #[cold]
 fn report_failure() {
     if !options::has_more_rights() {
@@ -247,14 +251,15 @@ fn report_failure() {
 struct Shares {
     objects: usize,
     runs: usize,
-    /// What the program needs beside them, if addresses are limited.
+    /// Bytes that the program needs besides the two ranges, if addresses are limited.
     rest: usize,
 }
 
 impl Shares {
-    /// Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where addresses are
-    /// limited, a third of the limit is left to the program, or more; of this an eighth of the limit has to be free.
-    /// Where writable memory is limited, neither range can hold more than that.
+    /// Returns the shares for a machine with `memory` bytes and the given limits. Objects may take twice the machine's
+    /// memory and runs eight times, because addresses cost nothing. If addresses are limited, at least a third of the
+    /// limit is left to the program, and an eighth of the limit must be free of it. If writable memory is limited, no
+    /// range is larger than that limit.
     fn of_limits(memory: usize, addresses: Option<usize>, data: Option<usize>) -> Shares {
         let memory = memory.next_power_of_two();
         let whole = match addresses {
@@ -272,7 +277,7 @@ impl Shares {
     }
 }
 
-/// A size, its half, and so on.
+/// Returns a size, its half, and so on, down to `least`.
 fn halves(most: usize, least: usize) -> impl Iterator<Item = usize> {
     core::iter::successors(Some(most), move |bytes| Some(bytes / 2).filter(|&half| half >= least))
 }
@@ -299,7 +304,7 @@ impl AnyHeap {
     }
 }
 
-/// Has each fork of the program wait until no thread is within a slow path.
+/// Registers handlers by which each fork of the program waits until no other thread is in a slow path.
 fn forks_wait_for_us() {
     extern "C" fn before() {
         GATE.close();
@@ -313,7 +318,8 @@ fn forks_wait_for_us() {
         profile::in_child();
         pressure::in_child();
     }
-    // SAFETY: functions that stay where they are; they take no lock that the C library has.
+    // SAFETY: the handlers are functions of this library, which is never unloaded, and they take no lock of the C
+    // library.
     let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 

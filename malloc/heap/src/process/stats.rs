@@ -1,4 +1,4 @@
-//! What was used, in numbers.
+//! Statistics of the memory that the process's malloc holds.
 
 use core::fmt;
 
@@ -7,30 +7,30 @@ use freehold::slab::{Cache, CacheUsage};
 use super::start::Malloc;
 use super::{AnyHeap, MALLOC, enter, with_heap};
 
-/// What a process's malloc has, in bytes.
+/// Memory of the process's malloc in bytes, by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Objects in use, as large as they are, and those that CPUs have cached.
+    /// Objects in use, at the sizes of their caches, and objects in CPUs' caches.
     pub objects: usize,
-    /// Pages of slabs beyond that.
+    /// Pages of slabs beyond these objects.
     pub idle_in_slabs: usize,
-    /// Runs in use, and those that CPUs have cached.
+    /// Runs in use, and runs in CPUs' caches.
     pub runs: usize,
     /// Free pages that may have memory.
     pub free: usize,
-    /// Pages that were given back to the system.
+    /// Pages that were returned to the system.
     pub returned: usize,
 }
 
-/// What the process's malloc has. Takes locks; `None` before the first request, and in a signal handler that interrupts
-/// the allocator.
+/// Returns a summary of the process's malloc. Takes locks. Returns `None` before the first request, and in a signal
+/// handler that interrupts the allocator.
 pub fn summary() -> Option<Summary> {
     let malloc = MALLOC.get()?;
     let _within = enter()?;
     Some(malloc.summary())
 }
 
-/// Tells of each size what is in use; `None` as [`summary`].
+/// Passes each cache with its usage to `visit`; returns `None` under the conditions of [`summary`].
 pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
     let malloc = MALLOC.get()?;
     let _within = enter()?;
@@ -38,13 +38,13 @@ pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
     Some(())
 }
 
-/// Writes how many free blocks of pages of each order the heap has, as `/proc/buddyinfo` does.
+/// Writes the heap's number of free blocks of pages for each order, in the format of `/proc/buddyinfo`.
 pub fn write_free_blocks(to: &mut dyn fmt::Write) -> fmt::Result {
     let Some((malloc, _within)) = MALLOC.get().zip(enter()) else { return Ok(()) };
     with_heap!(&malloc.heap, heap => heap.write_free_blocks(to))
 }
 
-/// Gives back to the system all that is free; says whether that was something.
+/// Returns all free memory to the system, and returns whether the amount of free memory decreased.
 pub fn trim() -> bool {
     let Some(malloc) = MALLOC.get() else { return false };
     let Some(_within) = enter() else { return false };
