@@ -258,8 +258,8 @@ struct Shares {
 impl Shares {
     /// Returns the shares for a machine with `memory` bytes and the given limits. Objects may take twice the machine's
     /// memory and runs eight times, because addresses cost nothing. If addresses are limited, at least a third of the
-    /// limit is left to the program, and an eighth of the limit must be free of it. If writable memory is limited, no
-    /// range is larger than that limit.
+    /// limit is left to the program; of this part, an eighth of the limit must still be free. If writable memory is
+    /// limited, neither range is larger than that limit.
     fn of_limits(memory: usize, addresses: Option<usize>, data: Option<usize>) -> Shares {
         let memory = memory.next_power_of_two();
         let whole = match addresses {

@@ -1,7 +1,7 @@
-//! Accesses that the kernel stops: behind the end of a large block, or to one that was given back.
+//! Reports of accesses that the kernel stops: behind the end of a large block, or to a freed one.
 //!
-//! A program that has no handler of its own for them gets one, which says what it finds and lets the kernel end the
-//! program where it stood.
+//! A handler is installed if the program has none for these signals. It reports the access and returns; the kernel then
+//! terminates the program at the faulting instruction.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write};
@@ -14,10 +14,11 @@ use super::seal::PATTERN;
 use super::{MALLOC, Site, Slot};
 use crate::os::platform::StandardError;
 
-/// Has the program say what it accessed when the kernel stops it, unless it has a handler.
+/// Installs the handler for each of the signals that the program does not handle.
 pub(in crate::process) fn watch() {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: reads what is set, and sets a function that stays, where nothing was.
+        // SAFETY: the first call only reads the action into a live variable. The second one replaces a default action
+        // by a function of this library, which is never unloaded.
         unsafe {
             let mut set = MaybeUninit::<libc::sigaction>::zeroed();
             if libc::sigaction(signal, core::ptr::null(), set.as_mut_ptr()) != 0 {
@@ -35,21 +36,23 @@ pub(in crate::process) fn watch() {
 }
 
 extern "C" fn report_fault(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: what ends the program is the signal's default from now on: when this returns, the access is tried again.
+    // SAFETY: `signal` has no pointer arguments. It restores the default action, so the access that is retried when
+    // this handler returns terminates the program.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
-    // SAFETY: the kernel hands over what it knows of the signal.
+    // SAFETY: the kernel passes a valid `siginfo_t`, because the handler was installed with `SA_SIGINFO`.
     if unsafe { (*about).si_code } <= 0 {
-        // Somebody has sent it: nothing is tried again, so it is sent once more.
-        // SAFETY: ends the process, as the signal does by default.
+        // The signal was sent by a process and no access is retried, so the signal is raised again.
+        // SAFETY: `raise` has no preconditions; the default action terminates the process.
         unsafe { libc::raise(signal) };
         return;
     }
-    // SAFETY: the kernel hands over what it knows of the access.
+    // SAFETY: the kernel passes a valid `siginfo_t`, and a positive code for this signal means that it contains an
+    // address.
     let address = unsafe { (*about).si_addr() }.addr();
     let _written = say(&mut StandardError, address, &Registers::from_context(context));
 }
 
-/// Says what lies at an address, if that is a block's, or where the address came from.
+/// Reports the block that contains the address of an access, or the origin of the address if it is the free pattern.
 fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result {
     let place = registers.place;
     let Some((malloc, around)) = MALLOC.hardened().and_then(|malloc| Some((malloc, malloc.runs.run_around(address)?)))
@@ -69,18 +72,18 @@ fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result
     usable.map_or(Ok(()), |bytes| describe(to, &Slot::new(around.start, bytes)))
 }
 
-/// What the processor had in its registers.
+/// The parts of the registers at a fault that are reported.
 struct Registers {
     /// The instruction that faulted.
     place: Site,
-    /// Whether one holds what free memory is overwritten with, or nearly so.
+    /// Whether a register holds the pattern of free memory, at least in its upper half.
     has_pattern: bool,
 }
 
 impl Registers {
     #[cfg(target_arch = "x86_64")]
     fn from_context(context: *mut c_void) -> Registers {
-        // SAFETY: the kernel hands over the registers of the thread.
+        // SAFETY: the kernel passes the `ucontext_t` of the interrupted thread to a handler with `SA_SIGINFO`.
         let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         let high = i64::from_ne_bytes([PATTERN; 8]) >> 32;
         Registers {

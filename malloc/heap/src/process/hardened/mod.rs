@@ -1,19 +1,20 @@
-//! A process that notices when it misuses its memory: `hardened=on`.
+//! Hardened mode, in which a process detects misuse of its memory: `hardened=on`.
 //!
-//! Each block has a seal behind its last byte, which says what became of it ([`seal`]). One that is given back is
-//! overwritten and held for a while before it is used again ([`quarantine`]). What is larger than an object ends before pages
-//! that nobody can access, and is inaccessible while it is held. What is noticed is told, and ends the program
-//! ([`report`]); an access that the kernel stops is told, too ([`faults`]).
+//! Each block has a seal behind its last byte, which records the state of the block ([`seal`]). A freed block is
+//! overwritten and held for a while before it is reused ([`quarantine`]). A block that is larger than an object ends
+//! before inaccessible pages, and is itself inaccessible while it is held. Detected misuse is reported and terminates
+//! the program ([`report`]). An access that the kernel stops is reported as well ([`faults`]).
 //!
 //! ```text
-//! noticed at once       what is no block, is inside of one, is free already; one that was written beyond its end; a size
-//!                       that is not the block's, where C or C++ say one; an access beyond a large block, or to a free one
-//! noticed later         a write to a small block that is free: when it leaves those that are held, or at the exit
-//! not noticed           a read of a small block that is free (it reads a pattern, which is no address); a write far away
+//! detected at once    frees of addresses that are not blocks, are inside of a block, or are free already; a block that was
+//!                     written beyond its end; a size that differs from the block's, where C or C++ pass one; an access
+//!                     beyond a large block, or to a free large block
+//! detected later      a write to a free small block: when the block leaves the quarantine, or at exit
+//! not detected        a read of a free small block (it reads a pattern that is not an address); a write far away
 //! ```
 //!
-//! Requests find objects with their CPU as in any process, if by a longer way. New slabs hand out theirs in random
-//! order.
+//! Requests take objects from the CPU's cache as in any process, but through the slow path. New slabs hand out their
+//! objects in random order.
 
 mod faults;
 mod quarantine;
@@ -29,27 +30,27 @@ use quarantine::{HeldRun, QUARANTINE};
 use report::{Misuse, end};
 use seal::{SEAL, Slot, State};
 
-/// Runs that are held have this part of the addresses for runs at most.
+/// Divisor of the address range of runs, for the most address space that held runs may take.
 const HELD_SHARE: usize = 8;
-/// Bytes of the smallest block: a held one says who gave it back.
+/// Bytes of the smallest block. A held block must have room for the site of its free.
 const SIZE_MIN: usize = 8;
 
-/// What a free may say of a block beside its address.
+/// Information about a block that a free may pass besides the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedSize {
-    /// Nothing.
+    /// No further information.
     Nothing,
-    /// Bytes of it.
+    /// The requested bytes.
     Bytes(usize),
 }
 
-/// Makes ready, before there is a block.
+/// Prepares the mode, before the first block is allocated.
 pub(super) fn prepare(secret: u64) {
     seal::set_secret(secret);
     faults::watch();
 }
 
-/// Memory behind which there is a seal.
+/// Allocates a block, and seals it.
 #[inline]
 pub(super) fn allocate(malloc: &'static Malloc, size: usize, align: usize, site: Site) -> Option<Block> {
     let gross = size.max(SIZE_MIN).checked_add(SEAL)?;
@@ -90,7 +91,7 @@ fn allocate_run(malloc: &'static Malloc, pages: u32, align: u32) -> Option<Block
     run.ok().map(|run| Block { start: run.start, is_zero: run.is_zero })
 }
 
-/// Takes a block back, and holds it.
+/// Frees a block, and holds it in the quarantine.
 #[inline]
 pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSize, site: Site) {
     let Some(start) = NonNull::new(object) else { return };
@@ -113,12 +114,12 @@ pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSiz
     }
 }
 
-/// Bytes that were asked for.
+/// Returns the requested bytes of a block.
 pub(super) fn usable(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> usize {
     live(malloc, start, site).asked()
 }
 
-/// Makes a block as large as that where it is, if it would not be worth less elsewhere.
+/// Changes the requested size of a block in place, and returns whether its memory fits the new size well.
 pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size: usize, site: Site) -> bool {
     let slot = live(malloc, start, site);
     let fits = slot.is_about(size.saturating_add(SEAL));
@@ -128,15 +129,16 @@ pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size:
     fits
 }
 
-/// Looks at all blocks that are held: at the exit, whoever wrote to one is told.
+/// Checks all held blocks at exit. A block that was written to is reported.
 pub fn check_held() {
     if MALLOC.hardened().is_some() {
-        // Taken, so that no thread that goes on hands it out before it is looked at.
+        // Blocks are taken out of the quarantine, so that no thread that still runs reuses one before it is checked.
         QUARANTINE.take_all(expect_untouched);
     }
 }
 
-/// The block that is in use at an address; the program ends if there is none, or it was written beyond its end.
+/// Returns the block in use at an address. Terminates the program if there is none, or if it was written beyond its
+/// end.
 #[inline]
 fn live(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> Slot {
     let slot = slot_of(malloc, start).unwrap_or_else(|misuse| end(start, &misuse, None, site));
@@ -150,7 +152,7 @@ fn live(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> Slot {
     }
 }
 
-/// All bytes from where a block begins to behind its seal.
+/// Returns the memory of the block at an address, from its first byte to the end of its seal.
 #[inline]
 fn slot_of(malloc: &'static Malloc, start: NonNull<u8>) -> Result<Slot, Misuse> {
     let bytes = with_heap!(&malloc.heap, heap => heap.slab().object_bytes(start));
@@ -170,25 +172,25 @@ fn slot_of_other(malloc: &'static Malloc, start: NonNull<u8>) -> Result<Slot, Mi
     bytes.map(|bytes| Slot::new(start, bytes)).map_err(Misuse::Object)
 }
 
-/// The same for a block that is known to be one.
+/// Returns the memory of a block at an address that is known to be one.
 fn slot_at(malloc: &'static Malloc, start: NonNull<u8>) -> Slot {
     slot_of(malloc, start).unwrap_or_else(|misuse| end(start, &misuse, None, Site::UNKNOWN))
 }
 
-/// A block that was held long enough: nobody wrote to it, and it may be used again.
+/// Frees a block that leaves the quarantine, after a check that it was not written to.
 fn release(malloc: &'static Malloc, slot: Slot) {
     expect_untouched(slot);
     slot.release();
     let start = slot.start();
     if let AnyHeap::Rseq(heap) = &malloc.heap
-        // SAFETY: it was given up by whoever freed it, and nobody else has it.
+        // SAFETY: the program freed the block, and it was taken out of the quarantine, so this call is its only owner.
         && unsafe { frontend_of(heap).free_fast(start.as_ptr()) } == PushOutcome::Done
     {
         return;
     }
     match enter() {
         Some(_within) => free_within(start),
-        // SAFETY: it was given up by whoever freed it.
+        // SAFETY: the program freed the block, this call is its only owner, and each block has at least three words.
         None => unsafe { NESTED.defer(start) },
     }
 }
@@ -203,7 +205,7 @@ fn expect_untouched(slot: Slot) {
     }
 }
 
-/// Frees what was given back within a slow path of its own thread: an object that was held long enough, or a run.
+/// Frees a block whose free was deferred within a slow path: an object that has left the quarantine, or a run.
 pub(super) fn free_deferred(malloc: &'static Malloc, object: NonNull<u8>) {
     if malloc.runs.contains(object.as_ptr().addr()) {
         hold_run(malloc, slot_at(malloc, object), Site::UNKNOWN);
@@ -212,16 +214,16 @@ pub(super) fn free_deferred(malloc: &'static Malloc, object: NonNull<u8>) {
     }
 }
 
-/// Gives a run up, and another one back that was held long enough.
+/// Holds a run, and releases the run that leaves the quarantine for it.
 fn free_run(malloc: &'static Malloc, slot: Slot, site: Site) {
-    // SAFETY: the caller of `free` gave it up.
+    // SAFETY: the caller of `free` promised that the block is not used any more, and a run has at least 8 bytes.
     let Some(_within) = enter() else { return unsafe { NESTED.defer(slot.start()) } };
     hold_run(malloc, slot, site);
 }
 
 fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
     let (asked, allocated) = (slot.asked(), slot.allocated());
-    // SAFETY: the caller of `free` gave it up.
+    // SAFETY: the caller of `free` promised that the block is not used any more.
     let run = unsafe { malloc.runs.hold(slot.start()) }
         .unwrap_or_else(|error| end(slot.start(), &Misuse::Run(error), None, site));
     let held = HeldRun { start: slot.start().as_ptr().addr(), asked, allocated, freed: site, run };
@@ -231,7 +233,7 @@ fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
     release_runs(malloc, malloc.runs.range().bytes() / HELD_SHARE);
 }
 
-/// Lets go of all that is held, so that it can be used again.
+/// Empties the quarantine, so that its memory can be reused.
 fn release_all(malloc: &'static Malloc) {
     QUARANTINE.take_all(|slot| release(malloc, slot));
     if let Some(_within) = enter() {
@@ -239,7 +241,7 @@ fn release_all(malloc: &'static Malloc) {
     }
 }
 
-/// Lets go of runs that are held, until they have no more than so many bytes of addresses. Within a slow path.
+/// Releases held runs until the rest takes at most `bytes` bytes of addresses. Called within a slow path.
 fn release_runs(malloc: &'static Malloc, bytes: usize) {
     while let Some(left) = QUARANTINE.pop_run(bytes) {
         malloc.runs.release(left.run);

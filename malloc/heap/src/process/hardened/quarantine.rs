@@ -1,12 +1,12 @@
-//! Blocks that were given back, and are not used again yet.
+//! Quarantine of blocks that were freed and are not reused yet.
 //!
-//! One that is given back takes the place of the one that came first, which leaves: one atomic step. Each CPU, or each
-//! 16th of them, has places of its own, so what is held is bounded, whatever their number:
+//! A freed block replaces the oldest block of the quarantine by one atomic step, and the oldest block leaves. CPUs are
+//! mapped to 16 stripes, each with places of its own, so the number of held blocks is bounded for any number of CPUs:
 //!
 //! ```text
 //! up to 1 KiB        1024 places       1 MiB at most
 //! up to 32 KiB         64              2 MiB
-//! runs of pages      1024 of all CPUs: they have no memory, but an eighth of the addresses that there are for runs at most
+//! runs of pages      1024 for all CPUs: they have no memory, but take at most an eighth of the addresses for runs
 //! ```
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -19,25 +19,26 @@ use super::{Site, Slot};
 use crate::os::lock::Mutex;
 use crate::runs;
 
-/// CPUs that have places of their own.
+/// Number of stripes. CPUs with numbers equal modulo it share one.
 const STRIPES: usize = 16;
-/// Bytes of the largest block that has many places.
+/// Bytes of the largest block in a rotation with many places.
 const SMALL: usize = 1 << 10;
 const SMALL_PLACES: usize = 1024;
 const LARGE_PLACES: usize = 64;
-/// Runs that are held.
+/// Most runs that are held.
 const RUNS: usize = 1024;
 
-/// Where a block begins, and in the bits above how many words it has: 0 for none.
+/// Address of a block, with its number of words in the upper bits; 0 for an empty place.
 type Place = AtomicU64;
 
-/// Bits of an address that differ.
+/// Bits of an address that can be nonzero.
 const ADDRESS_BITS: u32 = 48;
 const WORD: usize = 8;
 
-/// Places for blocks of some sizes, which take turns.
+/// Places for blocks of a size class, which are used in turn.
 struct Rotation<const PLACES: usize> {
-    /// Blocks that came. Who is moved between reading and writing it takes a place twice, which does no harm.
+    /// Number of blocks that were put in. A thread that is preempted between the load and the store may use a place
+    /// twice, which is harmless.
     came: AtomicUsize,
     places: [Place; PLACES],
 }
@@ -47,7 +48,7 @@ impl<const PLACES: usize> Rotation<PLACES> {
         Rotation { came: AtomicUsize::new(0), places: [const { AtomicU64::new(0) }; PLACES] }
     }
 
-    /// Puts a block in the place of the one that came first.
+    /// Puts a block into the place of the oldest one, and returns the oldest one.
     #[inline]
     fn swap(&self, block: u64) -> u64 {
         let came = self.came.load(Relaxed);
@@ -56,7 +57,7 @@ impl<const PLACES: usize> Rotation<PLACES> {
     }
 }
 
-/// A CPU's.
+/// Places of the CPUs of one stripe.
 #[repr(align(64))]
 struct Stripe {
     small: Rotation<SMALL_PLACES>,
@@ -69,35 +70,35 @@ impl Stripe {
     }
 }
 
-/// A run of pages that is held: its own memory cannot say any more what it was.
+/// A run that is held. Its own memory cannot hold a seal any more.
 #[derive(Debug)]
 pub(super) struct HeldRun {
-    /// Where it begins.
+    /// Address of the first byte.
     pub start: usize,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub asked: usize,
     pub allocated: Site,
     pub freed: Site,
     pub run: runs::ProtectedRun,
 }
 
-/// Runs in the order in which they came.
+/// Held runs in the order of their frees.
 #[derive(Debug)]
 struct Ring {
     runs: [Option<HeldRun>; RUNS],
-    /// Where the next one goes, and the one leaves that came first.
+    /// Index for the next run, whose present occupant is the oldest one.
     next: usize,
-    /// Bytes of addresses of all.
+    /// Bytes of addresses of all held runs.
     bytes: usize,
 }
 
-/// All that is held.
+/// All held blocks.
 pub(super) struct Quarantine {
     stripes: [Stripe; STRIPES],
     runs: Mutex<Ring>,
 }
 
-/// The process's.
+/// The quarantine of the process.
 pub(super) static QUARANTINE: Quarantine = Quarantine::new();
 
 impl Quarantine {
@@ -108,14 +109,14 @@ impl Quarantine {
         }
     }
 
-    /// Holds a block; returns the one that leaves for it.
+    /// Holds a block, and returns the block that leaves in exchange.
     #[inline]
     pub(super) fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
         let stripe = &self.stripes[usize::from(cpu.0) % STRIPES];
         decode(if slot.bytes() <= SMALL { stripe.small.swap(encode(slot)) } else { stripe.large.swap(encode(slot)) })
     }
 
-    /// Takes each block that is held.
+    /// Takes all blocks out of the quarantine, and passes each to `visit`.
     pub(super) fn take_all(&self, visit: impl FnMut(Slot)) {
         self.places().filter_map(|place| decode(place.swap(0, AcqRel))).for_each(visit);
     }
@@ -124,7 +125,7 @@ impl Quarantine {
         self.stripes.iter().flat_map(|stripe| stripe.small.places.iter().chain(&stripe.large.places))
     }
 
-    /// Holds a run; returns the one that leaves for it.
+    /// Holds a run, and returns the run that leaves in exchange.
     pub(super) fn push_run(&self, run: HeldRun) -> Option<HeldRun> {
         let mut ring = self.runs.lock();
         let next = ring.next;
@@ -135,7 +136,7 @@ impl Quarantine {
         left
     }
 
-    /// Takes the run that came first, if all of them have more than so many bytes.
+    /// Takes the oldest run, if all held runs together have more than `bytes` bytes.
     pub(super) fn pop_run(&self, bytes: usize) -> Option<HeldRun> {
         let mut ring = self.runs.lock();
         if ring.bytes <= bytes {
@@ -148,7 +149,7 @@ impl Quarantine {
         left
     }
 
-    /// What is known of the held run that begins there.
+    /// Passes the held run that starts at an address to `show`.
     pub(super) fn find_run<R>(&self, start: usize, show: impl FnOnce(&HeldRun) -> R) -> Option<R> {
         self.runs.lock().runs.iter().flatten().find(|run| run.start == start).map(show)
     }

@@ -1,4 +1,4 @@
-//! What is said of misused memory, before the program ends.
+//! Reports of misused memory, which are written before the program is terminated.
 
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
@@ -10,26 +10,26 @@ use crate::os::platform::StandardError;
 use crate::runs::RunError;
 use freehold::slab::ObjectFreeError;
 
-/// What is wrong with a block, or with what is said to be one.
+/// Kind of misuse of a block, or of an address that is not a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Misuse {
-    /// No object begins there.
+    /// No object starts at the address.
     Object(ObjectFreeError),
-    /// No run begins there, or a free one does.
+    /// No run starts at the address, or the run is free.
     Run(RunError),
-    /// It was given back before.
+    /// The block was freed before.
     DoubleFree,
-    /// It was given back twice at the same time, and is in use again.
+    /// The block was freed by two threads at the same time, and is in use again.
     ConcurrentFree,
-    /// Somebody wrote behind its last byte.
+    /// The program wrote behind the last byte of the block.
     Overrun,
-    /// Its seal is none.
+    /// The seal of the block is invalid.
     Broken,
-    /// Somebody wrote to it after it was given back.
+    /// The program wrote to the block after its free.
     UseAfterFree,
-    /// It is not as large as its user says.
+    /// The size that was passed to a free is not the block's.
     Size {
-        /// Bytes that the user says.
+        /// Bytes that were passed to the free.
         bytes: usize,
     },
 }
@@ -53,12 +53,12 @@ impl fmt::Display for Misuse {
     }
 }
 
-/// Says what is wrong with a block, what is known of it and who came upon it, and ends the program.
+/// Reports the misuse of a block, the block's history and the call site that detected it; then terminates the program.
 #[cold]
 #[inline(never)]
 pub(super) fn end(start: NonNull<u8>, misuse: &Misuse, slot: Option<&Slot>, site: Site) -> ! {
     let _written = write(&mut StandardError, start, misuse, slot, site);
-    // SAFETY: ends the process, whatever it is at.
+    // SAFETY: `abort` has no preconditions.
     unsafe { libc::abort() }
 }
 
@@ -74,13 +74,13 @@ fn write(to: &mut dyn Write, start: NonNull<u8>, misuse: &Misuse, slot: Option<&
     Ok(())
 }
 
-/// Says what a run was that is held.
+/// Writes the history of a held run.
 pub(super) fn describe_run(to: &mut dyn Write, held: &HeldRun) -> fmt::Result {
     writeln!(to, "freehold:   a block of {} bytes, which {} allocated", held.asked, held.allocated)?;
     writeln!(to, "freehold:   given back by {}", held.freed)
 }
 
-/// Says what a block is or was.
+/// Writes the state and the history of a block.
 pub(super) fn describe(to: &mut dyn Write, slot: &Slot) -> fmt::Result {
     match slot.state() {
         State::Broken => writeln!(to, "freehold:   a place for blocks of up to {} bytes", slot.most()),

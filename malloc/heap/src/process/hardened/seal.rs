@@ -1,13 +1,13 @@
-//! What stands behind the last byte of each block.
+//! Seals: metadata behind the last byte of each block.
 //!
 //! ```text
-//! in use   | bytes asked for | padding | who allocated | tag |
-//! held     | pattern                 | who freed | who allocated | tag |
+//! in use   | requested bytes | padding | allocation site | tag |
+//! held     | pattern       | free site | allocation site | tag |
 //! ```
 //!
-//! The tag is a hash of the address, of what became of the block, of its sites and of how many bytes are padding, which
-//! it says too. Nobody can make one who does not know the secret. Padding is a byte of the tag, so whoever writes one
-//! byte beyond the end is noticed.
+//! The tag contains the number of padding bytes and a hash of the address, the state, the sites and that number. The
+//! hash depends on a secret, so a program cannot forge a tag by accident or without knowledge of the secret. The
+//! padding bytes repeat a byte of the tag, so a write of a single byte beyond the end is detected.
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -18,38 +18,38 @@ use super::Site;
 /// Bytes of a seal.
 pub(super) const SEAL: usize = 2 * WORD;
 const WORD: usize = size_of::<u64>();
-/// What free memory is overwritten with: no address, as long as eight of it are. linux: POISON_FREE
+/// Byte with which free memory is overwritten. Eight of them are not a valid address. linux: POISON_FREE
 pub(super) const PATTERN: u8 = 0x6b;
 const PATTERN_WORD: u64 = u64::from_ne_bytes([PATTERN; WORD]);
-/// Bits of a tag that are the bytes of padding.
+/// Bits of a tag that hold the number of padding bytes.
 const PADDING_BITS: u32 = 16;
-/// Bits that are set in a hash: from the golden ratio and the root of three.
+/// Multipliers of the hash: bits of the golden ratio and of the square root of three.
 const MIX: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b];
 
-/// What nobody can guess. Written once, before there is a block.
+/// Secret of the process's tags. Written once, before the first block is allocated.
 static SECRET: AtomicU64 = AtomicU64::new(0);
 
-/// Sets what nobody can guess.
+/// Sets the secret.
 pub(super) fn set_secret(secret: u64) {
     SECRET.store(secret | 1, Relaxed);
 }
 
-/// What became of a block.
+/// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is in use.
+    /// The block is in use.
     Live,
-    /// It was given back, and not used again yet.
+    /// The block was freed, and was not reused yet.
     Held,
-    /// Its seal is none: it was overwritten, or never a block's.
+    /// The seal is invalid: it was overwritten, or there was never a block.
     Broken,
 }
 
-/// States as the hash has them.
+/// Numbers of the states in the hash.
 const LIVE: u64 = 1;
 const HELD: u64 = 2;
 
-/// A block with its seal.
+/// The memory of a block with its seal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     start: NonNull<u8>,
@@ -57,7 +57,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The memory of a block; it is mapped.
+    /// Describes the memory of a block, which must be mapped.
     pub(super) fn new(start: NonNull<u8>, bytes: usize) -> Slot {
         Slot { start, bytes }
     }
@@ -66,7 +66,7 @@ impl Slot {
         self.start
     }
 
-    /// Seals it for use: so many bytes of it were asked for.
+    /// Writes the seal of a block in use, of which `size` bytes were requested.
     #[inline]
     pub(super) fn seal(&self, size: usize, site: Site) {
         let padding = self.bytes - SEAL - size;
@@ -74,32 +74,33 @@ impl Slot {
         let tag = self.tag(LIVE, site.0 as u64, padding as u64);
         self.set(1, site.0 as u64);
         self.set(0, tag);
-        // SAFETY: these bytes are the block's, behind those that were asked for.
+        // SAFETY: the padding is inside the block, between the requested bytes and the seal, so the program does not
+        // use it.
         unsafe { fill(self.start.add(size), pad(tag), padding) };
     }
 
-    /// Overwrites it, and seals it as free.
+    /// Overwrites a freed block, and writes the seal of a held block.
     #[inline]
     pub(super) fn hold(&self, site: Site) {
         let (allocated, freed) = (self.word(1), site.0 as u64);
         let padding = self.word(0) & ((1 << PADDING_BITS) - 1);
-        // SAFETY: it is nobody's any more, and so many bytes long.
+        // SAFETY: the program freed the block, and the pattern ends before the words of the seal.
         unsafe { fill(self.start, PATTERN, self.pattern_bytes()) };
         self.set(2, freed);
         self.set(0, self.tag(HELD, held_sites(allocated, freed), padding));
     }
 
-    /// No block begins here any more.
+    /// Invalidates the seal: from now on no block starts here.
     pub(super) fn release(&self) {
         self.set(0, !self.word(0));
     }
 
-    /// Bytes with the seal.
+    /// Returns the bytes of the block, including the seal.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What its seal says.
+    /// Returns the state that the seal records.
     pub(super) fn state(&self) -> State {
         if self.is_live() {
             State::Live
@@ -110,7 +111,7 @@ impl Slot {
         }
     }
 
-    /// Whether it is in use.
+    /// Returns whether the block is in use.
     #[inline]
     pub(super) fn is_live(&self) -> bool {
         let [tag, allocated] = [0, 1].map(|word| self.word(word));
@@ -118,7 +119,7 @@ impl Slot {
         tag == self.tag(LIVE, allocated, padding) && padding as usize <= self.most()
     }
 
-    /// Whether it was given back, and not used again yet.
+    /// Returns whether the block was freed and not reused yet.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         let [tag, allocated, freed] = [0, 1, 2].map(|word| self.word(word));
@@ -126,55 +127,56 @@ impl Slot {
         tag == self.tag(HELD, held_sites(allocated, freed), padding) && padding as usize <= self.most()
     }
 
-    /// Bytes that could be asked for.
+    /// Returns the largest size that could be requested of this memory.
     pub(super) fn most(&self) -> usize {
         self.bytes - SEAL
     }
 
-    /// Bytes that were asked for, of a block whose seal is whole.
+    /// Returns the requested bytes of a block with a valid seal.
     pub(super) fn asked(&self) -> usize {
         self.bytes - SEAL - (self.word(0) & ((1 << PADDING_BITS) - 1)) as usize
     }
 
-    /// Who allocated it.
+    /// Returns the call site of the allocation.
     pub(super) fn allocated(&self) -> Site {
         Site(self.word(1) as usize)
     }
 
-    /// Who gave it back, of one that was.
+    /// Returns the call site of the free of a held block.
     pub(super) fn freed(&self) -> Site {
         Site(self.word(2) as usize)
     }
 
-    /// Whether nobody wrote to the padding of a block in use.
+    /// Returns whether the padding of a block in use is unchanged.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
         let (mut at, end, pad) = (self.asked(), self.most(), pad(self.word(0)));
         let wanted = u64::from_ne_bytes([pad; WORD]);
         let mut touched = 0;
         while at + WORD <= end {
-            // SAFETY: so many bytes are the block's.
+            // SAFETY: `at + WORD` is at most the end of the padding, so the bytes are inside the block.
             touched |= wanted ^ unsafe { self.start.add(at).cast::<u64>().read_unaligned() };
             at += WORD;
         }
         touched == 0 && (at..end).all(|at| self.byte(at) == pad)
     }
 
-    /// Whether nobody wrote to a free block.
+    /// Returns whether the pattern of a held block is unchanged.
     #[inline]
     pub(super) fn is_untouched(&self) -> bool {
         (0..self.pattern_bytes() / WORD).fold(0, |touched, at| {
-            // SAFETY: the block has that many words, and begins at a multiple of a word.
+            // SAFETY: the index is below the number of words of the pattern, which is inside the block, and the block
+            // is aligned to a word.
             touched | unsafe { self.start.cast::<u64>().add(at).read() } ^ PATTERN_WORD
         }) == 0
     }
 
-    /// Where somebody did.
+    /// Returns the offset of the first byte of a held block that was changed.
     pub(super) fn first_touched(&self) -> Option<usize> {
         (0..self.pattern_bytes()).find(|&at| self.byte(at) != PATTERN)
     }
 
-    /// Whether a request of so many bytes, with a seal, fills it well.
+    /// Returns whether a request of `gross` bytes, including the seal, fits this memory without much waste.
     pub(super) fn is_about(&self, gross: usize) -> bool {
         let most = (self.bytes / 4 + SEAL).min((1 << PADDING_BITS) - 1);
         gross <= self.bytes && self.bytes - gross <= most
@@ -195,50 +197,54 @@ impl Slot {
         hash << PADDING_BITS | padding
     }
 
-    /// The word so many words before the last one.
+    /// Returns the word that has `before` other words between it and the end of the block.
     fn word(&self, before: usize) -> u64 {
-        // SAFETY: a block has three words at least, which nobody else uses; it ends at a multiple of a word.
+        // SAFETY: a block has at least three words, which belong to the seal while this value is used; it ends at a
+        // multiple of a word, and `before` is at most 2.
         unsafe { self.start.add(self.bytes).cast::<u64>().sub(before + 1).read() }
     }
 
     fn set(&self, before: usize, word: u64) {
-        // SAFETY: a block has three words at least, which nobody else uses; it ends at a multiple of a word.
+        // SAFETY: a block has at least three words, which belong to the seal while this value is used; it ends at a
+        // multiple of a word, and `before` is at most 2.
         unsafe { self.start.add(self.bytes).cast::<u64>().sub(before + 1).write(word) };
     }
 
     fn byte(&self, at: usize) -> u8 {
-        // SAFETY: the caller stays within the block.
+        // SAFETY: callers pass an offset inside the block, which is mapped.
         unsafe { self.start.add(at).read() }
     }
 }
 
-/// Bytes up to which a block is filled word by word: below, calling somebody who can do it better takes longer.
+/// Most bytes of a block that is filled word by word. For these a call of the faster `memset` takes longer.
 const FEW: usize = 256;
 
-/// Writes a byte so many times.
+/// Writes `count` copies of a byte.
 ///
 /// # Safety
-/// The memory is the caller's.
+/// The memory belongs to the caller, and is valid for `count` bytes.
 #[inline]
 unsafe fn fill(start: NonNull<u8>, byte: u8, count: usize) {
     if count > FEW {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `count` bytes belong to it.
         return unsafe { start.write_bytes(byte, count) };
     }
     let word = u64::from_ne_bytes([byte; WORD]);
     let mut at = 0;
     while at + WORD <= count {
-        // SAFETY: the caller promises it. Volatile, or a compiler would see what it is, and call after all.
+        // SAFETY: `at + WORD` is at most `count`, and the caller promises that so many bytes belong to it. The write is
+        // volatile, because a compiler would otherwise replace the loop by a call of `memset`.
         unsafe { start.add(at).cast::<[u8; WORD]>().write_volatile(word.to_ne_bytes()) };
         at += WORD;
     }
     for at in at..count {
-        // SAFETY: the caller promises it.
+        // SAFETY: `at` is below `count`, and the caller promises that so many bytes belong to it.
         unsafe { start.add(at).write_volatile(byte) };
     }
 }
 
-/// The byte that padding is: not zero, which texts end in.
+/// Returns the byte of which padding consists. It is never zero, because the zero at the end of a string is the most
+/// common overrun.
 fn pad(tag: u64) -> u8 {
     (tag >> 56) as u8 | 1
 }
@@ -258,7 +264,7 @@ mod tests {
         set_secret(0x1234_5678_9abc_def0);
         let mut memory = Memory([0; 128]);
         let start = NonNull::from(&mut memory.0).cast::<u8>();
-        // SAFETY: the memory has so many bytes, and is this test's.
+        // SAFETY: the tests pass offsets below 128, and only this test has the memory.
         test(Slot::new(start, 128), &|at, byte| unsafe { start.add(at).write_volatile(byte) });
     }
 

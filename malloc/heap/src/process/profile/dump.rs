@@ -1,4 +1,4 @@
-//! A profile as a file: the text of gperftools, which `pprof` and `jeprof` read.
+//! Output of a profile in the text format of gperftools, which `pprof` and `jeprof` read.
 //!
 //! ```text
 //! heap profile: 2: 300 [0: 0] @ heap_v2/524288
@@ -9,9 +9,9 @@
 //! 00400000-00402000 r-xp ...
 //! ```
 //!
-//! A line is a sample in use, as it was drawn: whoever reads it divides by how likely it was. Nothing is allocated; the
-//! words that writing needs are there once, and whoever finds them taken leaves a wish behind, which their holder
-//! fulfils.
+//! Each line is one sample in use. The sizes are not scaled: a reader divides by the probability of the sample. Nothing
+//! is allocated. The buffers exist once; a signal that finds them in use records a request, which the thread that uses
+//! them serves afterwards.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
@@ -23,10 +23,10 @@ use super::path::Name;
 use super::samples::Sample;
 use crate::process::enter;
 
-/// Bytes that are written at a time.
+/// Bytes of one write.
 const BUFFER: usize = 8 << 10;
 
-/// What writing a profile needs.
+/// Buffers for writing a profile.
 #[derive(Debug)]
 pub(super) struct Scratch {
     pub name: Name,
@@ -39,7 +39,7 @@ impl Scratch {
         Scratch { name: Name::new(), sample: Sample::NONE, buffer: [0; BUFFER] }
     }
 
-    /// Writes a profile under the name that is set: whole, or not at all.
+    /// Writes a profile to the file whose name is set. The file appears under its name only when it is complete.
     ///
     /// # Errors
     /// Those of the system.
@@ -50,19 +50,19 @@ impl Scratch {
         file.flush();
         let error = file.error;
         let [whole, part] = [self.name.whole().as_ptr(), self.name.part().as_ptr()];
-        // SAFETY: a file of ours, and names that end in zero.
+        // SAFETY: the descriptor was opened above and is closed once; both names end in a zero byte.
         let is_named = unsafe { libc::close(descriptor) == 0 && error.is_none() && libc::rename(part, whole) == 0 };
         if is_named { Ok(()) } else { Err(error.unwrap_or_else(last_error)) }
     }
 }
 
-/// The samples, in numbers of no one moment.
+/// Writes the samples. They are read one after the other, so they need not be consistent with each other.
 fn write_samples(state: &State, sample: &mut Sample, to: &mut File<'_>) -> fmt::Result {
     let total = enter().map(|_within| state.samples.total()).unwrap_or_default();
     writeln!(to, "heap profile: {}: {} [0: 0] @ heap_v2/{}", total.count, total.bytes, state.mean)?;
     let mut place = 1;
     loop {
-        // Nobody waits for a file within a slow path.
+        // The file is written outside of slow paths, so that no other thread waits for it.
         place = enter().map_or(0, |_within| state.samples.copy(place, sample));
         if place == 0 {
             return Ok(());
@@ -73,35 +73,35 @@ fn write_samples(state: &State, sample: &mut Sample, to: &mut File<'_>) -> fmt::
     }
 }
 
-/// What addresses mean: where the program and its libraries are.
+/// Copies the process's memory mappings, by which a reader resolves addresses.
 fn copy_mappings(to: &mut File<'_>) -> fmt::Result {
     to.write_str("\nMAPPED_LIBRARIES:\n")?;
     let Ok(mappings) = open(c"/proc/self/maps", libc::O_RDONLY) else { return Ok(()) };
     to.flush();
     loop {
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: the buffer has room for `BUFFER` bytes.
         let result = unsafe { libc::read(mappings, to.buffer.as_mut_ptr().cast(), BUFFER) };
         let Some(bytes) = usize::try_from(result).ok().filter(|&bytes| bytes > 0) else { break };
         to.used = bytes;
         to.flush();
     }
-    // SAFETY: a file of ours.
+    // SAFETY: the descriptor was opened above and is closed once.
     unsafe { libc::close(mappings) };
     Ok(())
 }
 
 fn open(name: &CStr, flags: i32) -> Result<i32, Errno> {
-    // SAFETY: a name that ends in zero.
+    // SAFETY: `name` is a `CStr`, so it ends in a zero byte.
     let descriptor = unsafe { libc::open(name.as_ptr(), flags | libc::O_CLOEXEC, 0o666) };
     if descriptor < 0 { Err(last_error()) } else { Ok(descriptor) }
 }
 
 fn last_error() -> Errno {
-    // SAFETY: the place is the thread's own.
+    // SAFETY: `__errno_location` returns the address of the calling thread's own `errno`.
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
 }
 
-/// A file that is written in large pieces; the first error stays, and ends the writing.
+/// A file with a write buffer. The first error is kept, and nothing is written after it.
 struct File<'b> {
     descriptor: i32,
     buffer: &'b mut [u8; BUFFER],
@@ -113,7 +113,7 @@ impl File<'_> {
     fn flush(&mut self) {
         let mut rest = &self.buffer[..core::mem::take(&mut self.used)];
         while !rest.is_empty() && self.error.is_none() {
-            // SAFETY: reads so many bytes that are there.
+            // SAFETY: the pointer and the length are those of the live slice `rest`.
             let written = unsafe { libc::write(self.descriptor, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(written).ok().and_then(|written| rest.get(written..)) {
                 Some(after) => rest = after,

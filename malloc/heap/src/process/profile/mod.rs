@@ -1,21 +1,22 @@
-//! A sampled heap profile: which calls hold the memory that is in use.
+//! Sampled heap profiler: call stacks of the memory that is in use.
 //!
 //! ```text
-//! sampler   which requests are sampled: bytes between two of them are drawn
-//! stack     the calls that led to a request
-//! recall    stacks that were taken before
-//! samples   the blocks that were sampled and are in use
-//! path      the name of a profile
-//! dump      a profile as a file
+//! sampler   selects the requests to sample, by random distances in bytes
+//! stack     call stacks of requests
+//! recall    cache of stacks
+//! samples   the sampled blocks that are in use
+//! path      file names of profiles
+//! dump      writes a profile to a file
 //! ```
 //!
-//! Each request of a process that is profiled counts down a word of its thread before it takes the fast path, on a
-//! way beside that of other processes. A request that is sampled gets a run of pages of its own, so that frees of
-//! objects are what they are without: only a free of a run looks whether it was a sample. Where no profile is asked
-//! for, nothing is counted; a request without a fast path looks at one word more.
+//! Each request of a profiled process decrements a word of its thread before it takes the fast path. Other processes
+//! skip this code. A sampled request gets a run of pages of its own, so frees of objects need no additional work: only
+//! a free of a run checks whether the block is a sample. If profiling is off, nothing is counted; a request without a
+//! fast path reads one additional word.
 //!
-//! A profile is written at exit ([`at_exit`]), when it is asked for ([`write()`]), and by a signal, whose handler
-//! writes it at once unless it has interrupted the allocator: then the thread's next request does, or the helper.
+//! A profile is written at exit ([`at_exit`]), on request ([`write()`]), and by a signal. The signal's handler writes
+//! it at once, unless it has interrupted the allocator. In that case the thread's next request writes it, or the helper
+//! does.
 
 mod dump;
 mod path;
@@ -45,57 +46,57 @@ pub use path::Template;
 use samples::{Sample, Samples};
 use stack::Walker;
 
-/// Bytes between two samples, on average, where nothing else is said: as in other allocators.
+/// Default mean of the bytes between two samples. Other allocators use the same value.
 pub const MEAN: usize = 512 << 10;
-/// Samples that there may be at a time.
+/// Most samples in use at a time.
 const SAMPLES: usize = 1 << 20;
-/// What a limited address space is divided by for the samples.
+/// Divisor of a limited address space, for the range of the samples.
 const SAMPLES_SHARE: usize = 64;
 
-/// What a user may choose of it.
+/// Options of the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Where profiles go; there is none without.
+    /// File name of profiles. Without a name profiling is off.
     pub path: Template,
-    /// Bytes between two samples, on average.
+    /// Mean of the bytes between two samples.
     pub mean: usize,
-    /// A signal that has a profile written, or 0.
+    /// Signal that requests a profile, or 0.
     pub signal: i32,
 }
 
 impl Choice {
-    /// No profile.
+    /// Options by which profiling is off.
     pub const NONE: Choice = Choice { path: Template::NONE, mean: MEAN, signal: 0 };
 }
 
-/// What a profiled process has.
+/// State of the profiler.
 #[derive(Debug)]
 struct State {
     samples: Samples,
     walker: Walker,
     path: Template,
     mean: usize,
-    /// The process that began with the options.
+    /// Process ID of the process that read the options.
     process: i32,
 }
 
-/// The place that it lies in, and the words that writing needs.
+/// The profiler's state, and the buffers for writing a profile.
 struct Profile {
     is_on: AtomicBool,
     state: UnsafeCell<MaybeUninit<State>>,
-    /// Whether somebody writes, who then has the words.
+    /// Whether a thread is writing a profile. That thread owns the buffers.
     is_busy: AtomicBool,
-    /// The words of the thread that does.
+    /// Address of the [`Thread`] of the thread that writes; 0 if there is none.
     writer: AtomicUsize,
     scratch: UnsafeCell<Scratch>,
-    /// Whether a signal has asked for a profile that nobody has written yet.
+    /// Whether a signal has requested a profile that is not written yet.
     is_wanted: AtomicBool,
-    /// Profiles that this process has written.
+    /// Number of profiles that this process has written.
     written: AtomicU32,
 }
 
-// SAFETY: the state is written before the word says that it is on, and only read from then on; the words are those of
-// whoever has made the process busy.
+// SAFETY: the state is written before `is_on` is set, and only read afterwards. The buffers belong to the thread that
+// has set `is_busy`.
 unsafe impl Sync for Profile {}
 
 static PROFILE: Profile = Profile {
@@ -108,19 +109,19 @@ static PROFILE: Profile = Profile {
     written: AtomicU32::new(0),
 };
 
-/// Whether requests are counted.
+/// Returns whether requests are counted.
 #[inline(always)]
 pub(super) fn is_on() -> bool {
     PROFILE.is_on.load(Relaxed)
 }
 
 fn state() -> Option<&'static State> {
-    // SAFETY: the word says that it was written, and nobody changes it any more.
+    // SAFETY: `is_on` is set after the state was written, and the state does not change any more.
     PROFILE.is_on.load(Acquire).then(|| unsafe { (*PROFILE.state.get()).assume_init_ref() })
 }
 
-/// Begins to profile, if the options of the process ask for it. Once, before the program has threads; within no slow
-/// path.
+/// Starts profiling, if the options of the process enable it. Called once, before the program has threads, and not
+/// within a slow path.
 pub fn begin() {
     let Some(malloc) = MALLOC.get().filter(|_| !is_on()) else { return };
     let Choice { path, mean, signal } = malloc.options.profile;
@@ -140,12 +141,12 @@ pub fn begin() {
     if !walker.is_there() {
         warn(format_args!("the profile has no stacks: libgcc_s.so.1 cannot be loaded"));
     }
-    // What it makes once, it makes now.
+    // The first walk performs the unwinder's one-time initialisation.
     walker.walk(thread::current());
     sampler::seed();
-    // SAFETY: asks for a number alone.
+    // SAFETY: `getpid` has no preconditions.
     let process = unsafe { libc::getpid() };
-    // SAFETY: nobody reads it before the word says that it is there, and this is called by one thread.
+    // SAFETY: only one thread calls this function, and no thread reads the state before `is_on` is set.
     unsafe { (*PROFILE.state.get()).write(State { samples, walker, path, mean, process }) };
     PROFILE.is_on.store(true, Release);
     MALLOC.count_requests();
@@ -158,13 +159,14 @@ fn warn(what: core::fmt::Arguments<'_>) {
     let _written = writeln!(StandardError, "freehold: {what}");
 }
 
-/// Counts a request of a profiled process; false if it is perhaps to be sampled, and was not counted.
+/// Counts a request of a profiled process. Returns `false` if the request may have to be sampled; it is not counted
+/// then.
 #[inline(always)]
 pub(super) fn passes(size: usize) -> bool {
     sampler::passes(thread::current(), size)
 }
 
-/// Memory for a request that has no fast path: of a profiled process, perhaps a sample.
+/// Allocates for a request without a fast path. In a profiled process the block may become a sample.
 #[inline(always)]
 pub(super) fn allocate(place: Place, size: usize, align: usize) -> Option<Block> {
     if is_on() { allocate_profiled(place, size, align) } else { place.allocate(align) }
@@ -185,7 +187,7 @@ fn allocate_profiled(place: Place, size: usize, align: usize) -> Option<Block> {
     place.allocate(align)
 }
 
-/// A sample for a request that was not counted, if it is to be one and can be.
+/// Allocates a sample for a request that was not counted, if it is selected and can be a sample.
 #[cold]
 #[inline(never)]
 fn sample(size: usize, align: usize) -> Option<Block> {
@@ -203,14 +205,15 @@ fn sample(size: usize, align: usize) -> Option<Block> {
     Some(block)
 }
 
-/// Whether a request is to be a sample, where it can be one: not within a slow path, nor while a stack is taken.
+/// Returns whether a request becomes a sample. Requests within a slow path, or while a stack is taken, cannot be
+/// sampled.
 fn is_drawn(state: &State, thread: &Thread, size: usize) -> bool {
     serve();
     let is_due = sampler::is_due(thread, size, state.mean);
     is_due && thread.depth.load(Relaxed) == 0 && thread.takes_stack.load(Relaxed) == 0
 }
 
-/// Takes note that a run has another size where it is: the bytes of before are forgotten, and those of now drawn.
+/// Handles a change of a run's size in place: its old sample is removed, and the new size is sampled like a request.
 pub(super) fn note_resize(start: NonNull<u8>, size: usize) {
     let Some(state) = state() else { return };
     let thread = thread::current();
@@ -225,7 +228,7 @@ pub(super) fn note_resize(start: NonNull<u8>, size: usize) {
     }
 }
 
-/// Forgets a run that is about to be free. Within a slow path.
+/// Removes the sample of a run that is about to be freed. Called within a slow path.
 #[inline]
 pub(super) fn forget(start: NonNull<u8>) {
     if let Some(state) = state() {
@@ -233,7 +236,7 @@ pub(super) fn forget(start: NonNull<u8>) {
     }
 }
 
-/// In a child, which has one thread, and profiles of its own.
+/// Resets the profiler in a forked child, which has one thread and writes profiles of its own.
 pub(super) fn in_child() {
     if is_on() {
         sampler::reseed(thread::current());
@@ -243,10 +246,10 @@ pub(super) fn in_child() {
     }
 }
 
-/// Writes a profile: under this name, or where the options say.
+/// Writes a profile to a file with this name, or with the name in the options.
 ///
 /// # Errors
-/// If the process is not profiled, the file cannot be written, or a handler of a signal has interrupted the allocator.
+/// If the process is not profiled, if the file cannot be written, or if a signal handler has interrupted the allocator.
 pub fn write(name: Option<&CStr>) -> Result<(), Errno> {
     let state = state().ok_or(Errno::OPNOTSUPP)?;
     if thread::current().depth.load(Relaxed) != 0 {
@@ -254,7 +257,7 @@ pub fn write(name: Option<&CStr>) -> Result<(), Errno> {
     }
     let own = core::ptr::from_ref(thread::current()).addr();
     while PROFILE.is_busy.swap(true, Acquire) {
-        // A handler that interrupts whoever writes would wait for ever.
+        // A signal handler that interrupts the writer would wait for ever.
         if PROFILE.writer.load(Relaxed) == own {
             return Err(Errno::AGAIN);
         }
@@ -266,7 +269,7 @@ pub fn write(name: Option<&CStr>) -> Result<(), Errno> {
     result
 }
 
-/// Writes a profile where the options say, if the process is profiled: at its end. What is wrong with it, `to` is told.
+/// Writes a profile at the end of a profiled process. Errors and lost samples are reported to `to`.
 pub fn at_exit(to: &mut dyn Write) {
     let Some(state) = state() else { return };
     if let Err(error) = write(None) {
@@ -278,7 +281,7 @@ pub fn at_exit(to: &mut dyn Write) {
     }
 }
 
-/// By whoever has made the process busy.
+/// Writes a profile. The caller has set `is_busy`.
 fn write_busy(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
     PROFILE.writer.store(core::ptr::from_ref(thread::current()).addr(), Relaxed);
     let result = write_by(state, name);
@@ -286,14 +289,14 @@ fn write_busy(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
     result
 }
 
-/// By the thread that is noted as the one that writes.
+/// Writes a profile. The calling thread is recorded as the writer.
 fn write_by(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
-    // SAFETY: whoever has made the process busy has the words.
+    // SAFETY: the caller has set `is_busy`, so this thread owns the buffers.
     let scratch = unsafe { &mut *PROFILE.scratch.get() };
     let named = match name {
         Some(name) => scratch.name.set(name),
         None => {
-            // SAFETY: asks for a number alone.
+            // SAFETY: `getpid` has no preconditions.
             let pid = unsafe { libc::getpid() };
             let process = if pid == state.process { Process::First(pid) } else { Process::Child(pid) };
             state.path.fill(process, PROFILE.written.load(Relaxed), &mut scratch.name)
@@ -307,7 +310,7 @@ fn write_by(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes the profile that a signal has asked for, if there is one to write and nobody is at it.
+/// Writes a profile that a signal has requested, unless another thread is writing one.
 pub(super) fn serve() {
     let Some(state) = state().filter(|_| PROFILE.is_wanted.load(Relaxed)) else { return };
     if thread::current().depth.load(Relaxed) != 0 {
@@ -322,21 +325,23 @@ pub(super) fn serve() {
     }
 }
 
-/// Has a signal write a profile.
+/// Installs a handler by which a signal writes a profile.
 fn listen(signal: c_int) {
     extern "C" fn on_signal(_: c_int) {
-        // SAFETY: the place is the thread's own.
+        // SAFETY: `__errno_location` returns the address of the calling thread's own `errno`.
         let errno = unsafe { libc::__errno_location() };
-        // SAFETY: as above, and a number is there.
+        // SAFETY: `errno` is the address of the calling thread's own, initialised `errno`.
         let before = unsafe { *errno };
         PROFILE.is_wanted.store(true, Release);
-        // If the allocator was interrupted, nothing is written now: the thread's next request looks.
+        // If the signal interrupted the allocator, nothing is written now; the thread's next request will write the
+        // profile.
         sampler::restart(thread::current());
         serve();
-        // SAFETY: as above, and a number belongs there.
+        // SAFETY: `errno` is the address of the calling thread's own `errno`.
         unsafe { *errno = before };
     }
-    // SAFETY: a handler that stays where it is, and does what handlers may; zeros are an action without a mask.
+    // SAFETY: an all-zero `sigaction` is valid and has an empty mask. The handler is in this library, which is never
+    // unloaded, and makes only calls that are safe in a signal handler.
     let failed = unsafe {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         action.sa_sigaction = (on_signal as extern "C" fn(c_int)) as usize;

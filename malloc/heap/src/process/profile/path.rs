@@ -1,19 +1,20 @@
-//! Where profiles are written: a name with the process's number and the profile's in it.
+//! File names of profiles, with the process ID and the number of the profile.
 //!
-//! `%p` stands for the number of the process and `%n` for how many profiles it has written before. A name without `%p`
-//! is the process's own that began with it: its children, which have all of its memory, add their numbers.
+//! In a template `%p` is replaced by the process ID, and `%n` by the number of profiles that the process has written
+//! before. A template without `%p` yields the same name in every process; therefore a forked child, which inherits the
+//! template, appends its process ID.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-/// Bytes of a name at most, as it is given.
+/// Most bytes of a template.
 const MOST: usize = 1024;
-/// Bytes of a name with its numbers.
+/// Bytes of a name with its numbers filled in.
 const ROOM: usize = MOST + 256;
-/// What a file's name ends in while it is being written.
+/// Suffix of a file's name while the file is being written.
 const PART: &str = ".part";
 
-/// A name as it was given; empty if there is none.
+/// Template of a file name; empty if there is none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Template {
     bytes: [u8; MOST],
@@ -21,10 +22,10 @@ pub struct Template {
 }
 
 impl Template {
-    /// No name.
+    /// No template.
     pub const NONE: Template = Template { bytes: [0; MOST], count: 0 };
 
-    /// A name that is not empty, in at most 1024 bytes.
+    /// Returns a template for a name of 1 to 1024 bytes.
     pub fn new(name: &[u8]) -> Option<Template> {
         let mut template = Template::NONE;
         template.bytes.get_mut(..name.len()).filter(|_| !name.is_empty())?.copy_from_slice(name);
@@ -32,7 +33,7 @@ impl Template {
         Some(template)
     }
 
-    /// Whether there is no name.
+    /// Returns whether the template is empty.
     pub fn is_none(&self) -> bool {
         self.count == 0
     }
@@ -41,7 +42,7 @@ impl Template {
         &self.bytes[..self.count]
     }
 
-    /// The name of a process's profile.
+    /// Fills in the name of a process's profile.
     pub(super) fn fill(&self, process: Process, number: u32, name: &mut Name) -> fmt::Result {
         let mut rest = self.name();
         let mut names_process = false;
@@ -80,12 +81,12 @@ impl fmt::Debug for Template {
     }
 }
 
-/// A process, by its number.
+/// A process ID, and whether the process was forked.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Process {
-    /// The one that began with the options.
+    /// The process that read the options.
     First(i32),
-    /// One that was forked from it.
+    /// A process that was forked from it.
     Child(i32),
 }
 
@@ -97,7 +98,7 @@ impl Process {
     }
 }
 
-/// A file's name, and its name while it is being written.
+/// Name of a file, and its name while it is being written.
 #[derive(Debug)]
 pub(super) struct Name {
     bytes: [u8; ROOM],
@@ -110,7 +111,7 @@ impl Name {
         Name { bytes: [0; ROOM], count: 0, part: [0; ROOM] }
     }
 
-    /// Becomes a name that a caller gave.
+    /// Sets a name that a caller passed.
     pub(super) fn set(&mut self, name: &CStr) -> fmt::Result {
         self.clear();
         self.push(name.to_bytes())
@@ -120,7 +121,7 @@ impl Name {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
-    /// The name while it is being written.
+    /// Returns the name of the file while it is being written.
     pub(super) fn part(&mut self) -> &CStr {
         let end = self.count + PART.len();
         self.part[..self.count].copy_from_slice(&self.bytes[..self.count]);
@@ -135,7 +136,7 @@ impl Name {
 
     fn push(&mut self, more: &[u8]) -> fmt::Result {
         let end = self.count + more.len();
-        // A zero comes last, in either name.
+        // Both names end in a zero byte, which needs room as well.
         if end + PART.len() >= ROOM {
             return Err(fmt::Error);
         }

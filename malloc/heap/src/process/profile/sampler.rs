@@ -1,8 +1,9 @@
-//! Which requests are sampled: each byte that is asked for is as likely as any other to be the one that counts.
+//! Selection of sampled requests. Every requested byte has the same probability of being the one that is sampled.
 //!
-//! The bytes between two samples are drawn from an exponential distribution, so a request of `s` bytes is sampled with
-//! probability `1 - exp(-s / mean)`, whatever came before it; readers of a profile divide by that. A thread counts down
-//! a word of its own, which is one step of every request. A word of 0 means that nothing was drawn yet.
+//! The distance in bytes between two samples is drawn from an exponential distribution. So a request of `s` bytes is
+//! sampled with probability `1 - exp(-s / mean)`, independently of earlier requests; readers of a profile divide by
+//! this probability. Each thread counts down a word of its own, at each request. The value 0 means that no distance was
+//! drawn yet.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,20 +12,20 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::os::thread::Thread;
 
-/// What threads' numbers begin with.
+/// Start of the threads' random numbers.
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// An odd number without a pattern: 2^64 divided by the golden ratio.
+/// 2^64 divided by the golden ratio, an odd number with irregular bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Draws anew what threads begin with: for a process that has just begun.
+/// Draws a new start for the threads' random numbers, in a process that has just begun.
 pub(super) fn seed() {
     let mut bytes = (&raw const SEED).addr().to_ne_bytes();
-    // A part of them may be there: what is not, stays as it is.
+    // The kernel may fill only some of the bytes; the other bytes keep those of the address.
     let _filled = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);
     SEED.store(u64::from_ne_bytes(bytes), Relaxed);
 }
 
-/// Counts a request; false if it is perhaps to be sampled, and was not counted.
+/// Counts a request. Returns `false` if the request may have to be sampled; it is not counted then.
 #[inline(always)]
 pub(super) fn passes(thread: &Thread, size: usize) -> bool {
     let left = thread.until_sample.load(Relaxed);
@@ -35,7 +36,7 @@ pub(super) fn passes(thread: &Thread, size: usize) -> bool {
     passes
 }
 
-/// Whether a request that did not pass is to be sampled.
+/// Returns whether a request that [`passes`] did not count is to be sampled, and draws the next distance.
 pub(super) fn is_due(thread: &Thread, size: usize, mean: usize) -> bool {
     let was_drawn = thread.until_sample.load(Relaxed) != 0;
     thread.until_sample.store(draw(thread, mean), Relaxed);
@@ -46,12 +47,13 @@ pub(super) fn is_due(thread: &Thread, size: usize, mean: usize) -> bool {
     true
 }
 
-/// Has the thread's next request draw anew, which changes nothing of what is likely; and its numbers, in a child.
+/// Makes the thread's next request draw a new distance. The exponential distribution has no memory, so this does not
+/// change any probability.
 pub(super) fn restart(thread: &Thread) {
     thread.until_sample.store(0, Relaxed);
 }
 
-/// Has the thread's numbers be others than those of the process that it was copied from.
+/// Gives the thread of a forked child random numbers that differ from those of its parent.
 pub(super) fn reseed(thread: &Thread) {
     seed();
     thread.random.store(0, Relaxed);
@@ -68,27 +70,27 @@ fn draw(thread: &Thread, mean: usize) -> u64 {
     distance(mix(state), mean)
 }
 
-/// A number that looks like any other.
+/// Returns a hash of `state` (the finaliser of SplitMix64).
 fn mix(state: u64) -> u64 {
     let once = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let twice = (once ^ once >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     twice ^ twice >> 31
 }
 
-/// Bytes up to the next one that counts, itself included.
+/// Converts a random number to a distance: bytes up to and including the next sampled byte.
 fn distance(random: u64, mean: usize) -> u64 {
-    // Above 0 and up to 1, in steps of 2^-53.
+    // The value is above 0 and at most 1, in steps of 2^-53.
     let unit = ((random >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-ln(unit) * mean as f64) as u64 + 1
 }
 
-/// The natural logarithm of a positive number: the core library has none.
+/// Returns the natural logarithm of a positive number, which the core library does not provide.
 fn ln(number: f64) -> f64 {
     const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
     let bits = number.to_bits();
     let exponent = (bits >> MANTISSA) as i64 - 1023;
     let fraction = f64::from_bits(bits & ((1 << MANTISSA) - 1) | 1023 << MANTISSA);
-    // ln(f) = 2 artanh((f - 1) / (f + 1)), of which nine terms are right to ten digits for f up to 2.
+    // ln(f) = 2 artanh((f - 1) / (f + 1)). Nine terms of the series are correct to ten digits for f up to 2.
     let ratio = (fraction - 1.0) / (fraction + 1.0);
     let square = ratio * ratio;
     let series = (0..9).rev().fold(0.0, |sum, term| sum * square + 1.0 / f64::from(2 * term + 1));
@@ -118,7 +120,7 @@ mod tests {
         let (sum, squares) = drawn.fold((0.0, 0.0), |(sum, squares), bytes| (sum + bytes, squares + bytes * bytes));
         let mean = sum / draws as f64;
         let deviation = (squares / draws as f64 - mean * mean).sqrt();
-        // Four standard errors, of which the mean has one in 447.
+        // The bounds are four standard errors; the relative standard error of the mean is 1/447.
         assert!((mean / MEAN as f64 - 1.0).abs() < 0.009, "{mean}");
         assert!((deviation / MEAN as f64 - 1.0).abs() < 0.02, "{deviation}");
     }

@@ -1,8 +1,8 @@
-//! The samples that are in use: where each block is, what was asked for it, and who did.
+//! Samples in use: the address, the requested size and the stack of each sampled block.
 //!
-//! A sampled block has a run of pages of its own. So a free of an ordinary object has nothing to look up, and a free of
-//! a run looks into one word of its first page: the place of its sample, or 0. Those words and the samples lie in
-//! address ranges of their own, accessible as far as they were needed; they take no memory from anybody but the kernel.
+//! A sampled block has a run of pages of its own. So a free of an ordinary object looks nothing up, and a free of a run
+//! reads one word for its first page: the number of its sample, or 0. These words and the samples are in separate
+//! address ranges, which become accessible as needed. No memory is allocated, except from the kernel.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -15,18 +15,18 @@ use crate::os::lock::Mutex;
 use crate::os::mmap::Reservation;
 use crate::runs::PAGE;
 
-/// Bytes by which the ranges become accessible.
+/// Bytes by which the accessible part of a range grows.
 const STEP: usize = 256 << 10;
 /// Bytes of a page's word.
 const WORD: usize = size_of::<AtomicU32>();
 
-/// A block that was sampled.
+/// A sampled block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// Bytes that were asked for; 0 in a place that is free.
+    /// Requested bytes; 0 in a free entry.
     pub size: usize,
     pub stack: Stack,
-    /// The next free place, in one that is free.
+    /// Number of the next free entry, in a free entry.
     next: u32,
 }
 
@@ -34,34 +34,34 @@ impl Sample {
     pub(super) const NONE: Sample = Sample { size: 0, stack: Stack::EMPTY, next: 0 };
 }
 
-/// The samples, and what pages say of them.
+/// All samples, and the word of each page.
 #[derive(Debug)]
 pub(super) struct Samples {
     places: Mutex<Places>,
     /// A word for each page of the runs.
     pages: Reservation,
-    /// Bytes of it that are accessible.
+    /// Accessible bytes of `pages`.
     pages_end: AtomicUsize,
-    /// The address of the first page.
+    /// Address of the first page of the runs.
     base: usize,
-    /// Samples that found no place.
+    /// Number of samples for which there was no entry.
     lost: AtomicUsize,
 }
 
-/// Places for samples, numbered from 1 on.
+/// Entries for samples, numbered from 1.
 #[derive(Debug)]
 struct Places {
     range: Reservation,
-    /// Bytes of it that are accessible.
+    /// Accessible bytes of `range`.
     end: usize,
-    /// Places that were ever used.
+    /// Number of entries that were ever used.
     used: u32,
-    /// The first of those that are free again, or 0.
+    /// Number of the first free entry, or 0.
     free: u32,
     total: Total,
 }
 
-/// Samples in use, and bytes that were asked for them.
+/// Number of samples in use, and their requested bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Total {
     pub count: usize,
@@ -69,7 +69,7 @@ pub(super) struct Total {
 }
 
 impl Samples {
-    /// For blocks of this range, and so many samples at a time.
+    /// Creates a table for blocks in the range `runs`, with `count` entries, rounded up to whole steps.
     ///
     /// # Errors
     /// If the address space has no room.
@@ -81,7 +81,8 @@ impl Samples {
         Ok(Samples { places: Mutex::new(places), pages, pages_end: 0.into(), base, lost: 0.into() })
     }
 
-    /// Takes a block down, which is a run of pages. One that finds no place is counted, and is no sample. Takes a lock.
+    /// Adds a block, which is a run of pages. If no entry is left, the block is not a sample, and is counted as lost.
+    /// Takes a lock.
     pub(super) fn put(&self, block: NonNull<u8>, size: usize, stack: Stack) {
         let mut places = self.places.lock();
         let place = places.take().ok().filter(|_| self.cover(self.offset(block)));
@@ -100,13 +101,13 @@ impl Samples {
         }
     }
 
-    /// Whether a block is a sample.
+    /// Returns whether a block is a sample.
     #[inline]
     pub(super) fn has(&self, block: NonNull<u8>) -> bool {
         self.word(block).is_some_and(|word| word.load(Relaxed) != 0)
     }
 
-    /// Forgets the sample that a block is, if it is one: its owner has freed it. Takes a lock then.
+    /// Removes the sample of a block that its owner is freeing, if it is a sample. Takes a lock in that case.
     #[inline]
     pub(super) fn remove(&self, block: NonNull<u8>) {
         if self.has(block)
@@ -122,18 +123,18 @@ impl Samples {
         }
     }
 
-    /// What there is. Takes a lock.
+    /// Returns the number and bytes of the samples in use. Takes a lock.
     pub(super) fn total(&self) -> Total {
         self.places.lock().total
     }
 
-    /// Samples that found no place.
+    /// Returns the number of samples for which there was no entry.
     pub(super) fn lost(&self) -> usize {
         self.lost.load(Relaxed)
     }
 
-    /// Copies the first sample from this place on; says which place comes after it, or 0 if there was none. Takes a
-    /// lock.
+    /// Copies the first sample in use whose number is at least `from`. Returns the number after it, or 0 if there is
+    /// none. Takes a lock.
     pub(super) fn copy(&self, from: u32, to: &mut Sample) -> u32 {
         let mut places = self.places.lock();
         let used = places.used;
@@ -150,15 +151,16 @@ impl Samples {
         (block.as_ptr().addr() - self.base) / PAGE * WORD
     }
 
-    /// The word of a page, if it was ever needed.
+    /// Returns the word of a block's first page, if that word is accessible.
     #[inline]
     fn word(&self, block: NonNull<u8>) -> Option<&AtomicU32> {
         let offset = self.offset(block);
-        // SAFETY: within the range and accessible, aligned, and used as this alone.
+        // SAFETY: the offset is below the accessible bytes and a multiple of the word size, and the range holds only
+        // such words.
         (offset < self.pages_end.load(Acquire)).then(|| unsafe { self.pages.start().add(offset).cast().as_ref() })
     }
 
-    /// Makes the words up to this one accessible; says whether they are. Under the lock.
+    /// Makes the words up to an offset accessible; returns whether that succeeded. Called under the lock.
     fn cover(&self, offset: usize) -> bool {
         let (end, wanted) = (self.pages_end.load(Relaxed), (offset + 1).next_multiple_of(STEP));
         if wanted <= end {
@@ -198,7 +200,8 @@ impl Places {
     fn sample_mut(&mut self, place: u32) -> &mut Sample {
         assert!((1..=self.used).contains(&place), "a place was taken before");
         let index = place as usize - 1;
-        // SAFETY: within the range and accessible, aligned; zeros are a sample, and the lock keeps others out.
+        // SAFETY: entries up to `used` are accessible and aligned, zeroed memory is a valid sample, and `&mut self` is
+        // exclusive.
         unsafe { self.range.start().cast::<Sample>().add(index).as_mut() }
     }
 }
@@ -208,7 +211,7 @@ mod tests {
     use super::*;
 
     fn block(runs: &Reservation, page: usize) -> NonNull<u8> {
-        // SAFETY: a page within the range.
+        // SAFETY: the tests pass a page inside the range.
         unsafe { runs.start().add(page * PAGE) }
     }
 

@@ -1,9 +1,9 @@
-//! The calls that led to a request: return addresses, the latest first.
+//! Call stacks of requests: return addresses, innermost call first.
 //!
-//! They are found by `_Unwind_Backtrace` of `libgcc_s`, which C++ programs have loaded already, and which needs no more
-//! than the tables that exceptions need. It is looked for once, when profiling starts, so that nothing is linked for
-//! it; without it stacks are empty. It may allocate and take the loader's lock: so stacks are taken outside of slow
-//! paths, and a word of the thread says that what is asked for meanwhile is not sampled.
+//! Stacks are walked by `_Unwind_Backtrace` of `libgcc_s`. C++ programs have loaded this library already, and it needs
+//! only the tables that exceptions need. It is loaded with `dlopen` when profiling starts, so nothing is linked against
+//! it; without it stacks are empty. The unwinder may allocate and take the loader's lock. So stacks are taken outside
+//! of slow paths, and a word of the thread prevents requests of the unwinder from being sampled.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use super::recall::Recall;
 use crate::os::thread::Thread;
 
-/// Calls of a stack at most; those further out are left away.
+/// Most calls of a stack. Outer calls beyond this number are dropped.
 pub(super) const FRAMES: usize = 64;
-/// The same with this library's own, which are left away, too.
+/// Most calls of a walk, including calls of this library, which are dropped from the stack.
 pub(super) const CALLS: usize = FRAMES + 8;
 
 type Context = c_void;
@@ -26,32 +26,32 @@ type Visit = extern "C" fn(*mut Context, *mut c_void) -> c_int;
 type Backtrace = unsafe extern "C" fn(Visit, *mut c_void) -> c_int;
 type Address = unsafe extern "C" fn(*mut Context) -> usize;
 
-/// linux: libgcc's `_URC_NO_REASON` and `_URC_NORMAL_STOP`, as unwind.h numbers them.
+/// Return codes of a visitor: libgcc's `_URC_NO_REASON` and `_URC_NORMAL_STOP`, with the numbers in its unwind.h.
 const GO_ON: c_int = 0;
 const ENOUGH: c_int = 4;
 
-/// Who walks stacks.
+/// Walker of call stacks.
 #[derive(Debug)]
 pub(super) struct Walker {
     functions: Option<Functions>,
-    /// The code of this library, whose own calls are not the program's; nothing if it is a part of the program.
+    /// Address range of this library, whose own calls are dropped; empty if it is linked into the program.
     own: Range<usize>,
     recall: Recall,
 }
 
-/// What the unwinder has.
+/// Functions of the unwinder.
 #[derive(Clone, Copy, Debug)]
 struct Functions {
     backtrace: Backtrace,
-    /// The return address of a call, and the stack pointer after it.
+    /// `address` returns the return address of a call, and `pointer` the stack pointer after the call.
     address: Address,
     pointer: Address,
 }
 
-/// Return addresses, the latest first.
+/// Return addresses, innermost call first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stack {
-    /// Of these, those of this library.
+    /// Number of calls of this library at the start of `calls`.
     own: usize,
     count: usize,
     calls: [usize; CALLS],
@@ -60,12 +60,12 @@ pub(super) struct Stack {
 impl Stack {
     pub(super) const EMPTY: Stack = Stack { own: 0, count: 0, calls: [0; CALLS] };
 
-    /// The program's.
+    /// Returns the return addresses of the program.
     pub(super) fn frames(&self) -> &[usize] {
         &self.calls[self.own..self.count]
     }
 
-    /// All of them.
+    /// Returns all return addresses.
     pub(super) fn calls(&self) -> &[usize] {
         &self.calls[..self.count]
     }
@@ -75,15 +75,15 @@ struct Walk<'w> {
     walker: &'w Walker,
     functions: Functions,
     stack: Stack,
-    /// Where each return address lies, on processors that leave it there.
+    /// Location of each return address, on processors that push it onto the stack.
     slots: [usize; CALLS],
 }
 
 impl Walker {
-    /// Loads what walks stacks; without functions if there is nothing.
+    /// Loads the unwinder. If it cannot be loaded, the walker returns empty stacks.
     ///
     /// # Errors
-    /// If the address space has no room for what is recalled.
+    /// If the address space has no room for the cache of stacks.
     pub(super) fn find() -> Result<Walker, Errno> {
         Ok(Walker { functions: Functions::find(), own: own_code(), recall: Recall::new()? })
     }
@@ -92,24 +92,24 @@ impl Walker {
         self.functions.is_some()
     }
 
-    /// The stack of the calling thread.
+    /// Returns the stack of the calling thread.
     #[inline(never)]
     pub(super) fn walk(&self, thread: &Thread) -> Stack {
         let Some(functions) = self.functions else { return Stack::EMPTY };
         let place = MaybeUninit::<usize>::uninit();
         let from = core::hint::black_box(&raw const place).addr();
-        // SAFETY: a place of this frame, with which walks begin.
+        // SAFETY: `from` is the address of a variable in this frame, in which all walks begin.
         unsafe { self.recall.find(from) }.unwrap_or_else(|| self.walk_from(thread, functions, from))
     }
 
-    /// As the unwinder finds it.
+    /// Walks the stack with the unwinder, and records the walk.
     #[inline(always)]
     fn walk_from(&self, thread: &Thread, functions: Functions, from: usize) -> Stack {
         let mut walk = Walk { walker: self, functions, stack: Stack::EMPTY, slots: [0; CALLS] };
         thread.takes_stack.store(1, Relaxed);
-        // SAFETY: the function gets the walk that it is called for, which lives until it returns.
+        // SAFETY: `visit` expects a pointer to a `Walk`, and `walk` lives until the call returns.
         unsafe { (functions.backtrace)(visit, (&raw mut walk).cast()) };
-        // SAFETY: the walk was made just now, from that place.
+        // SAFETY: `from` is an address in the caller's frame of this thread, and the walk was made just now.
         unsafe { self.recall.note(from, &walk.stack, &walk.slots) };
         thread.takes_stack.store(0, Relaxed);
         walk.stack
@@ -118,13 +118,13 @@ impl Walker {
 
 impl Functions {
     fn find() -> Option<Functions> {
-        // SAFETY: a name that ends in zero; the library stays.
+        // SAFETY: the name ends in a zero byte, and the library is never closed.
         let handle = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
         let library = NonNull::new(handle)?;
         let backtrace = find_function(library, c"_Unwind_Backtrace")?;
         let address = find_function(library, c"_Unwind_GetIP")?;
         let pointer = find_function(library, c"_Unwind_GetCFA")?;
-        // SAFETY: the library has functions of these types by these names.
+        // SAFETY: `libgcc_s` exports functions of these types under these names.
         unsafe {
             Some(Functions {
                 backtrace: transmute::<*mut c_void, Backtrace>(backtrace),
@@ -135,15 +135,16 @@ impl Functions {
     }
 }
 
-/// The address of a function of a library that the loader has loaded.
+/// Returns the address of a function in a loaded library.
 fn find_function(library: NonNull<c_void>, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name ends in zero, and the library is loaded.
+    // SAFETY: the name ends in a zero byte, and the handle is that of a loaded library.
     let address = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
 
 extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
-    // SAFETY: `walk` above passes a walk, which nobody else uses meanwhile; the context is the unwinder's.
+    // SAFETY: `walk_from` passes a `Walk` that has no other user during the call, and the unwinder passes a valid
+    // context.
     let (walk, address, pointer) = unsafe {
         let walk = &mut *walk.cast::<Walk<'_>>();
         let address = (walk.functions.address)(context);
@@ -163,13 +164,14 @@ extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
     GO_ON
 }
 
-/// The segments of the library that this function is in, unless that is the program itself.
+/// Returns the address range of the library that contains this function; an empty range if that is the program itself.
 fn own_code() -> Range<usize> {
     extern "C" fn visit_object(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-        // SAFETY: the loader describes an object; `found` is the range below, which nobody else uses meanwhile.
+        // SAFETY: the loader passes a valid description of an object, and `found` is the range below, which has no
+        // other user during the call.
         let (object, found) = unsafe { (&*object, &mut *found.cast::<Range<usize>>()) };
         let segments = (0..usize::from(object.dlpi_phnum)).map(|index| {
-            // SAFETY: the loader says that there are so many.
+            // SAFETY: the index is below the number of headers that the loader passes.
             unsafe { &*object.dlpi_phdr.add(index) }
         });
         let loaded = segments.filter(|segment| segment.p_type == libc::PT_LOAD).map(|segment| {
@@ -177,7 +179,7 @@ fn own_code() -> Range<usize> {
             start..start + segment.p_memsz as usize
         });
         let span = loaded.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)).unwrap_or(0..0);
-        // SAFETY: the loader gives a name that ends in zero, or none.
+        // SAFETY: the loader passes null or a string that ends in a zero byte, so its first byte can be read.
         let is_program = object.dlpi_name.is_null() || unsafe { *object.dlpi_name } == 0;
         if !span.contains(&(own_code as *const ()).addr()) {
             return 0;
@@ -188,7 +190,7 @@ fn own_code() -> Range<usize> {
         1
     }
     let mut found = 0..0;
-    // SAFETY: the function takes what it is given, and the range lives until it returns.
+    // SAFETY: `visit_object` expects a pointer to a `Range`, and `found` lives until the call returns.
     unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut found).cast()) };
     found
 }
@@ -233,7 +235,7 @@ mod tests {
         let recalling = Walker::find().unwrap();
         let mut taken = std::vec::Vec::new();
         for calls in [3, 9, 3, 20, 100].into_iter().cycle().take(20) {
-            // From the same places of the stack, by the same way and by another one.
+            // Both walkers begin at the same positions of the stack; one recalls walks, and the other one is new.
             for walker in [&recalling, &Walker::find().unwrap()] {
                 taken.push(core::hint::black_box(deep(walker, calls)));
             }
