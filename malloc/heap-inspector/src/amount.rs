@@ -3,7 +3,7 @@
 use freehold_malloc::runs::PAGE;
 use serde::Serialize;
 
-/// Bytes of a page.
+/// Bytes of a page of the engine.
 pub(crate) const PAGE_BYTES: u64 = PAGE as u64;
 
 /// Address space of a part of the heap and how much of it is resident, in bytes. The rest was never written to, was

@@ -1,11 +1,13 @@
-//! Heapmap: what a live process has in its heap, if its malloc is Freehold, read from outside.
+//! Inspector of the heap of a live process that uses Freehold's malloc. It reads the heap from outside.
 //!
-//! The process is asked nothing and stopped at nothing: whoever may read its memory, as a debugger may, copies the
-//! allocator's tables, and never an object. So it works on a process that is stuck, stopped, or within `malloc`; and
-//! what it says is of no one moment while the process runs. In order of files: [`target`] finds the process and the
-//! [`Outline`](freehold_malloc::process::outline::Outline) that says where the tables are; `sheaves` reads which
-//! objects CPUs have at hand; `slabs` walks the pages, block by block; `runs` walks the runs; [`map`] puts it together;
-//! `report` says it; [`watch`] looks at many processes, again and again.
+//! The process takes no part in the inspection and is not stopped. An inspector that may read its memory, as a debugger
+//! may, copies the allocator's tables, but no objects. So the inspection works for a process that hangs, is stopped, or
+//! is within `malloc`. If the process runs, the numbers need not be consistent with each other.
+//!
+//! Order of files: [`target`] opens the process and finds the [`Outline`](freehold_malloc::process::outline::Outline)
+//! with the addresses of the tables; `sheaves` reads the objects in CPUs' caches; `slabs` walks the pages block by
+//! block; `runs` walks the runs; [`map`] combines the results; `report` formats them; [`watch`] samples many processes
+//! repeatedly.
 
 mod amount;
 pub mod map;

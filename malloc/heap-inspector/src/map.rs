@@ -1,4 +1,5 @@
-//! The heap as a whole: what is in use, by size; how full blocks are; and what pins those that are nearly empty.
+//! Summary of a heap: memory in use by size, fullness of blocks, and the objects that keep nearly empty blocks from
+//! being returned.
 
 use std::collections::BTreeMap;
 
@@ -10,143 +11,144 @@ use crate::sheaves;
 use crate::slabs::{self, BLOCK, Block, Caches, Pages, Part};
 use crate::target::{HeapError, Target};
 
-/// What pins a block is asked where no more of its pages are slabs than this part of them.
+/// Divisor of a block's pages: a block is sparse, and its pins are listed, if at most this share of its pages are
+/// slabs.
 const SPARSE_SHARE: u32 = 2;
 
-/// A live process's heap. Bytes, but where something else is said.
+/// Heap of a live process. All amounts are in bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeapMap {
-    /// Whose it is.
+    /// The process.
     pub process: ProcessRow,
-    /// What its memory is used for.
+    /// Memory by use.
     pub memory: MemoryRow,
-    /// Objects, by size.
+    /// Objects by size.
     pub sizes: Vec<SizeRow>,
-    /// Blocks of 2 MiB, by how full they are.
+    /// Blocks of 2 MiB by fullness.
     pub fullness: Vec<FullnessRow>,
-    /// What pins blocks of which half or less are slabs.
+    /// Caches whose slabs pin sparse blocks, in which at most half of the pages are slabs.
     pub pins: Vec<PinRow>,
-    /// The emptiest blocks that are not free.
+    /// The blocks with the fewest slab pages, without blocks that have none.
     pub blocks: Vec<BlockRow>,
     /// Runs of pages in use, by size.
     pub runs: Vec<RunRow>,
 }
 
-/// How much of it is listed.
+/// Limits of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapLimits {
-    /// Blocks that are listed one by one.
+    /// Most blocks that are listed individually.
     pub blocks: usize,
 }
 
-/// The process.
+/// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessRow {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Memory that it has in all: of the heap, its code, files and stacks.
+    /// Resident bytes of the process in total: heap, code, files and stacks.
     pub resident: u64,
-    /// Whether it looks for misuse of memory: then objects that are held after they were freed count as in use.
+    /// Whether the process is hardened. Objects that are held after their free count as in use then.
     pub is_hardened: bool,
 }
 
-/// What a heap's memory is used for.
+/// Memory of a heap by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryRow {
-    /// Objects that the program has, as large as their size.
+    /// Objects in use by the program, at the sizes of their caches.
     pub objects: u64,
-    /// Objects cached by CPUs and barns, and the arrays that say so.
+    /// Objects cached by CPUs and barns, and the sheaves that hold them.
     #[serde(rename = "at_hand")]
     pub cached: u64,
-    /// All slabs, in which these lie.
+    /// All slabs, which contain these objects.
     pub slabs: Amount,
-    /// Pages that are no slab's.
+    /// Pages that belong to no slab.
     pub free_pages: Amount,
-    /// Runs of pages that the program has.
+    /// Runs of pages in use by the program.
     pub runs: Amount,
-    /// Runs cached by CPUs; of a hardened process, runs that are held after they were freed.
+    /// Runs cached by CPUs, or in a hardened process, runs that are held after their free.
     #[serde(rename = "runs_at_hand")]
     pub cached_runs: Amount,
     /// Free runs.
     pub free_runs: Amount,
 }
 
-/// Objects of a size.
+/// Objects of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SizeRow {
     /// Name of the cache.
     pub name: String,
     /// Bytes of an object.
     pub size: u32,
-    /// Objects that the program has.
+    /// Objects in use by the program.
     pub objects: u64,
     /// Objects cached by CPUs and barns.
     #[serde(rename = "at_hand")]
     pub cached: u64,
-    /// Objects that its slabs have room for.
+    /// Objects for which the slabs have room.
     pub room: u64,
-    /// Slabs.
+    /// Number of slabs.
     pub slabs: u64,
-    /// Bytes of its slabs.
+    /// Bytes of the slabs.
     pub bytes: u64,
-    /// Blocks that it has slabs in.
+    /// Number of blocks that contain slabs of this cache.
     pub blocks: u64,
 }
 
-/// Blocks that are about as full as each other.
+/// Blocks of similar fullness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FullnessRow {
-    /// Pages of a block that are slabs: more than the row before, and at most so many.
+    /// Most slab pages of a block in this row; a block has more than the bound of the row before.
     pub most_pages: u32,
     /// Number of blocks.
     pub blocks: u64,
-    /// Pages of no slab in them that are in memory.
+    /// Pages of these blocks that are in memory and belong to no slab.
     pub free_pages: u64,
 }
 
-/// What slabs of a size do to blocks of which half or less are slabs.
+/// Slabs of one cache in sparse blocks, in which at most half of the pages are slabs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PinRow {
     /// Name of the cache.
     pub name: String,
-    /// Such blocks that it has slabs in.
+    /// Number of sparse blocks that contain slabs of this cache.
     pub blocks: u64,
-    /// Of these, blocks in which nothing else is.
+    /// Blocks of these that contain no other slabs.
     pub alone: u64,
-    /// Of these, blocks in which the program has none of its objects.
+    /// Blocks of these in which the program uses no object of this cache.
     pub unused: u64,
-    /// Slabs in them.
+    /// Slabs in these blocks.
     pub slabs: u64,
-    /// Objects in them that the program has.
+    /// Objects in these blocks that the program uses.
     pub objects: u64,
-    /// Objects in them that are cached.
+    /// Objects in these blocks that are cached.
     #[serde(rename = "at_hand")]
     pub cached: u64,
 }
 
-/// A block.
+/// A block of 2 MiB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockRow {
-    /// Where it begins.
+    /// Address of the first byte.
     pub address: u64,
-    /// Its pages that are slabs.
+    /// Pages that belong to slabs.
     pub slab_pages: u32,
-    /// Its pages that are none, and are in memory.
+    /// Pages that are in memory and belong to no slab.
     pub free_pages: u32,
-    /// What lies in it, by cache, what has the fewest objects first.
+    /// Slabs in the block by cache, in increasing order of objects in use.
     pub pins: Vec<BlockPin>,
 }
 
-/// What slabs of a size there are in a block.
+/// Slabs of one cache in a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockPin {
     /// Name of the cache.
     pub name: String,
-    /// Slabs.
+    /// Number of slabs.
     pub slabs: u32,
-    /// Objects that the program has.
+    /// Objects in use by the program.
     pub objects: u32,
     /// Cached objects.
     #[serde(rename = "at_hand")]
@@ -154,8 +156,8 @@ pub struct BlockPin {
 }
 
 impl HeapMap {
-    /// Looks at a process's heap. Costs a copy of 41 bytes for each page that the heap has had, 8 or 24 for each page
-    /// that was in a run, and of the arrays of cached objects.
+    /// Reads the heap of a process. Copies 41 bytes for each page that the heap has had, 8 or 24 bytes for each page
+    /// that was in a run, and the sheaves.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -185,28 +187,29 @@ impl HeapMap {
 }
 
 impl MemoryRow {
-    /// What of it is in memory.
+    /// Returns the bytes that are in memory.
     pub fn in_memory(&self) -> u64 {
         let parts = [self.slabs, self.free_pages, self.runs, self.cached_runs, self.free_runs];
         parts.iter().map(|part| part.in_memory).sum()
     }
 
-    /// What the program uses and is in memory: of slabs, its objects at most.
+    /// Returns the bytes that the program uses and that are in memory. The share of slabs is bounded by their resident
+    /// part.
     pub fn used(&self) -> u64 {
         self.objects.min(self.slabs.in_memory) + self.runs.in_memory
     }
 
-    /// Memory that is neither used nor free: in slabs, and cached.
+    /// Returns the bytes in memory that are neither used nor free: in slabs, and in CPUs' caches.
     pub fn idle(&self) -> u64 {
         self.slabs.in_memory.saturating_sub(self.objects) + self.cached_runs.in_memory
     }
 
-    /// What is free and in memory.
+    /// Returns the bytes that are free and in memory.
     pub fn free(&self) -> u64 {
         self.free_pages.in_memory + self.free_runs.in_memory
     }
 
-    /// What is free and not in memory: given back, or never written to.
+    /// Returns the bytes that are free and not in memory: returned to the system, or never written to.
     pub fn given_back(&self) -> u64 {
         let free = [self.free_pages, self.free_runs];
         free.iter().map(|part| part.bytes.saturating_sub(part.in_memory)).sum()
@@ -257,7 +260,7 @@ fn sum_pages(blocks: &[Block], pages: fn(&Block) -> u32) -> u64 {
     blocks.iter().map(|block| u64::from(pages(block))).sum()
 }
 
-/// Rows for none, an eighth or less, a half or less, less than all, and all.
+/// Returns rows for blocks with no slab page, at most an eighth, at most a half, less than all, and all.
 fn fullness(blocks: &[Block]) -> Vec<FullnessRow> {
     let bounds = [0, BLOCK / 8, BLOCK / 2, BLOCK - 1, BLOCK];
     let mut rows = bounds.map(|most_pages| FullnessRow { most_pages, ..FullnessRow::default() });
@@ -323,7 +326,8 @@ mod tests {
         assert_eq!(shown, [(0, 1, 1), (64, 2, 2), (256, 1, 5), (511, 0, 0), (512, 1, 0)]);
     }
 
-    /// However much was never written to: of an object that was not, nobody knows whether it is one in use.
+    /// The sums must hold for any part that was never written to: a table does not tell whether such an object is in
+    /// use.
     #[test]
     fn what_is_in_memory_is_used_idle_or_free() {
         for (objects, slabs) in [(10, 100), (70, 40), (0, 0)] {

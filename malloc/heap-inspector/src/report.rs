@@ -1,4 +1,4 @@
-//! The heap as a report.
+//! The heap map as a report.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::slabs::BLOCK;
 
 /// Bytes of a KiB.
 const KIB: u64 = 1 << 10;
-/// Sizes that are told of a block; JSON has all.
+/// Most caches that the text lists for a block; JSON lists all.
 const PINS: usize = 5;
 /// KiB of a page.
 const PAGE_KIB: u64 = 4;
@@ -176,7 +176,7 @@ fn in_words(pin: &BlockPin) -> String {
     format!("{}: {} {slabs}, {} in use{cached}", pin.name, pin.slabs, pin.objects)
 }
 
-/// Bytes in the unit that suits them.
+/// Formats bytes in KiB or MiB.
 fn size(bytes: u64) -> String {
     match bytes {
         ..1_048_576 => format!("{} KiB", count(bytes.div_ceil(KIB))),

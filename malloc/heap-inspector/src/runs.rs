@@ -1,4 +1,4 @@
-//! The runs of pages: what is larger than objects are.
+//! Runs of pages, which hold blocks that are too large for objects.
 
 use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::{EDGE, Kind, PAGE, decode_edge};
@@ -7,30 +7,30 @@ use serde::Serialize;
 use crate::amount::Amount;
 use crate::target::{HeapError, Target};
 
-/// Pages that are looked at at a time.
+/// Pages that are read at a time.
 const CHUNK: u32 = 1 << 12;
 
-/// Runs in use of about a size.
+/// Runs in use of similar size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunRow {
-    /// They have fewer bytes than this power of two, or as many.
+    /// Most bytes of a run in this row, a power of two.
     pub most_bytes: u64,
-    /// Number of them.
+    /// Number of runs.
     pub runs: u64,
-    /// Their bytes.
+    /// Bytes of all runs in this row.
     pub bytes: u64,
 }
 
-/// The runs of a process.
+/// Runs of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
-    /// In use, by size.
+    /// Runs in use, by size.
     pub rows: Vec<RunRow>,
-    /// In use.
+    /// All runs in use.
     pub used: Amount,
-    /// That CPUs have at hand, or that are held after they were freed.
+    /// Runs in CPUs' caches, and runs that a hardened process holds after their free.
     pub claimed: Amount,
-    /// Free: those that were given back, or never used, are not in memory.
+    /// Free runs. The part that was returned to the system, or never used, is not in memory.
     pub free: Amount,
 }
 
@@ -58,12 +58,12 @@ impl Runs {
     }
 }
 
-/// Walks the range from run to run.
+/// Reads the range of runs from its start to its end.
 ///
 /// # Errors
 /// If the process's memory cannot be read.
 pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
-    // The word after it is none of ours.
+    // The number of pages is 32 bits wide; the upper half of the word belongs to another variable.
     let end = target.pages(target.word(outline.run_pages)? & u64::from(u32::MAX))?;
     let mut runs = Runs::default();
     let mut run = PartialRun { kind: Kind::Inside, rest: 0, amount: Amount::default() };
@@ -77,7 +77,7 @@ pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapE
         for (edge, is_in_memory) in edges.chunks_exact(EDGE).zip(in_memory) {
             let (words, _) = edge.as_chunks();
             let (kind, length) = decode_edge([words[0], words[1]].map(u32::from_ne_bytes));
-            // A run that is cut or joined while one looks is what its pages say.
+            // If a run is split or merged during the read, it is counted as its pages were when they were read.
             if run.rest == 0 && kind != Kind::Inside {
                 run = PartialRun { kind, rest: length.max(1), amount: Amount::default() };
             }
@@ -93,7 +93,7 @@ pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapE
     Ok(runs)
 }
 
-/// A run of which not all pages were looked at.
+/// A run whose pages are not all read yet.
 struct PartialRun {
     kind: Kind,
     rest: u32,

@@ -1,7 +1,8 @@
-//! Which objects CPUs and barns have at hand: they count as in use in their slabs, and nobody uses them.
+//! Objects in the caches of CPUs and barns. Their slabs count them as in use, although the program does not use them.
 //!
-//! Each sheaf lies in an object of the caches that sheaves come from, and says itself how many objects it has; but a
-//! CPU's main one, of which its slot says it. So neither barns nor spares need be found.
+//! Each sheaf is in an object of one of the caches that sheaves are allocated from, and records the number of its
+//! objects. A CPU's main sheaf is an exception: its slot records the number. So barns and spare sheaves need not be
+//! found.
 
 use std::collections::HashMap;
 
@@ -16,10 +17,10 @@ use crate::target::{HeapError, Target};
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
-/// Words of a CPU that are read: the first ones of its slots.
+/// Words of a CPU that are read: the first words of its slots.
 const SLOTS: usize = CACHES_MAX;
 
-/// Reads all sheaves.
+/// Counts the cached objects of each slab.
 ///
 /// # Errors
 /// If the process's memory cannot be read.
@@ -48,15 +49,15 @@ pub(crate) fn count_cached(
     Ok(count)
 }
 
-/// What a slot says of a CPU's main sheaf.
+/// State of a CPU's main sheaf, as recorded in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Main {
     len: u64,
     capacity: u64,
 }
 
-/// The objects of a sheaf from its words, of which a main one's slot says how many there are. What is free, and so no
-/// sheaf, has none.
+/// Returns the objects of a sheaf. `main` is the state in a slot, if the sheaf is a main sheaf. Returns nothing for
+/// memory that is not a sheaf, such as a free object.
 fn objects(words: &[u64], main: Option<Main>) -> &[u64] {
     let [written_len, capacity, ..] = *words else { return &[] };
     let objects = &words[Sheaf::OBJECTS_OFFSET / WORD..];
@@ -65,7 +66,8 @@ fn objects(words: &[u64], main: Option<Main>) -> &[u64] {
     if is_one { &objects[..len as usize] } else { &[] }
 }
 
-/// CPUs' main sheaves, by address. The caches of sheaves have none: what CPUs have of them is lists.
+/// Returns all CPUs' main sheaves by address. The caches of sheaves have none, because CPUs keep their objects in
+/// lists.
 fn mains(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> Result<HashMap<u64, Main>, HeapError> {
     let mut found = HashMap::new();
     let mut words = [0; SLOTS];

@@ -1,4 +1,4 @@
-//! The pages of the heap that are slabs, and how many of their objects are in use.
+//! Pages of the heap that belong to slabs, and the number of their objects in use.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,12 +15,12 @@ use crate::target::{HeapError, Target};
 /// Number of objects in per-CPU caches, by the first page of their slab.
 pub(crate) type CachedCounts = HashMap<u32, u16>;
 
-/// Pages of a block, 2 MiB.
+/// Pages of a block of 2 MiB.
 pub(crate) const BLOCK: u32 = 512;
-/// Bytes of the map of pages that are copied at a time.
+/// Bytes of the page map that are copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// The caches of a heap, as those of this process are: the same version makes the same.
+/// The caches of a heap, taken from a heap in this process. The same version of Freehold creates the same caches.
 #[derive(Debug)]
 pub struct Caches {
     by_number: Vec<Option<Cache>>,
@@ -29,10 +29,10 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Those of this version.
+    /// Returns the caches of this version.
     ///
     /// # Errors
-    /// If this process has no address range for a heap, which makes them.
+    /// If this process has no address range for the heap that creates them.
     pub fn for_this_version() -> Result<Caches, CachesError> {
         let policy = Policy::default();
         let config = HeapConfig { bytes: 1 << 27, caches: own_caches(&policy), policy, ..HeapConfig::default() };
@@ -48,33 +48,33 @@ impl Caches {
         Ok(caches)
     }
 
-    /// What a process says whose caches are the same.
+    /// Returns the fingerprint of these caches. A process with the same caches has the same one in its outline.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// The cache of a number.
+    /// Returns the cache with a number.
     pub fn get(&self, number: u8) -> Option<&Cache> {
         self.by_number[usize::from(number)].as_ref()
     }
 
-    /// All of them, by number.
+    /// Returns all caches by number.
     pub fn iter(&self) -> impl Iterator<Item = &Cache> {
         self.by_number.iter().flatten()
     }
 
-    /// Whether sheaves lie in its objects.
+    /// Returns whether the objects of a cache contain sheaves.
     pub fn is_sheaf_cache(&self, id: CacheId) -> bool {
         self.sheaves.contains(&id)
     }
 }
 
-/// There is no heap here to learn from what another's is like.
+/// Error: no heap could be created in this process, from which the caches are taken.
 #[derive(Debug, thiserror::Error)]
 #[error("no heap can be made to compare with: {0}")]
 pub struct CachesError(HeapConfigError);
 
-/// What each page that came online is used for: the number of its cache, 0 for none.
+/// Kind of each page that has come online: the number of its cache, or 0.
 #[derive(Debug)]
 pub(crate) struct Pages {
     memory: u64,
@@ -82,45 +82,45 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Copies what is known of all pages that came online.
+    /// Copies the kinds of all pages that have come online.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If they cannot be read.
     pub(crate) fn read(target: &Target, outline: &Outline) -> Result<Pages, HeapError> {
         let online = target.pages(target.word(outline.online)? / PAGE as u64)? as usize;
         let mut kinds = Vec::new();
         while kinds.len() < online {
             let from = kinds.len();
-            // No room is made for what is not there to be read.
+            // Memory is allocated only for data that can be read.
             kinds.resize(online.min(from + CHUNK), 0);
             target.bytes(target.place(outline.slab.kinds, from as u64, 1)?, &mut kinds[from..])?;
         }
         Ok(Pages { memory: outline.slab.memory, kinds })
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub(crate) fn len(&self) -> u32 {
         self.kinds.len() as u32
     }
 
-    /// Where the first one lies in the process.
+    /// Returns the address of the first page in the process.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// What the page at an address is used for, if there is one.
+    /// Returns the kind of the page at an address, if there is one.
     pub(crate) fn kind_at(&self, address: u64) -> Option<u8> {
         self.kinds.get((address.wrapping_sub(self.memory) / PAGE as u64) as usize).copied()
     }
 
-    /// The first page of the slab that an object is in.
+    /// Returns the first page of the slab that contains an object.
     pub(crate) fn slab_of(&self, object: u64, caches: &Caches) -> Option<u32> {
         let cache = caches.get(self.kind_at(object)?)?;
         let page = (object.wrapping_sub(self.memory) / PAGE as u64) as u32;
         Some(page & !(cache.layout.order.pages() - 1))
     }
 
-    /// The slabs in a range of pages that begins with a block: their first pages, and their caches.
+    /// Returns the slabs in a range of pages that begins with a block: their first pages and their caches.
     pub(crate) fn slabs<'p>(&'p self, range: Range<u32>, caches: &'p Caches) -> impl Iterator<Item = (u32, &'p Cache)> {
         let mut page = range.start;
         std::iter::from_fn(move || {
@@ -137,37 +137,37 @@ impl Pages {
     }
 }
 
-/// What slabs of one cache there are in a block.
+/// Slabs of one cache in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The cache's number.
+    /// Number of the cache.
     pub cache: u8,
-    /// Slabs.
+    /// Number of slabs.
     pub slabs: u32,
-    /// Objects that the program has.
+    /// Objects in use by the program.
     pub objects: u32,
-    /// Objects that CPUs have at hand.
+    /// Objects cached by CPUs and barns.
     pub cached: u32,
 }
 
 /// A block of 2 MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Where it begins in the process.
+    /// Address of the first byte in the process.
     pub address: u64,
-    /// Pages of it that came online.
+    /// Pages that have come online.
     pub pages: u32,
-    /// Pages that are slabs.
+    /// Pages that belong to slabs.
     pub slab_pages: u32,
-    /// Those of them that are in memory: the others, nobody has written to.
+    /// Pages of these that are in memory. The other ones were never written to.
     pub slab_pages_in_memory: u32,
-    /// Pages that are none, and are in memory.
+    /// Pages that are in memory and belong to no slab.
     pub free_pages_in_memory: u32,
-    /// What lies in it, by cache.
+    /// Slabs in the block, by cache.
     pub parts: Vec<Part>,
 }
 
-/// Looks at one block after the other.
+/// Reads all blocks, one after the other.
 ///
 /// # Errors
 /// If the process's memory cannot be read.
@@ -190,7 +190,7 @@ pub(crate) fn blocks(
                 let within = (page - first) as usize;
                 let active = Slab::from_words(words[within]).active(cache);
                 let held = cached.get(&page).copied().unwrap_or(0);
-                // A sheaf is nobody's object.
+                // A sheaf is not an object of the program.
                 let cached_objects = if caches.is_sheaf_cache(cache.id) { active } else { held.min(active) };
                 block.add(cache.id.get(), active - cached_objects, cached_objects);
                 for is in in_memory.iter_mut().skip(within).take(cache.layout.order.pages() as usize) {
@@ -204,7 +204,7 @@ pub(crate) fn blocks(
         .collect()
 }
 
-/// Metadata of all pages in a range; zeros where none of them is a slab's.
+/// Reads the metadata of all pages in a range; returns zeros if none of them belongs to a slab.
 fn slab_words(
     target: &Target,
     outline: &Outline,
@@ -220,7 +220,7 @@ fn slab_words(
 }
 
 impl Block {
-    /// Adds a slab with so many objects in use and at hand.
+    /// Adds a slab with `objects` objects in use and `cached` cached objects.
     fn add(&mut self, cache: u8, objects: u16, cached: u16) {
         let at = self.parts.iter().position(|part| part.cache == cache).unwrap_or_else(|| {
             self.parts.push(Part { cache, ..Part::default() });

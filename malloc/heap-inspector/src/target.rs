@@ -1,8 +1,8 @@
-//! The process that is looked at: its memory as a file, and where in it the malloc's tables are.
+//! The inspected process: access to its memory, and a search for the malloc's tables in it.
 //!
-//! It may lie in all that it says, and so may its tables: every address is added up with care, nothing is made room for
-//! before as much has been read, and whoever has little time sets a [deadline](Target::set_deadline). No file is opened
-//! but those in its folder of `/proc`.
+//! All data of the process may be false, and so may its tables. Therefore all address arithmetic is checked, memory is
+//! allocated only for data that has been read, and a caller with little time sets a [deadline](Target::set_deadline).
+//! The only files that are opened are those of the process in `/proc`.
 
 use std::fmt;
 use std::fs::File;
@@ -17,68 +17,68 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryPageFlags, PageI
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
-/// Bytes of a mapping that are searched at a time, and in all: data of programs is smaller.
+/// Bytes of a mapping that are searched at a time. `SEARCHED_MAX` bounds the search; data segments are smaller.
 const CHUNK: usize = 1 << 18;
 const SEARCHED_MAX: u64 = 64 << 20;
-/// A flag of the kernel's own threads. linux: include/linux/sched.h:PF_KTHREAD
+/// Flag of kernel threads. linux: include/linux/sched.h:PF_KTHREAD
 const PF_KTHREAD: u32 = 0x0020_0000;
-/// The name of the command that runs others.
+/// Name of the command that runs other programs.
 const RUNNER: &str = "freehold";
 
-/// Why a process's heap cannot be shown.
+/// Reason why a process's heap cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum HeapError {
-    /// Nobody has that number.
+    /// There is no process with this ID.
     #[error("there is no process {0}; `pgrep -a NAME` tells numbers")]
     NoProcess(u32),
-    /// It is one of the kernel's.
+    /// The process is a kernel thread.
     #[error("process {0} is a thread of the kernel's, and has no heap; name a program's")]
     KernelThread(u32),
-    /// It has no memory any more.
+    /// The process has ended.
     #[error("process {0} has ended, and its parent has not asked how; name one that runs")]
     Ended(u32),
-    /// The kernel does not let it be read.
+    /// The kernel does not permit reading the process.
     #[error(
         "process {0} may not be read; that takes CAP_SYS_PTRACE, or the same user where `sysctl kernel.yama.ptrace_scope` \
          is 0"
     )]
     Denied(u32),
-    /// Its malloc is another.
+    /// The process uses another malloc.
     #[error("process {pid} ({name}) does not run with Freehold's malloc; start it by `freehold run -- CMD`")]
     Foreign {
-        /// Its number.
+        /// Process ID.
         pid: u32,
-        /// Its name.
+        /// Name of the process.
         name: String,
     },
-    /// It runs another one, and waits for it.
+    /// The process runs another program, and waits for it.
     #[error("process {pid} waits for the program that it runs, which is process {child}; name that")]
     Runner {
-        /// Its number.
+        /// Process ID.
         pid: u32,
-        /// That of the program.
+        /// Process ID of that program.
         child: u32,
     },
-    /// It has asked for no memory so far.
+    /// The process has not requested memory yet.
     #[error("process {0} has asked for no memory yet; look again")]
     NoHeap(u32),
-    /// Its tables may be others than this program's.
+    /// The process uses another version of the malloc, whose tables may differ.
     #[error("process {0} runs with another version of Freehold's malloc; look with the `freehold` that started it")]
     Version(u32),
-    /// A look took longer than it may.
+    /// The read exceeded its deadline.
     #[error("the heap of process {0} is too large to be read in time")]
     Late(u32),
-    /// Something cannot be read that should be there.
+    /// Some data that must exist cannot be read.
     #[error("the heap of process {pid} cannot be read: {why}; if it has not ended, look again")]
     Unreadable {
-        /// Its number.
+        /// Process ID.
         pid: u32,
-        /// What the system says.
+        /// Error message of the system.
         why: String,
     },
 }
 
-/// A process, open to be read.
+/// A process that is open for reading.
 pub struct Target {
     pid: u32,
     process: Process,
@@ -97,7 +97,7 @@ impl Target {
     /// Opens a process.
     ///
     /// # Errors
-    /// If there is none of this number, or it may not be read.
+    /// If there is no process with this ID, or it may not be read.
     pub fn open(pid: u32) -> Result<Target, HeapError> {
         let number = i32::try_from(pid).map_err(|_| HeapError::NoProcess(pid))?;
         let process = Process::new(number).map_err(|error| failure(pid, error))?;
@@ -113,51 +113,52 @@ impl Target {
         Ok(Target { pid, process, memory, pages, deadline: None })
     }
 
-    /// From that moment on, reads fail.
+    /// Sets a time after which reads fail.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Its name; `?` if it has ended.
+    /// Returns the name of the process; `?` if it has ended.
     pub fn name(&self) -> String {
         self.process.stat().map_or_else(|_| "?".to_owned(), |stat| stat.comm)
     }
 
-    /// When it began, in the kernel's ticks since the machine did: with its number, it is no other's.
+    /// Returns the start time of the process in clock ticks since the machine's boot. Together with the process ID it
+    /// identifies the process.
     pub fn started(&self) -> u64 {
         self.process.stat().map_or(0, |stat| stat.starttime)
     }
 
-    /// Bytes of memory that it has, as the kernel counts them.
+    /// Returns the resident bytes of the process, as the kernel counts them.
     pub fn resident(&self) -> u64 {
         self.process.statm().map_or(0, |sizes| sizes.resident.saturating_mul(procfs::page_size()))
     }
 
-    /// The numbers of processes that it has started and that are below it still.
+    /// Returns the process IDs of its living children.
     pub fn children(&self) -> Vec<u32> {
         let tasks = self.process.tasks().into_iter().flatten().flatten();
         tasks.flat_map(|task| task.children().unwrap_or_default()).collect()
     }
 
-    /// The numbers of its threads.
+    /// Returns the IDs of its threads.
     pub fn threads(&self) -> Vec<u32> {
         let tasks = self.process.tasks().into_iter().flatten().flatten();
         tasks.filter_map(|task| u32::try_from(task.tid).ok()).collect()
     }
 
-    /// Where the tables of its malloc are, of which a caller knows what they are like.
+    /// Finds the addresses of its malloc's tables. `fingerprint` is that of the caches that the caller can decode.
     ///
     /// # Errors
-    /// If its malloc is another, of another version, or has no heap yet.
+    /// If the process uses another malloc or another version of this one, or has no heap yet.
     pub fn outline(&self, fingerprint: u64) -> Result<Outline, HeapError> {
         let maps = self.process.maps().map_err(|error| failure(self.pid, error))?;
         let mut places = 0;
-        // A program that has this malloc in itself may be run with it, too: one of the two has the heap.
+        // A program that contains this malloc may also run with the library preloaded. Only one of the two has a heap.
         for address in maps.iter().filter(|map| is_data(map)).flat_map(|map| self.marks(map)) {
             places += 1;
             let mut words = [0; WORDS];
@@ -178,13 +179,13 @@ impl Target {
         }
     }
 
-    /// Where in a mapping three words lie that an outline begins with.
+    /// Returns the addresses in a mapping at which the first three words of an outline are found.
     fn marks(&self, map: &MemoryMap) -> Vec<u64> {
         let (start, map_end) = map.address;
         let end = map_end.min(start.saturating_add(SEARCHED_MAX));
         let mut found = Vec::new();
         let mut words = vec![0; CHUNK / WORD];
-        // The end of each piece is looked at once more: a mark may lie across.
+        // Consecutive pieces overlap, because a mark may cross the boundary between them.
         for from in (start..end).step_by(CHUNK - MARK.len() * WORD) {
             let count = ((end - from) as usize / WORD).min(words.len());
             if self.words(from, &mut words[..count]).is_ok() {
@@ -195,16 +196,16 @@ impl Target {
         found
     }
 
-    /// Copies bytes of its memory.
+    /// Copies bytes of the process's memory.
     ///
     /// # Errors
-    /// If there is no memory at these addresses, or time is up.
+    /// If there is no memory at these addresses, or the deadline has passed.
     pub fn bytes(&self, address: u64, to: &mut [u8]) -> Result<(), HeapError> {
         self.expect_time()?;
         self.memory.read_exact_at(to, address).map_err(|error| self.unreadable(&error))
     }
 
-    /// Copies words of its memory.
+    /// Copies words of the process's memory.
     ///
     /// # Errors
     /// As for [`bytes`](Self::bytes).
@@ -218,7 +219,7 @@ impl Target {
         Ok(())
     }
 
-    /// A word of its memory.
+    /// Returns a word of the process's memory.
     ///
     /// # Errors
     /// As for [`bytes`](Self::bytes).
@@ -227,31 +228,31 @@ impl Target {
         self.words(address, &mut word).map(|()| word[0])
     }
 
-    /// The number of pages that a range says it has: no more than the process has addresses for.
+    /// Checks a number of pages that a table contains: it cannot exceed the process's address space.
     ///
     /// # Errors
-    /// If it says more.
+    /// If the number is larger.
     pub(crate) fn pages(&self, said: u64) -> Result<u32, HeapError> {
         let addresses = self.process.statm().map_or(0, |sizes| sizes.size.saturating_mul(procfs::page_size()));
         let pages = u32::try_from(said).ok().filter(|&pages| u64::from(pages) <= addresses / PAGE as u64);
         pages.ok_or_else(|| self.impossible("it says that it has more than it can"))
     }
 
-    /// The address of a part of a table.
+    /// Returns the address of an entry of a table.
     ///
     /// # Errors
-    /// If there is no such address.
+    /// If the address is out of range.
     pub(crate) fn place(&self, base: u64, index: u64, size: usize) -> Result<u64, HeapError> {
         let offset = index.checked_mul(size as u64);
-        // What is read there ends before the last address, too.
+        // The bound leaves room for a read that starts there.
         let place = offset.and_then(|offset| base.checked_add(offset)).filter(|place| *place < 1 << 63);
         place.ok_or_else(|| self.impossible("it names addresses that there are not"))
     }
 
-    /// For each page of the engine from an address on, whether it is in memory.
+    /// Returns for each page of the engine from an address on whether it is in memory.
     ///
     /// # Errors
-    /// If the kernel does not say, or time is up.
+    /// If the kernel does not provide the information, or the deadline has passed.
     pub fn in_memory(&mut self, address: u64, pages: u32) -> Result<Vec<bool>, HeapError> {
         self.expect_time()?;
         let end = self.place(address, pages.into(), PAGE)?;
@@ -265,7 +266,7 @@ impl Target {
         Ok(places.map(|place| infos.get(place as usize).is_some_and(is_present)).collect())
     }
 
-    /// That what its tables say cannot be.
+    /// Returns an error for a table whose contents are impossible.
     pub(crate) fn impossible(&self, why: &str) -> HeapError {
         HeapError::Unreadable { pid: self.pid, why: why.to_owned() }
     }
@@ -288,7 +289,7 @@ fn is_present(info: &PageInfo) -> bool {
     matches!(info, PageInfo::MemoryPage(flags) if flags.contains(MemoryPageFlags::PRESENT))
 }
 
-/// Whether a mapping may be data of a program or a library.
+/// Returns whether a mapping may be a data segment of a program or library.
 fn is_data(map: &MemoryMap) -> bool {
     let wanted = MMPermissions::READ | MMPermissions::WRITE | MMPermissions::PRIVATE;
     matches!(map.pathname, MMapPath::Path(_)) && map.perms.contains(wanted)

@@ -1,8 +1,7 @@
-//! A process and those below it, looked at again and again by a thread of its own: for whoever records what happens
-//! meanwhile, and waits for nobody.
+//! Repeated samples of a process and its descendants, taken by a separate thread. A recorder uses them and never waits.
 //!
-//! The thread takes a hundredth of a CPU at most: after a look that took long, the next one comes later. A process that
-//! cannot be read in time is not told of.
+//! The thread uses at most a hundredth of a CPU: a sample that takes long delays the next one. A process that cannot be
+//! read in time is left out.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -12,44 +11,45 @@ use crate::map::{HeapMap, MapLimits, MemoryRow};
 use crate::slabs::Caches;
 use crate::target::{HeapError, Target};
 
-/// To the first look at a process, which may end soon, or become another program. The time to the next one doubles.
+/// Delay before the first sample of a process, which may end soon or execute another program. The delay doubles each
+/// time.
 const FIRST: Duration = Duration::from_millis(50);
-/// Between two looks, then; and if they take long.
+/// Delay between samples after that; `BETWEEN_MOST` bounds the delay if samples take long.
 const BETWEEN: Duration = Duration::from_secs(1);
 const BETWEEN_MOST: Duration = Duration::from_secs(10);
-/// What a look takes is this part of the time to the next one at most, as far as that comes in time.
+/// Divisor of the delay: a sample takes at most this part of it, as long as the delay is below its bound.
 const SHARE: u32 = 100;
-/// What a look may take.
+/// Most time for one sample.
 const LOOK: Duration = Duration::from_millis(500);
-/// Processes that are looked at, at most: those that are nearest to the first.
+/// Most processes that are sampled, in order of their distance from the root.
 const PROCESSES: usize = 256;
 
-/// A thread that looks at heaps. It ends after the value.
+/// A thread that samples heaps. It ends after the value is dropped.
 #[derive(Debug)]
 pub struct Watcher(Receiver<HeapSample>);
 
-/// A process's heap at one moment.
+/// A process's heap at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeapSample {
-    /// When.
+    /// Time of the sample.
     pub moment: Instant,
-    /// Number of the process.
+    /// Process ID.
     pub pid: u32,
-    /// When it began, in the kernel's ticks.
+    /// Start time of the process in clock ticks of the kernel.
     pub started: u64,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Numbers of its threads.
+    /// IDs of its threads.
     pub threads: Vec<u32>,
-    /// Bytes that the process has in memory in all.
+    /// Resident bytes of the process in total.
     pub resident: u64,
-    /// What its heap has.
+    /// Memory of its heap.
     pub memory: MemoryRow,
 }
 
 impl Watcher {
-    /// Looks at this process and at those below it from now on, as far as they have Freehold's malloc and may be read.
-    /// If there can be no such thread, nothing will be seen.
+    /// Starts to sample a process and its descendants. Processes without Freehold's malloc, or that may not be read,
+    /// are left out. If the thread cannot be created, there will be no samples.
     pub fn start(root: u32) -> Watcher {
         let (sender, receiver) = mpsc::channel();
         let _started = thread::Builder::new().name("heaps".to_owned()).spawn(move || {
@@ -84,7 +84,7 @@ fn watch(caches: &Caches, root: u32, sender: &Sender<HeapSample>) {
     }
 }
 
-/// A process and those below it, the nearest first.
+/// Returns a process and its descendants in order of their distance.
 fn family(root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! This very process, whose allocator is Freehold, as it would be seen by another.
+//! Inspection of this process, whose allocator is Freehold, as another process would inspect it.
 
 use freehold_heap_inspector::{Caches, HeapMap, MapLimits, Target};
 use freehold_malloc::Freehold;
@@ -8,14 +8,14 @@ use freehold_report::formats::Document;
 #[global_allocator]
 static GLOBAL: Freehold = Freehold;
 
-/// Bytes of an object, of a size that nothing else here has.
+/// Bytes of an object. No other object of this test has this size.
 const SIZE: usize = 1500;
-/// The cache that it is of.
+/// Cache of these objects.
 const CACHE: &str = "kmalloc-1536";
 const OBJECTS: usize = 20_000;
-/// Of so many objects, one stays.
+/// Number of objects of which one is kept.
 const KEPT: usize = 500;
-/// Bytes of a run, likewise.
+/// Bytes of a run. No other run of this test has this size.
 const RUN: usize = 5 << 20;
 
 fn look() -> HeapMap {
@@ -23,7 +23,7 @@ fn look() -> HeapMap {
     HeapMap::read(&mut Target::open(std::process::id()).unwrap(), &caches, MapLimits { blocks: 1000 }).unwrap()
 }
 
-/// One test: what others would allocate meanwhile would be seen, too.
+/// The file has one test only, because the inspection would also see allocations of concurrent tests.
 #[test]
 fn a_process_is_seen_as_it_sees_itself() {
     let before = look();
@@ -43,7 +43,7 @@ fn a_process_is_seen_as_it_sees_itself() {
         (RUN + list) as u64
     });
 
-    // What it says of itself counts those at hand as in use.
+    // The process's own statistics count cached objects as in use.
     let mut active = 0;
     stats::each_size(|cache, usage| {
         if cache.name.as_str() == CACHE {
@@ -56,7 +56,7 @@ fn a_process_is_seen_as_it_sees_itself() {
     let pin = sparse.pins.iter().find(|pin| pin.name == CACHE).expect("blocks are kept by few of them");
     assert!(pin.blocks >= 5 && pin.alone > 0, "{pin:?}");
     assert!(sparse.blocks.iter().any(|block| block.pins.iter().any(|pin| pin.name == CACHE && pin.objects > 0)));
-    // What nobody has written to is no memory.
+    // Memory that was never written to is not resident.
     let untouched = Vec::<u8>::with_capacity(64 << 20);
     let looked = look();
     assert!(looked.memory.runs.bytes >= untouched.capacity() as u64);
@@ -67,7 +67,7 @@ fn a_process_is_seen_as_it_sees_itself() {
     drop(run);
 }
 
-/// Number of objects in use that a map shows for the cache of this test.
+/// Returns the number of objects in use that a map shows for the cache of this test.
 fn objects_in(map: &HeapMap) -> u64 {
     map.sizes.iter().find(|row| row.name == CACHE).map_or(0, |row| row.objects)
 }

@@ -1,8 +1,8 @@
-//! A load with Freehold's heap as the program's malloc: what `freehold load` does with the malloc that it finds.
+//! Runs a load of `freehold load` in a program whose malloc is Freehold's heap.
 //!
-//! The heap is made first, by C's malloc. From then on it serves what it can: what is aligned to more than 16 bytes or
-//! larger than a block of pages goes on to C's malloc, and an address tells whose it is. The heap keeps what it has: a
-//! free gives nothing back to the system.
+//! The heap is created first, with memory of C's malloc for its own state. From then on it serves requests. Requests
+//! with an alignment above 16 bytes, or above the largest block of pages, are passed to C's malloc; an address tells to
+//! which malloc an object belongs. The heap keeps its memory: a free returns nothing to the system.
 //!
 //! ```sh
 //! cargo run --profile dist -p freehold-malloc --example load -- server --help
@@ -18,16 +18,16 @@ use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::LockedCpus;
 use freehold_workloads::LoadArgs;
 
-/// What each object is aligned to, if it has as many bytes.
+/// Alignment in bytes of each object that has at least this many bytes.
 const ALIGN: usize = 16;
 
-/// The heap, once there is one.
+/// The heap, once it is created.
 static HEAP: OnceLock<Heap<LockedCpus>> = OnceLock::new();
 
 #[global_allocator]
 static MALLOC: Malloc = Malloc;
 
-/// The heap's memory where it serves, C's elsewhere.
+/// A global allocator that uses the heap where it can, and C's malloc elsewhere.
 struct Malloc;
 
 /// A load, with Freehold's heap as malloc.
@@ -37,27 +37,29 @@ struct Cli {
     load: LoadArgs,
 }
 
-// SAFETY: both mallocs hand out memory that is nobody else's, as large and as aligned as was asked for, and the address
-// of an object tells which of them it came from.
+// SAFETY: both mallocs return memory of the requested size and alignment that belongs to the caller alone, and the
+// address of an object tells from which of them it came.
 unsafe impl GlobalAlloc for Malloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let bytes = layout.size().max(ALIGN);
         let object = HEAP.get().filter(|_| layout.align() <= ALIGN).and_then(|heap| heap.malloc(bytes).ok());
-        // SAFETY: the caller promises that the layout has a size.
+        // SAFETY: the caller of `alloc` promises that the layout has a nonzero size.
         object.map_or_else(|| unsafe { System.alloc(layout) }, NonNull::as_ptr)
     }
 
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         match HEAP.get().filter(|heap| is_of(heap, object)).zip(NonNull::new(object)) {
-            // SAFETY: it lies in the heap, so that is where it came from, and the caller gives it up.
+            // SAFETY: the address is in the heap, so the heap allocated the object, and the caller promises not to use
+            // it any more.
             Some((heap, object)) => unsafe { heap.free(object) }.expect("it is an object"),
-            // SAFETY: it is none of the heap's, so it is C's, and the caller gives it up.
+            // SAFETY: the address is not in the heap, so `System` allocated the object, and the caller passes its
+            // layout.
             None => unsafe { System.dealloc(object, layout) },
         }
     }
 }
 
-/// Whether an address lies in the heap.
+/// Returns whether an address is in the heap.
 fn is_of(heap: &Heap<LockedCpus>, object: *mut u8) -> bool {
     object.addr().wrapping_sub(heap.memory().start().addr().get()) < heap.memory().bytes()
 }

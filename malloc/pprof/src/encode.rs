@@ -1,7 +1,8 @@
-//! From a profile to pprof's format.
+//! Conversion of a profile to pprof's format.
 //!
-//! A block of `s` bytes was sampled with probability `1 - exp(-s / mean)`; so a sample stands for as many blocks as
-//! that goes into 1. A return address is that of what comes after a call, and one less is within the call.
+//! A block of `s` bytes was sampled with probability `1 - exp(-s / mean)`, so a sample represents the inverse of this
+//! probability in blocks. A return address is that of the instruction after a call; the address one less is inside the
+//! call.
 
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -11,7 +12,7 @@ use crate::proto;
 use crate::strings::{StringTable, compress};
 use crate::text::{Mapping, Profile, Sample};
 
-/// A profile as pprof reads it, compressed, with the names that this machine's files have.
+/// Converts a profile to pprof's compressed format, with function names from the files of this machine.
 pub fn to_pprof(profile: &Profile, taken: SystemTime) -> Vec<u8> {
     compress(&encode(profile, taken))
 }
@@ -33,14 +34,14 @@ fn encode(profile: &Profile, taken: SystemTime) -> proto::Profile {
     }
 }
 
-/// Blocks and bytes that a sample stands for.
+/// Returns the estimated number of blocks, and of bytes, that a sample represents.
 fn estimate(sample: &Sample, mean: u64) -> [i64; 2] {
     let each = sample.bytes as f64 / sample.count as f64;
     let likely = -(-each / mean as f64).exp_m1();
     [sample.count, sample.bytes].map(|number| if likely > 0.0 { (number as f64 / likely).round() as i64 } else { 0 })
 }
 
-/// Tables that samples refer to.
+/// Tables to which samples refer.
 struct Builder<'p> {
     mappings: &'p [Mapping],
     binaries: HashMap<&'p str, Binary>,
@@ -100,7 +101,7 @@ impl<'p> Builder<'p> {
         id
     }
 
-    /// The calls at an address of a mapping, which is told that it has names.
+    /// Returns the calls at an address of a mapping, and records in the mapping which information it has.
     fn calls(&mut self, index: usize, address: u64) -> Vec<Call> {
         let mapping = &self.mappings[index];
         let offset = address - mapping.range.start + mapping.offset;
@@ -149,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// What this very program would write of a block that was asked for here.
+    /// Returns a profile of this program with two blocks whose stack contains this function.
     fn own_profile() -> String {
         let here = (own_profile as *const ()).addr() + 1;
         let mut text = String::from("heap profile: 2: 8292 [0: 0] @ heap_v2/4096\n");
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn samples_stand_for_what_they_were_drawn_from_and_have_names() {
         let profile = encode(&Profile::parse(&own_profile()).unwrap(), SystemTime::UNIX_EPOCH);
-        // 1 / (1 - exp(-100 / 4096)) and 1 / (1 - exp(-2)).
+        // The factors are 1 / (1 - exp(-100 / 4096)) and 1 / (1 - exp(-2)).
         assert_eq!(profile.sample[0].value, [41, 4146]);
         assert_eq!(profile.sample[1].value, [1, 9474]);
         assert_eq!(profile.sample[0].location_id, [1, 2]);

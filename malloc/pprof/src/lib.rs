@@ -1,12 +1,12 @@
-//! Heap profiles: the text that `libfreehold` writes becomes what pprof reads, with the names of functions in it.
+//! Heap profiles: conversion of the text that `libfreehold` writes to pprof's format, with function names.
 //!
 //! ```text
-//! text     the samples and mappings of a profile, as gperftools writes them
-//! names    functions and lines of addresses, from the programs' own tables
-//! proto    pprof's format
-//! encode   from one to the other: samples stand for what they were drawn from
+//! text     the samples and mappings of a profile in the text format of gperftools
+//! names    functions and lines of addresses, from the programs' debug information
+//! proto    messages of pprof's format
+//! encode   conversion of a text profile, whose samples are scaled to estimates
 //! named    profiles of stacks that have names and no addresses
-//! strings  the table of strings, and the compression, of both
+//! strings  string table and compression, for both kinds of profiles
 //! ```
 
 mod encode;

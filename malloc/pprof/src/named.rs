@@ -1,16 +1,16 @@
-//! Profiles of stacks whose calls have names and no addresses: what a laboratory counts by names of its own.
+//! Profiles of stacks whose calls have names but no addresses, such as the laboratory's own event names.
 
 use std::collections::HashMap;
 
 use crate::proto;
 use crate::strings::{StringTable, compress};
 
-/// Stacks, and numbers for each.
+/// Stacks, and the values of each.
 #[derive(Debug, Default)]
 pub struct NamedStacks {
     types: Vec<(i64, i64)>,
     strings: StringTable,
-    /// Functions and their locations, of which each has one: the place of its name.
+    /// Index of each function's name. Each function has one location.
     functions: Vec<i64>,
     by_name: HashMap<i64, u64>,
     stacks: Vec<(Vec<u64>, Vec<i64>)>,
@@ -18,7 +18,7 @@ pub struct NamedStacks {
 }
 
 impl NamedStacks {
-    /// No stack yet. Each type is what a number counts, and in what: `("alloc_space", "bytes")`.
+    /// Creates an empty profile. Each type is the quantity and the unit of a value: `("alloc_space", "bytes")`.
     pub fn new(types: &[(&str, &str)]) -> NamedStacks {
         let mut stacks = NamedStacks::default();
         for (name, unit) in types {
@@ -28,7 +28,7 @@ impl NamedStacks {
         stacks
     }
 
-    /// The number of a stack, by the names of its calls, the latest first. A hash of the stack.
+    /// Returns the number of a stack, given by the names of its calls, innermost call first. Costs a hash of the stack.
     pub fn stack<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> usize {
         let calls: Vec<u64> = names.into_iter().map(|name| self.function(name)).collect();
         if let Some(&place) = self.by_stack.get(&calls) {
@@ -40,7 +40,7 @@ impl NamedStacks {
         place
     }
 
-    /// Adds to a number of a stack.
+    /// Adds to a value of a stack.
     ///
     /// # Panics
     /// If there is no such stack, or no such type.
@@ -49,14 +49,14 @@ impl NamedStacks {
         *value = value.saturating_add(more);
     }
 
-    /// A number of a stack, if there is such a stack.
+    /// Returns a value of a stack, if the stack exists.
     pub fn value(&self, calls: &[&str], of_type: usize) -> Option<i64> {
         let functions = calls.iter().map(|name| self.by_name.get(&self.strings.get(name)?).copied());
         let stack = functions.collect::<Option<Vec<u64>>>()?;
         self.by_stack.get(&stack).and_then(|&place| self.stacks[place].1.get(of_type)).copied()
     }
 
-    /// The profile as pprof reads it, compressed. `nanoseconds` is how long it took to gather.
+    /// Returns the profile in pprof's compressed format. `nanoseconds` is the duration of the recording.
     pub fn to_pprof(&self, nanoseconds: u64) -> Vec<u8> {
         compress(&self.encode(nanoseconds))
     }

@@ -1,4 +1,4 @@
-//! Functions and lines of addresses, from a program's own tables: DWARF where it has that, else its symbols.
+//! Functions and lines of addresses, from DWARF if the program has it, or else from its symbols.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,17 @@ use object::{Object, ObjectSegment};
 
 /// A file that is mapped into a process.
 pub(crate) struct Binary {
-    /// The number that its linker gave it, in hexadecimal digits; empty if there is none.
+    /// Build ID in hexadecimal digits; empty if there is none.
     pub build_id: String,
-    /// Parts of the file, and the addresses that it was linked for: where each begins in the file, its length, its
-    /// address.
+    /// Segments of the file: offset in the file, length, and the address for which the segment was linked.
     segments: Vec<(u64, u64, u64)>,
     loader: Option<Loader>,
 }
 
-/// A call in the source: several are one address where functions were inlined.
+/// A call in the source. One address has several calls if functions were inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// As the linker knows it.
+    /// Mangled name of the function.
     pub system_name: String,
     pub name: String,
     pub file: String,
@@ -27,7 +26,7 @@ pub(crate) struct Call {
 }
 
 impl Binary {
-    /// What is known of a file; nothing if it is gone.
+    /// Reads a file; without it, the value has no information.
     pub(crate) fn read(file: &str) -> Binary {
         let path = Path::new(file);
         let bytes = fs::read(path).unwrap_or_default();
@@ -47,7 +46,7 @@ impl Binary {
         }
     }
 
-    /// The calls at a place of the file, the innermost first; none where nothing is known.
+    /// Returns the calls at an offset in the file, innermost first; none if there is no information.
     pub(crate) fn calls(&self, offset: u64) -> Vec<Call> {
         let Some(loader) = &self.loader else { return Vec::new() };
         let inside = self.segments.iter().find(|(start, length, _)| offset.wrapping_sub(*start) < *length);

@@ -1,6 +1,6 @@
-//! pprof's format, as far as heap profiles use it: the messages of `profile.proto`, with its numbers.
+//! Messages of pprof's format, as far as heap profiles use it: those of `profile.proto`, with its field numbers.
 //!
-//! Texts are places in one table, of which the first is empty.
+//! Strings are indexes into one table, whose first string is empty.
 
 use prost::Message;
 
@@ -31,7 +31,7 @@ pub(crate) struct Profile {
     pub default_sample_type: i64,
 }
 
-/// What a number counts, and in what.
+/// Quantity and unit of a value.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -40,7 +40,7 @@ pub(crate) struct ValueType {
     pub unit: i64,
 }
 
-/// A stack, the latest call first, and a number for each type.
+/// A stack, innermost call first, and a value for each type.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Sample {
     #[prost(uint64, repeated, tag = "1")]
@@ -49,7 +49,7 @@ pub(crate) struct Sample {
     pub value: Vec<i64>,
 }
 
-/// A part of a file in the address space.
+/// A part of a file that is mapped into the address space.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Mapping {
     #[prost(uint64, tag = "1")]
@@ -74,7 +74,7 @@ pub(crate) struct Mapping {
     pub has_inline_frames: bool,
 }
 
-/// An address, and what is there.
+/// An address, and the calls at it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Location {
     #[prost(uint64, tag = "1")]

@@ -9,7 +9,7 @@ use prost::Message;
 
 use crate::proto;
 
-/// Strings of a profile, each of them once. The first one is empty, as the format demands.
+/// Strings of a profile without duplicates. The first one is empty, as the format requires.
 #[derive(Debug)]
 pub(crate) struct StringTable {
     strings: Vec<String>,
@@ -39,12 +39,12 @@ impl StringTable {
         self.by_string.get(string).copied()
     }
 
-    /// All strings, by index.
+    /// Returns all strings by index.
     pub(crate) fn strings(&self) -> &[String] {
         &self.strings
     }
 
-    /// All strings, by index.
+    /// Returns all strings by index.
     pub(crate) fn into_strings(self) -> Vec<String> {
         self.strings
     }
@@ -59,7 +59,7 @@ impl Default for StringTable {
 /// Compresses a profile.
 pub(crate) fn compress(profile: &proto::Profile) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    // A vector takes all bytes that are written to it.
+    // Writing to a vector cannot fail.
     let _written = gzip.write_all(&profile.encode_to_vec());
     gzip.finish().unwrap_or_default()
 }

@@ -1,66 +1,66 @@
-//! A heap profile as text: a line a sample, and what is mapped where.
+//! Heap profiles as text: one line for each sample, followed by the memory mappings.
 
 use std::ops::Range;
 
-/// What a profile's first line begins with.
+/// Start of a profile's first line.
 const HEADER: &str = "heap profile:";
-/// What it ends with, before the mean distance of samples.
+/// End of the first line, before the mean distance of samples.
 const KIND: &str = "@ heap_v2/";
-/// What stands before the mappings.
+/// Line before the mappings.
 const MAPPINGS: &str = "MAPPED_LIBRARIES:";
 
-/// What was sampled, as it was drawn.
+/// A sampled profile whose values are not scaled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Bytes between two samples, on average.
+    /// Mean of the bytes between two samples.
     pub mean: u64,
-    /// Blocks in use.
+    /// Samples of blocks in use.
     pub samples: Vec<Sample>,
-    /// The program and its libraries.
+    /// Mappings of the program and its libraries.
     pub mappings: Vec<Mapping>,
 }
 
 /// Blocks of one size and one stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
-    /// Bytes of all of them.
+    /// Bytes of all blocks.
     pub bytes: u64,
-    /// Return addresses, the latest call first.
+    /// Return addresses, innermost call first.
     pub stack: Vec<u64>,
 }
 
-/// A part of a file in the address space.
+/// A part of a file that is mapped into the address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its addresses.
+    /// Addresses of the mapping.
     pub range: Range<u64>,
-    /// Where in the file they begin.
+    /// Offset of the mapping in the file.
     pub offset: u64,
-    /// The file.
+    /// Name of the file.
     pub file: String,
 }
 
-/// Why a text is no profile.
+/// Reason why a text is not a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// It does not begin as one.
+    /// The first line is not that of a profile.
     #[error("it does not begin as a heap profile does; give one that Freehold has written")]
     Header,
-    /// A line of it is no sample.
+    /// A line is not a sample.
     #[error("line {line} is no sample")]
     Sample {
-        /// The line, from 1 on.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
 
 impl Profile {
-    /// Reads a profile.
+    /// Parses a profile.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the text is not a profile.
     pub fn parse(text: &str) -> Result<Profile, TextError> {
         let mut lines = text.lines().enumerate();
         let (_, header) = lines.next().ok_or(TextError::Header)?;
@@ -77,7 +77,7 @@ impl Profile {
     }
 }
 
-/// A line such as `1: 100 [0: 0] @ 0x401136 0x401200`.
+/// Parses a line such as `1: 100 [0: 0] @ 0x401136 0x401200`.
 fn sample(line: &str) -> Option<Sample> {
     let (numbers, stack) = line.split_once('@')?;
     let (count, bytes) = numbers.split_once('[')?.0.split_once(':')?;
@@ -88,7 +88,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// A line of /proc/PID/maps that is code of a file: addresses, permissions, offset, device, number and name.
+/// Parses a line of /proc/PID/maps that is code of a file: addresses, permissions, offset, device, inode and name.
 fn mapping(line: &str) -> Option<Mapping> {
     let mut rest = line;
     let [range, permissions, offset, _, _] = std::array::from_fn(|_| {

@@ -1,7 +1,7 @@
-//! malloc, free and their kin.
+//! The C library's allocation functions: `malloc`, `free` and related ones.
 //!
-//! Where the standards leave a choice, glibc's holds: a request for no bytes gets an address of its own, `realloc` to
-//! no bytes frees, `free` keeps `errno`.
+//! Where the standards leave a choice, the functions behave as glibc's: a request for zero bytes returns a unique
+//! address, `realloc` to zero bytes frees, and `free` preserves `errno`.
 
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
@@ -9,7 +9,7 @@ use core::ptr::{NonNull, null_mut};
 use freehold_malloc::process::site::forward_site;
 use freehold_malloc::process::{self, ResizeOutcome, Site, natural_align, no_memory};
 
-/// Says that there is no such alignment.
+/// Sets `errno` to `EINVAL` for an invalid alignment, and returns null.
 #[cold]
 fn invalid() -> *mut u8 {
     set_errno(libc::EINVAL);
@@ -17,17 +17,17 @@ fn invalid() -> *mut u8 {
 }
 
 pub(crate) fn set_errno(error: c_int) {
-    // SAFETY: the place is the thread's own.
+    // SAFETY: `__errno_location` returns the address of the calling thread's own `errno`.
     unsafe { *libc::__errno_location() = error };
 }
 
-/// Memory, or null and `errno`.
+/// Allocates memory, or sets `errno` and returns null.
 fn allocate(size: usize, align: usize, site: Site) -> *mut u8 {
     process::allocate(size, align, site).map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
 /// C: `malloc`.
-// SAFETY: the name is C's, and so is what it does.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut u8 {
     process::malloc(size)
@@ -36,17 +36,17 @@ pub extern "C" fn malloc(size: usize) -> *mut u8 {
 /// C: `free`.
 ///
 /// # Safety
-/// It is null, or what a function of this file gave, and nobody uses it any more.
-// SAFETY: the name is C's, and so is what it does.
+/// `object` is null or was returned by a function of this file, and it is not used any more.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(object: *mut u8) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the object came from this malloc and is not used any more.
     unsafe { process::free(object) }
 }
 
 forward_site! {
-    /// C: `calloc`. What is known to be zero is not written.
-    // SAFETY: the name is C's, and so is what it does.
+    /// C: `calloc`. Memory that is known to be zero is not written.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn calloc(count: usize, size: usize) -> *mut u8, "rdx", "x2", calloc_for
 }
@@ -55,7 +55,7 @@ extern "C" fn calloc_for(count: usize, size: usize, site: Site) -> *mut u8 {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let Some(block) = process::allocate(bytes, natural_align(bytes), site) else { return no_memory() };
     if !block.is_zero {
-        // SAFETY: so many bytes are ours.
+        // SAFETY: the block was just allocated with at least `bytes` bytes, and only this function knows it.
         unsafe { block.start.write_bytes(0, bytes) };
     }
     block.start.as_ptr()
@@ -63,21 +63,24 @@ extern "C" fn calloc_for(count: usize, size: usize, site: Site) -> *mut u8 {
 
 forward_site! {
     /// C: `realloc`.
-    // SAFETY: the name is C's, and so is what it does.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn realloc(object: *mut u8, size: usize) -> *mut u8, "rdx", "x2", realloc_for
 }
 
+/// Resizes an object for a call site.
+///
 /// # Safety
-/// As for [`free`], unless it returns null.
+/// As for [`free`], unless the function returns null.
 unsafe extern "C" fn realloc_for(object: *mut u8, size: usize, site: Site) -> *mut u8 {
     let Some(start) = NonNull::new(object) else { return process::malloc_for(size, site) };
     if size == 0 {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the object came from this malloc and is not used any more.
         unsafe { process::free_for(object, site) };
         return null_mut();
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the object belongs to it, and does not use the old address if another one is
+    // returned.
     match unsafe { process::resize(start, size, natural_align(size), site) } {
         Some(ResizeOutcome::InPlace) => object,
         Some(ResizeOutcome::Moved(new)) => new.as_ptr(),
@@ -87,21 +90,23 @@ unsafe extern "C" fn realloc_for(object: *mut u8, size: usize, site: Site) -> *m
 
 forward_site! {
     /// BSD: `reallocarray`.
-    // SAFETY: the name is C's, and so is what it does.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn reallocarray(object: *mut u8, count: usize, size: usize) -> *mut u8, "rcx", "x3", reallocarray_for
 }
 
+/// Resizes an object to an array of `count` elements for a call site.
+///
 /// # Safety
 /// As for [`realloc`].
 unsafe extern "C" fn reallocarray_for(object: *mut u8, count: usize, size: usize, site: Site) -> *mut u8 {
-    // SAFETY: the caller promises what `realloc` asks for.
+    // SAFETY: the caller promises the preconditions of `realloc`, which are those of `realloc_for`.
     count.checked_mul(size).map_or_else(no_memory, |bytes| unsafe { realloc_for(object, bytes, site) })
 }
 
 forward_site! {
     /// C: `aligned_alloc`.
-    // SAFETY: the name is C's, and so is what it does.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn aligned_alloc(align: usize, size: usize) -> *mut u8, "rdx", "x2", aligned_alloc_for
 }
@@ -111,8 +116,8 @@ extern "C" fn aligned_alloc_for(align: usize, size: usize, site: Site) -> *mut u
 }
 
 forward_site! {
-    /// glibc: `memalign`, which rounds what is no power of two up.
-    // SAFETY: the name is C's, and so is what it does.
+    /// glibc: `memalign`, which rounds an alignment up to a power of two.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn memalign(align: usize, size: usize) -> *mut u8, "rdx", "x2", memalign_for
 }
@@ -122,21 +127,23 @@ extern "C" fn memalign_for(align: usize, size: usize, site: Site) -> *mut u8 {
 }
 
 forward_site! {
-    /// POSIX: `posix_memalign`, which returns the error and leaves `errno` alone.
-    // SAFETY: the name is C's, and so is what it does.
+    /// POSIX: `posix_memalign`, which returns the error number and does not set `errno`.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> c_int, "rcx", "x3", posix_memalign_for
 }
 
+/// Allocates aligned memory for a call site, and stores its address in `place`.
+///
 /// # Safety
-/// An address can be written there.
+/// `place` is valid for a write of an address.
 unsafe extern "C" fn posix_memalign_for(place: *mut *mut u8, align: usize, size: usize, site: Site) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut u8>()) {
         return libc::EINVAL;
     }
     match process::allocate(size, align, site) {
         Some(block) => {
-            // SAFETY: the caller promises that an address can be written there.
+            // SAFETY: the caller promises that `place` is valid for a write of an address.
             unsafe { place.write(block.start.as_ptr()) };
             0
         }
@@ -150,7 +157,7 @@ fn page_size() -> usize {
 
 forward_site! {
     /// glibc: `valloc`.
-    // SAFETY: the name is C's, and so is what it does.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn valloc(size: usize) -> *mut u8, "rsi", "x1", valloc_for
 }
@@ -160,8 +167,8 @@ extern "C" fn valloc_for(size: usize, site: Site) -> *mut u8 {
 }
 
 forward_site! {
-    /// glibc: `pvalloc`, which gives whole pages.
-    // SAFETY: the name is C's, and so is what it does.
+    /// glibc: `pvalloc`, which allocates whole pages.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn pvalloc(size: usize) -> *mut u8, "rsi", "x1", pvalloc_for
 }
@@ -171,16 +178,18 @@ extern "C" fn pvalloc_for(size: usize, site: Site) -> *mut u8 {
 }
 
 forward_site! {
-    /// glibc: `malloc_usable_size`, 0 for null.
-    // SAFETY: the name is C's, and so is what it does.
+    /// glibc: `malloc_usable_size`, which returns 0 for null.
+    // SAFETY: the function implements the C library's function of this name.
     #[unsafe(no_mangle)]
     pub fn malloc_usable_size(object: *mut u8) -> usize, "rsi", "x1", malloc_usable_size_for
 }
 
+/// Returns the usable bytes of an object for a call site.
+///
 /// # Safety
 /// As for [`malloc_usable_size`].
 unsafe extern "C" fn malloc_usable_size_for(object: *mut u8, site: Site) -> usize {
-    // SAFETY: the caller has it.
+    // SAFETY: the caller promises that the object belongs to it.
     NonNull::new(object).map_or(0, |start| unsafe { process::usable(start, site) })
 }
 
@@ -188,10 +197,10 @@ unsafe extern "C" fn malloc_usable_size_for(object: *mut u8, site: Site) -> usiz
 ///
 /// # Safety
 /// As for [`free`].
-// SAFETY: the name is C's, and so is what it does.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_sized(object: *mut u8, size: usize) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the object came from this malloc and is not used any more.
     unsafe { process::free_sized(object, size) }
 }
 
@@ -199,20 +208,20 @@ pub unsafe extern "C" fn free_sized(object: *mut u8, size: usize) {
 ///
 /// # Safety
 /// As for [`free`].
-// SAFETY: the name is C's, and so is what it does.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_aligned_sized(object: *mut u8, _align: usize, size: usize) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the object came from this malloc and is not used any more.
     unsafe { process::free_sized(object, size) }
 }
 
-/// Old C: `cfree`.
+/// Obsolete C libraries: `cfree`.
 ///
 /// # Safety
 /// As for [`free`].
-// SAFETY: the name is C's, and so is what it does.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfree(object: *mut u8) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the object came from this malloc and is not used any more.
     unsafe { process::free(object) }
 }

@@ -1,8 +1,8 @@
-//! The operators new and delete.
+//! C++'s operators `new` and `delete`.
 //!
-//! A new that finds no memory calls the handler that the program has set, as often as there is one, and else throws
-//! `std::bad_alloc`, by the function of the C++ library that the program has. What is thrown passes through one frame
-//! of machine code here, which says how it is unwound, and through none of Rust.
+//! If there is no memory, an operator `new` calls the program's new-handler repeatedly, as long as one is set.
+//! Otherwise it throws `std::bad_alloc` through a function of the program's C++ library. The exception passes through
+//! one assembly frame of this library, which has unwind information, and through no Rust frame.
 
 use core::ffi::{CStr, c_void};
 use core::fmt::Write;
@@ -15,41 +15,42 @@ extern "C" fn try_new(size: usize, align: usize, site: Site) -> *mut u8 {
     process::allocate(size, align, site).map_or(null_mut(), |block| block.start.as_ptr())
 }
 
-/// What the program has set to be called when there is no memory.
+/// Returns the program's new-handler, or null.
 extern "C" fn new_handler() -> *mut c_void {
-    // SAFETY: a function without arguments that returns an address, as the C++ library says.
+    // SAFETY: the C++ library defines this name as a function without arguments that returns an address.
     function(c"_ZSt15get_new_handlerv")
         .map_or(null_mut(), |get| unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(get)() })
 }
 
-/// What throws `std::bad_alloc`. Without a C++ library nobody could catch it.
+/// Returns the function that throws `std::bad_alloc`. Aborts if there is no C++ library, because the exception could
+/// not be caught.
 extern "C" fn thrower() -> *mut c_void {
     function(c"_ZSt17__throw_bad_allocv").unwrap_or_else(|| {
         let _written = writeln!(StandardError, "freehold: operator new: there is no memory, and nothing to throw");
-        // SAFETY: ends the process, whatever it is at.
+        // SAFETY: `abort` has no preconditions.
         unsafe { libc::abort() }
     })
 }
 
 fn function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a name that ends in zero is asked for.
+    // SAFETY: the name is a `CStr`, so it ends in a zero byte.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// The function of that name that the program would have without this library.
+/// Returns the function of this name that the program would use without this library.
 #[cold]
 fn next_function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a name that ends in zero is asked for.
+    // SAFETY: the name is a `CStr`, so it ends in a zero byte.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// Memory of so many bytes, aligned; or a call of the handler; or an exception.
+/// Allocates aligned memory. If there is none, calls the new-handler and retries, or throws.
 ///
 /// # Safety
-/// The caller lets an exception pass.
-// SAFETY: keeps the registers that C's functions keep, and says where.
+/// The caller allows an exception to pass through its frame.
+// SAFETY: the code preserves all callee-saved registers, and its unwind information says where they are.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *mut u8 {
@@ -101,11 +102,11 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *
     )
 }
 
-/// Memory of so many bytes, aligned; or a call of the handler; or an exception.
+/// Allocates aligned memory. If there is none, calls the new-handler and retries, or throws.
 ///
 /// # Safety
-/// The caller lets an exception pass.
-// SAFETY: keeps the registers that C's functions keep, and says where.
+/// The caller allows an exception to pass through its frame.
+// SAFETY: the code preserves all callee-saved registers, and its unwind information says where they are.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *mut u8 {
@@ -149,28 +150,28 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *
     )
 }
 
-/// The same where nothing can be thrown: the program ends.
+/// Allocates aligned memory on processors for which no exception can be thrown. If there is none, aborts.
 ///
 /// # Safety
-/// None is asked for here.
+/// None.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe extern "C" fn new_or_throw(size: usize, align: usize, site: Site) -> *mut u8 {
     let object = try_new(size, align, site);
     if object.is_null() {
-        // SAFETY: ends the process, whatever it is at.
+        // SAFETY: `abort` has no preconditions.
         unsafe { libc::abort() }
     }
     object
 }
 
-/// A new that throws, by the name that C++ has for it.
+/// Defines a throwing operator `new` under its C++ name.
 macro_rules! new {
     ($($(#[$about:meta])* $name:ident;)*) => {$(
         $(#[$about])*
         ///
         /// # Safety
-        /// The caller lets an exception pass.
-        // SAFETY: keeps the registers that C's functions keep; the name is C++'s, and so is what it does.
+        /// The caller allows an exception to pass through its frame.
+        // SAFETY: the code preserves all callee-saved registers, and implements the C++ operator of this name.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -204,13 +205,13 @@ macro_rules! new {
         $(#[$about])*
         ///
         /// # Safety
-        /// The caller lets an exception pass.
-        // SAFETY: the name is C++'s, and so is what it does.
+        /// The caller allows an exception to pass through its frame.
+        // SAFETY: the function implements the C++ operator of this name.
         #[cfg(not(target_arch = "x86_64"))]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name(size: usize) -> *mut u8 {
-            // SAFETY: asks for memory alone.
+            // SAFETY: this function has the same precondition as `new_or_throw`.
             unsafe { new_or_throw(size, 16, Site::UNKNOWN) }
         }
     )*};
@@ -228,14 +229,15 @@ new! {
     _Znam;
 }
 
-/// A new of aligned memory that throws: arguments are those of `new_or_throw`.
+/// Defines a throwing operator `new` for aligned memory. Its arguments are those of `new_or_throw`.
 macro_rules! new_aligned {
     ($($(#[$about:meta])* $name:ident;)*) => {$(
         $(#[$about])*
         ///
         /// # Safety
-        /// The caller lets an exception pass.
-        // SAFETY: only goes elsewhere; the name is C++'s, and so is what it does.
+        /// The caller allows an exception to pass through its frame.
+        // SAFETY: the code only adds an argument and jumps to `new_or_throw`; it implements the C++ operator of this
+        // name.
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -256,12 +258,13 @@ new_aligned! {
     _ZnamSt11align_val_t;
 }
 
-/// A new that returns null, after the handler that the program may have set was called. That handler may throw, which
-/// C++ catches: so it is called by the C++ library's function of the same name, which asks our new that throws.
+/// Defines an operator `new` that returns null if there is no memory. Before that it must call the program's
+/// new-handler, which may throw, and the exception must be caught in C++. So the C++ library's function of the same
+/// name is called, which in turn calls the throwing operator of this library.
 macro_rules! new_nothrow {
     ($($(#[$about:meta])* $name:ident($($align:ident)?);)*) => {$(
         $(#[$about])*
-        // SAFETY: the name is C++'s, and so is what it does.
+        // SAFETY: the function implements the C++ operator of this name.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub extern "C" fn $name(size: usize, $($align: usize,)? nothrow: *const c_void) -> *mut u8 {
@@ -271,7 +274,7 @@ macro_rules! new_nothrow {
             }
             let name = concat!(stringify!($name), "\0").as_bytes();
             let Some(next) = CStr::from_bytes_with_nul(name).ok().and_then(next_function) else { return object };
-            // SAFETY: the function that the name says has these arguments, and lets no exception pass.
+            // SAFETY: the function of this name in the C++ library has these arguments, and lets no exception pass.
             unsafe {
                 let next: extern "C" fn(usize, $(new_nothrow!(type $align),)? *const c_void) -> *mut u8 =
                     core::mem::transmute(next);
@@ -293,18 +296,18 @@ new_nothrow! {
     _ZnamSt11align_val_tRKSt9nothrow_t(align);
 }
 
-/// A delete, by the name that C++ has for it. A size that it says is looked at in a hardened process.
+/// Defines an operator `delete` under its C++ name. A hardened process checks the size, if the operator has one.
 macro_rules! delete {
     ($($(#[$about:meta])* $name:ident($($size:ident)? $(, $more:ty)*);)*) => {$(
         $(#[$about])*
         ///
         /// # Safety
-        /// It is null, or an operator new gave it, and nobody uses it any more.
-        // SAFETY: the name is C++'s, and so is what it does.
+        /// `object` is null or was returned by an operator `new`, and it is not used any more.
+        // SAFETY: the function implements the C++ operator of this name.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name(object: *mut u8, $($size: usize,)? $(_: $more),*) {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the object came from an operator `new` and is not used any more.
             unsafe { delete!(free object $($size)?) }
         }
     )*};

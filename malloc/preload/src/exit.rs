@@ -1,5 +1,6 @@
-//! What is said when the program ends, if the options ask for it: on what was standard error when it began, since many
-//! programs close theirs before the last.
+//! Start and end of the program: the profiler is started, and statistics are written at exit if the options enable
+//! them. They are written to the standard error of the start, because many programs close standard error before they
+//! exit.
 
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -10,27 +11,27 @@ use freehold_malloc::process::{self, options, profile};
 
 use crate::introspect::{say_all, say_summary};
 
-/// Standard error of the beginning, under a number that programs do not use.
+/// Duplicate of the initial standard error, with a number that programs do not use.
 static ERRORS: AtomicI32 = AtomicI32::new(libc::STDERR_FILENO);
-/// The least such number.
+/// Lowest number of the duplicate.
 const OUT_OF_THE_WAY: i32 = 200;
 
-/// What the options say.
+/// Returns the option for statistics.
 fn stats() -> Stats {
     options::current().map_or(Stats::Off, |options| options.stats)
 }
 
-/// Called by the loader before the program begins.
+/// Initialises the library. The loader calls it before `main`.
 extern "C" fn at_start() {
-    // The options are read with the first request.
+    // The first request reads the options.
     let object = process::malloc(1);
-    // SAFETY: it was just allocated.
+    // SAFETY: the object was just allocated and is not used any more.
     unsafe { process::free(object) };
     profile::begin();
     #[cfg(all(feature = "helper", target_env = "gnu"))]
     crate::threads::prepare();
     if stats() != Stats::Off {
-        // SAFETY: makes a number for a file, and takes none away.
+        // SAFETY: `F_DUPFD_CLOEXEC` only creates a new descriptor.
         let kept = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
         if kept >= 0 {
             ERRORS.store(kept, Relaxed);
@@ -38,7 +39,8 @@ extern "C" fn at_start() {
     }
 }
 
-/// Called by the loader when the program returns from main or calls exit.
+/// Checks held blocks, and writes profiles and statistics. The loader calls it when `main` returns or the program calls
+/// `exit`.
 extern "C" fn at_exit() {
     process::check_held();
     let mut errors = Descriptor(ERRORS.load(Relaxed));
@@ -50,12 +52,12 @@ extern "C" fn at_exit() {
     }
 }
 
-// SAFETY: the loader takes what lies there for functions like this one.
+// SAFETY: the loader expects addresses of functions of this type in `.init_array`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = at_start;
 
-// SAFETY: the loader takes what lies there for functions like this one.
+// SAFETY: the loader expects addresses of functions of this type in `.fini_array`.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;

@@ -1,4 +1,4 @@
-//! What was used, in the forms that glibc has; and what may be asked of the allocator.
+//! Statistics in the formats of glibc, and glibc's controls of the allocator.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write};
@@ -7,29 +7,29 @@ use freehold_malloc::os::platform::StandardError;
 use freehold_malloc::process::stats::{self, Summary};
 use freehold_malloc::process::{keep, options};
 
-/// glibc's numbers, as far as they mean something here.
+/// glibc's `mallinfo` structure. Fields that have no meaning for this allocator are zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mallinfo<T> {
     /// Bytes that came from the system for objects: in use, idle and free.
     pub arena: T,
-    /// Free blocks: not counted.
+    /// Number of free blocks; always zero.
     pub ordblks: T,
-    /// Not counted.
+    /// Always zero.
     pub smblks: T,
-    /// Not counted.
+    /// Always zero.
     pub hblks: T,
     /// Bytes of runs of pages.
     pub hblkhd: T,
-    /// Not counted.
+    /// Always zero.
     pub usmblks: T,
-    /// Not counted.
+    /// Always zero.
     pub fsmblks: T,
     /// Bytes in use.
     pub uordblks: T,
-    /// Bytes that are free.
+    /// Free bytes.
     pub fordblks: T,
-    /// Bytes that `malloc_trim` would give back.
+    /// Bytes that `malloc_trim` would return to the system.
     pub keepcost: T,
 }
 
@@ -45,37 +45,37 @@ fn mallinfo_of<T: Default>(of: impl Fn(usize) -> T) -> Mallinfo<T> {
     }
 }
 
-/// glibc: `mallinfo2`. Costs a look at each page that has been used.
-// SAFETY: the name is C's, and so is what it does.
+/// glibc: `mallinfo2`. Reads the state of each page that has been used.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> Mallinfo<usize> {
     mallinfo_of(|bytes| bytes)
 }
 
-/// glibc: `mallinfo`, whose numbers end at 2 GiB.
-// SAFETY: the name is C's, and so is what it does.
+/// glibc: `mallinfo`, whose numbers saturate at 2 GiB.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> Mallinfo<c_int> {
     mallinfo_of(|bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
-/// glibc: `malloc_stats`, to standard error.
-// SAFETY: the name is C's, and so is what it does.
+/// glibc: `malloc_stats`, which writes to standard error.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     say_all(&mut StandardError);
 }
 
-/// What was used as a whole, in a line.
+/// Writes a summary in one line.
 pub(crate) fn say_summary(to: &mut dyn Write) {
     if let Some(summary) = stats::summary() {
-        // SAFETY: asks for a number alone.
+        // SAFETY: `getpid` has no preconditions.
         let process = unsafe { libc::getpid() };
         let _written = writeln!(to, "freehold: process {process}: {summary}");
     }
 }
 
-/// The same, and of each size.
+/// Writes the summary, a table by size, and the free blocks.
 pub(crate) fn say_all(to: &mut dyn Write) {
     say_summary(to);
     let _written = writeln!(to, "freehold: {:<16}{:>12}{:>12}{:>10}", "size", "in use", "room for", "slabs");
@@ -95,22 +95,23 @@ pub(crate) fn say_all(to: &mut dyn Write) {
     let _written = stats::write_free_blocks(to);
 }
 
-/// A stream of C's, to write text to.
+/// A stream of C's standard library as a writer.
 struct Stream(*mut libc::FILE);
 
 impl Write for Stream {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: so many bytes are there, and the caller of `malloc_info` gave a stream.
+        // SAFETY: the pointer and the length are those of the live `text`, and the caller of `malloc_info` promised a
+        // valid stream.
         let written = unsafe { libc::fwrite(text.as_ptr().cast::<c_void>(), 1, text.len(), self.0) };
         if written == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
-/// glibc: `malloc_info`, as XML of this allocator's own.
+/// glibc: `malloc_info`, as XML with elements of this allocator.
 ///
 /// # Safety
-/// It is a stream that can be written to.
-// SAFETY: the name is C's, and so is what it does.
+/// `stream` is null or a stream that can be written to.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int {
     if options != 0 || stream.is_null() {
@@ -144,21 +145,21 @@ fn write_info(to: &mut dyn Write) -> fmt::Result {
     writeln!(to, "</malloc>")
 }
 
-/// glibc: `malloc_trim`. What to keep is not asked: nothing is.
-// SAFETY: the name is C's, and so is what it does.
+/// glibc: `malloc_trim`. The number of bytes to keep is ignored: all free memory is returned.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: usize) -> c_int {
     stats::trim().into()
 }
 
-/// glibc: `mallopt`. `M_TRIM_THRESHOLD` says how many bytes are kept when they are free; what else glibc knows means
-/// nothing here and is taken as it is, since programs ask for it; other numbers are refused.
-// SAFETY: the name is C's, and so is what it does.
+/// glibc: `mallopt`. `M_TRIM_THRESHOLD` sets the number of free bytes that are kept. Other parameters of glibc are
+/// accepted and ignored, because programs set them; unknown parameters are refused.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
     match parameter {
         libc::M_TRIM_THRESHOLD => {
-            // -1 says never; the largest number is as good.
+            // The value -1 means never, for which the largest number serves as well.
             keep(usize::try_from(value).unwrap_or(options::KEEP_ALL));
             1
         }

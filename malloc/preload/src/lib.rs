@@ -1,18 +1,18 @@
-//! Freehold under a whole program, by the C library's names.
+//! Freehold as a library that replaces the C library's malloc for a whole program.
 //!
 //! ```text
-//! c            malloc, free and their kin
-//! cxx          the operators new and delete, which throw what C++ throws
-//! introspect   what was used: mallinfo2, malloc_info, malloc_stats; malloc_trim and mallopt
-//! profile      a heap profile, when the program asks for it
-//! threads      creating a thread, after which the helper starts
-//! namespaces   leaving a namespace, before which the helper ends
-//! exit         what is said when the program ends
+//! c            malloc, free and related functions
+//! cxx          the operators new and delete, which throw C++ exceptions
+//! introspect   statistics (mallinfo2, malloc_info, malloc_stats), malloc_trim and mallopt
+//! profile      a heap profile at the program's request
+//! threads      creation of threads, after which the helper starts
+//! namespaces   changes of namespaces, before which the helper ends
+//! exit         initialisation, and statistics at exit
 //! ```
 //!
-//! Built with the profile `preload`, nothing of the standard library is in it: what the standard library needs of a
-//! malloc would be this one, or, in a program that brings its own, somebody else's. Elsewhere it is linked, so that the
-//! crate can be built and looked at along with all others.
+//! With the build profile `preload` the library does not contain the standard library. The standard library allocates,
+//! and its malloc would be this library, or in a program with a malloc of its own, that other malloc. With other
+//! profiles it is linked, so that this crate can be built and checked together with all others.
 
 #![cfg_attr(panic = "abort", no_std)]
 
@@ -31,12 +31,12 @@ mod profile;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod threads;
 
-/// Says where, and ends the program: what comes next cannot be right.
+/// Reports a panic and terminates the program, because its state is invalid.
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     use core::fmt::Write;
     let _written = writeln!(freehold_malloc::os::platform::StandardError, "freehold: {info}; please report this");
-    // SAFETY: ends the process, whatever it is at.
+    // SAFETY: `abort` has no preconditions.
     unsafe { libc::abort() }
 }

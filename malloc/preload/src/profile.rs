@@ -1,4 +1,4 @@
-//! A heap profile when the program asks for it: the one function of this library that no other malloc has.
+//! A heap profile at the program's request: the one function of this library that other mallocs do not have.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -6,14 +6,15 @@ use freehold_malloc::process::profile;
 
 use crate::c::set_errno;
 
-/// Writes a heap profile under this name, or where `FREEHOLD_OPTIONS` says if it is null: 0, or -1 and `errno`.
+/// Writes a heap profile to the file `path`, or to the file that `FREEHOLD_OPTIONS` names if `path` is null. Returns 0,
+/// or -1 and sets `errno`.
 ///
 /// # Safety
-/// It is null, or a text that ends in zero.
-// SAFETY: the name is this library's own.
+/// `path` is null, or a string that ends in a zero byte.
+// SAFETY: the name begins with this library's prefix, so no other library defines it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn freehold_profile_dump(path: *const c_char) -> c_int {
-    // SAFETY: the caller promises a text.
+    // SAFETY: `path` is not null, so the caller promises that it is a string that ends in a zero byte.
     let name = (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) });
     match profile::write(name) {
         Ok(()) => 0,

@@ -1,9 +1,9 @@
-//! Thread creation: after the program has created a thread of its own, the helper starts.
+//! Thread creation: the helper starts after the program has created a thread.
 //!
-//! The helper starts in the caller's context when the real call has returned: the caller holds no lock there that the
-//! creation of a second thread would need. Threads that the C library creates for itself (timers with `SIGEV_THREAD`,
-//! asynchronous I/O), threads of raw `clone`, and callers that do not find these functions (`RTLD_DEEPBIND`, another
-//! namespace of the loader) do not start it.
+//! The helper starts in the context of the caller, after the C library's function has returned. At that point the
+//! caller holds no lock that the creation of a second thread needs. The helper is not started by threads that the C
+//! library creates for itself (timers with `SIGEV_THREAD`, asynchronous I/O), by threads of raw `clone`, or by callers
+//! that do not resolve to these functions (`RTLD_DEEPBIND`, another namespace of the loader).
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use freehold_malloc::process::helper;
 
-/// C: `thrd_success` and `thrd_error` of glibc.
+/// Results of C11's thread functions: `thrd_success` and `thrd_error` of glibc.
 const THRD_SUCCESS: c_int = 0;
 const THRD_ERROR: c_int = 2;
 
@@ -22,7 +22,7 @@ type PthreadCreate =
 type ThrdBody = Option<unsafe extern "C" fn(*mut c_void) -> c_int>;
 type ThrdCreate = unsafe extern "C" fn(*mut libc::pthread_t, ThrdBody, *mut c_void) -> c_int;
 
-/// A function of the next library that has its name.
+/// A function of the next library that exports its name.
 struct NextSymbol {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -36,14 +36,14 @@ impl NextSymbol {
         NextSymbol { name, address: AtomicPtr::new(null_mut()) }
     }
 
-    /// Address of the function; null if no library has it yet.
+    /// Returns the address of the function; null if no library exports it yet.
     fn find(&self) -> *mut c_void {
         let known = self.address.load(Relaxed);
         if !known.is_null() {
             return known;
         }
-        // SAFETY: the name ends in zero. The loader's lock can be taken: only the program calls this, within no slow
-        // path.
+        // SAFETY: the name ends in a zero byte. The loader's lock can be taken here, because only the program calls
+        // this function, and not within a slow path.
         let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(address, Relaxed);
         address
@@ -59,8 +59,8 @@ pub(crate) fn prepare() {
 /// POSIX: `pthread_create`.
 ///
 /// # Safety
-/// As for the C library's.
-// SAFETY: the name is C's, and so is what it does.
+/// As for the C library's function.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -68,10 +68,10 @@ pub unsafe extern "C" fn pthread_create(
     body: Body,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: null is `None`, and all else is the address of a function of this type, by its name.
+    // SAFETY: null becomes `None`, and any other value is the address of a function of this name, which has this type.
     let next = unsafe { core::mem::transmute::<*mut c_void, Option<PthreadCreate>>(PTHREAD_CREATE.find()) };
     let Some(create) = next else { return libc::EAGAIN };
-    // SAFETY: the caller's promises are those that the function needs.
+    // SAFETY: the caller promises the preconditions of the C library's function.
     let error = unsafe { create(thread, attributes, body, argument) };
     if error == 0 {
         helper::start();
@@ -82,14 +82,14 @@ pub unsafe extern "C" fn pthread_create(
 /// C11: `thrd_create`.
 ///
 /// # Safety
-/// As for the C library's.
-// SAFETY: the name is C's, and so is what it does.
+/// As for the C library's function.
+// SAFETY: the function implements the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_create(thread: *mut libc::pthread_t, body: ThrdBody, argument: *mut c_void) -> c_int {
-    // SAFETY: null is `None`, and all else is the address of a function of this type, by its name.
+    // SAFETY: null becomes `None`, and any other value is the address of a function of this name, which has this type.
     let next = unsafe { core::mem::transmute::<*mut c_void, Option<ThrdCreate>>(THRD_CREATE.find()) };
     let Some(create) = next else { return THRD_ERROR };
-    // SAFETY: the caller's promises are those that the function needs.
+    // SAFETY: the caller promises the preconditions of the C library's function.
     let result = unsafe { create(thread, body, argument) };
     if result == THRD_SUCCESS {
         helper::start();
