@@ -1,5 +1,5 @@
-//! A program whose allocator is Freehold: this one, with all that the test runner allocates, with restartable sequences
-//! and without, and in little address space.
+//! Tests of Freehold as this program's global allocator, which also serves the test runner. They run with restartable
+//! sequences, without them, and in a small address space.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use freehold_malloc::Freehold;
 #[global_allocator]
 static GLOBAL: Freehold = Freehold::new();
 
-/// What layouts can ask for: sizes around those of classes, pages and mappings, and every alignment up to 8 MiB.
+/// Returns layouts with sizes around those of size classes, pages and mappings, and with alignments up to 8 MiB.
 fn layouts() -> impl Iterator<Item = Layout> {
     let sizes = (0..24).flat_map(|exponent| [(1_usize << exponent) - 1, 1 << exponent, (1 << exponent) + 1]);
     sizes.filter(|&size| size > 0).flat_map(|size| {
@@ -24,7 +24,8 @@ fn layouts() -> impl Iterator<Item = Layout> {
 #[test]
 fn every_layout_is_met() {
     for layout in layouts() {
-        // SAFETY: layouts of some bytes; what is allocated is filled as far as it is ours, and freed once.
+        // SAFETY: the layouts have nonzero sizes; each block is written within its size, and freed once with its
+        // layout.
         unsafe {
             let object = GLOBAL.alloc(layout);
             assert!(!object.is_null() && object.addr().is_multiple_of(layout.align()), "{layout:?}: {object:p}");
@@ -72,7 +73,7 @@ fn threads_that_come_and_go_share_it() {
             })
             .collect();
         for thread in threads {
-            // What one thread allocated, another frees.
+            // Memory that one thread allocated is freed by another.
             let map = thread.join().expect("it ends");
             assert!(map.iter().all(|(key, text)| text.len() == key.to_string().len() * usize::from(key % 90)));
         }
@@ -85,7 +86,7 @@ fn what_cannot_be_had_is_no_memory() {
     assert!(Vec::<u8>::new().try_reserve_exact(1 << 46).is_err());
 }
 
-/// This program again, with its other tests, under a command that changes something.
+/// Runs this program's other tests again under a command that changes its environment.
 fn again(command: &mut Command) {
     let this = std::env::current_exe().expect("it runs");
     let output = command.arg(this).args(["--skip", "again_"]).output().expect("it can be run");
@@ -107,8 +108,8 @@ fn again_in_little_address_space() {
 fn again_with_a_free_that_is_none() {
     if std::env::var_os("FREEHOLD_TEST_FREE").is_some() {
         let object = Box::into_raw(Box::new([0_u64; 4]));
-        // SAFETY: the address is within an object: the heap refuses it, and the program ends before it changes
-        // anything.
+        // SAFETY: the address is inside an object, so the heap refuses it and terminates the program before anything
+        // changes.
         unsafe { GLOBAL.dealloc(object.cast::<u8>().wrapping_add(8), Layout::new::<[u64; 4]>()) };
         return;
     }

@@ -1,6 +1,6 @@
-//! A heap asks nobody but the kernel for memory: it could be the malloc of its own program.
+//! A heap takes memory from the kernel only, so it can serve as the malloc of its own program.
 //!
-//! What this program's own malloc is asked for is counted, thread by thread.
+//! The tests count the requests to this program's malloc for each thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,23 +9,23 @@ use std::ptr::NonNull;
 use freehold::slab::CpuLocal;
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
 
-/// The system's malloc, and how often a thread has asked it.
+/// The system's malloc with a count of each thread's requests.
 struct Counting;
 
 thread_local! {
     static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: the system's; a count is beside it.
+// SAFETY: all requests are passed to `System`; the count does not affect them.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.set(ASKED.get() + 1);
-        // SAFETY: the caller promises what this asks for.
+        // SAFETY: the caller promises the preconditions of `System.alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
-        // SAFETY: the caller promises what this asks for.
+        // SAFETY: the caller promises the preconditions of `System.dealloc`.
         unsafe { System.dealloc(object, layout) }
     }
 }
@@ -33,26 +33,27 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often the program's malloc is asked meanwhile.
+/// Runs `work`, and returns the number of requests that it made to the program's malloc.
 fn asked<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = ASKED.get();
     let result = work();
     (ASKED.get() - before, result)
 }
 
-/// Makes a heap of two sections, fills it until there is no more, and frees all of it.
+/// Creates a heap of two sections, allocates objects until its memory is exhausted, and frees them all.
 fn live<C: CpuLocal>(make: fn(&HeapConfig) -> Result<Heap<C>, HeapError>) -> Result<(), HeapError> {
     let heap = make(&HeapConfig { bytes: 256 << 20, ..HeapConfig::default() })?;
-    // Each object has the address of the one before.
+    // Each object holds the address of the previous one.
     let mut last: Option<NonNull<u8>> = None;
     while let Ok(object) = heap.malloc(20_000) {
-        // SAFETY: it is large enough, aligned, and ours.
+        // SAFETY: the object was just allocated with 20,000 bytes, which have room for an aligned address.
         unsafe { object.cast().write(last) };
         last = Some(object);
     }
     assert!(last.is_some(), "there is room for one");
     while let Some(object) = last {
-        // SAFETY: an object of the loop above, with what was written there; only the one after it knew it, and is gone.
+        // SAFETY: the object was allocated and written by the loop above, and no live object holds its address any
+        // more.
         unsafe {
             last = object.cast().read();
             heap.free(object).expect("it is an object");
@@ -69,7 +70,7 @@ fn a_heap_with_locks_asks_for_no_memory() {
 #[test]
 fn a_heap_with_rseq_asks_for_no_memory() {
     let (times, made) = asked(|| live(Heap::with_rseq));
-    // Where there are no restartable sequences, to find that out may take a name's error message.
+    // Without restartable sequences, the search for a symbol may allocate an error message.
     assert!(times == 0 || matches!(made, Err(HeapError::Rseq(_))), "asked {times} times");
 }
 

@@ -1,8 +1,9 @@
 /*
- * Freehold as a program's malloc: what libfreehold has beyond the C library's own names.
+ * Freehold as a program's malloc: functions of libfreehold that the C library's headers may not declare.
  *
- * A program that is linked with libfreehold (or has it preloaded) gets malloc, calloc, realloc, free, their aligned and
- * sized kin and C++'s operators new and delete from it; <stdlib.h> and <malloc.h> declare those.
+ * A program that is linked with libfreehold, or runs with it preloaded, gets the following functions from it: malloc,
+ * calloc, realloc and free, their aligned and sized variants, and C++'s operators new and delete. <stdlib.h> and
+ * <malloc.h> declare those of C.
  */
 #ifndef FREEHOLD_H
 #define FREEHOLD_H
@@ -14,30 +15,30 @@
 extern "C" {
 #endif
 
-/* C23; older headers of the C library do not declare them. */
+/* Functions of C23, which older headers of the C library do not declare. */
 void free_sized(void *object, size_t size);
 void free_aligned_sized(void *object, size_t align, size_t size);
 
-/* Numbers of the process's memory, in bytes: as glibc's, where the field means something (see its malloc.h). */
+/* Control and statistics of the process's memory, in bytes, as glibc's functions of these names (see its malloc.h). */
 int malloc_trim(size_t keep);
 int malloc_info(int options, FILE *stream);
 void malloc_stats(void);
 
 /*
- * Writes a heap profile to this file, or, if it is NULL, to where the option `profile` says; sampled, as the text that
- * pprof and jeprof read. Returns 0, or -1 with errno: EOPNOTSUPP if the process is not profiled, EAGAIN in a handler of a
- * signal that has interrupted the allocator, or what the system says of the file.
+ * Writes a sampled heap profile to the file `path`, or if `path` is NULL, to the file that the option `profile` names.
+ * The profile is text in the format that pprof and jeprof read. Returns 0, or -1 with errno: EOPNOTSUPP if the process
+ * is not profiled, EAGAIN in a signal handler that has interrupted the allocator, or the system's error for the file.
  */
 int freehold_profile_dump(const char *path);
 
 /*
- * What a program's user may choose, in the environment before the program starts:
+ * Options, which are set in the environment before the program starts:
  *
  *   FREEHOLD_OPTIONS=return=frees|helper|never,keep=SIZE,age=MILLISECONDS,huge-pages=system|wanted,
  *                    cpus=NUMBER,sections=auto|locks,hardened=off|on,stats=off|exit|sizes,
  *                    profile=PATH,profile-rate=SIZE,profile-signal=NUMBER
  *
- * In PATH, %p stands for the number of the process, and %n for how many profiles it has written before.
+ * In PATH, %p is replaced by the process ID, and %n by the number of profiles that the process has written before.
  */
 
 #ifdef __cplusplus

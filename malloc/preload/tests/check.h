@@ -1,4 +1,4 @@
-// What a check finds wrong is printed with its place, and the program ends with exit code 1.
+// A failed check prints its location and a message, and ends the program with exit code 1.
 
 #ifndef CHECK_H
 #define CHECK_H

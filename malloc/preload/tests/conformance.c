@@ -1,8 +1,8 @@
-// Conformance: every name of malloc.h does what C, POSIX and glibc say, for whatever malloc this program is run under.
+// Conformance: every function of malloc.h behaves as C, POSIX and glibc specify. The test runs under any malloc.
 //
-// What a check finds wrong is printed with its line, and the exit code is 1. Compile with -fno-builtin: else the
-// compiler knows what malloc does, and removes what is tried here. C++'s operators are in conformance.cc, and forks,
-// signals, threads and limits in storms.c.
+// A failed check prints its line, and the exit code is 1. Compile with -fno-builtin: otherwise the compiler knows what
+// malloc does, and removes the calls under test. C++'s operators are in conformance.cc; forks, signals, threads and
+// limits are in storms.c.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,12 +15,12 @@
 
 #include "check.h"
 
-// C23's, which the headers may not have, nor every malloc.
+// Functions of C23, which the headers and some mallocs lack.
 extern void free_sized(void *object, size_t size) __attribute__((weak));
 extern void free_aligned_sized(void *object, size_t align, size_t size) __attribute__((weak));
 
 static const size_t MIB = 1 << 20;
-// More than any address space has, as far as a compiler can tell.
+// Sizes larger than any address space, in volatile variables so that a compiler cannot know their values.
 static volatile size_t absurd = SIZE_MAX / 4;
 static volatile size_t beyond = (size_t)PTRDIFF_MAX + 1;
 static volatile size_t all = SIZE_MAX;
@@ -33,7 +33,7 @@ static void fill(unsigned char *object, size_t size, unsigned seed) {
     for (size_t at = 0; at < size; at++) object[at] = (unsigned char)(at * 7 + seed);
 }
 
-// Where what `fill` wrote ends; `size` if it is all there.
+// Returns the offset of the first byte that `fill` did not write; `size` if all bytes are intact.
 static size_t intact(const unsigned char *object, size_t size, unsigned seed) {
     for (size_t at = 0; at < size; at++)
         if (object[at] != (unsigned char)(at * 7 + seed)) return at;
@@ -46,7 +46,8 @@ static size_t first_nonzero(const unsigned char *object, size_t size) {
     return size;
 }
 
-// The next size to try: around each power of two, and four between, so that every size class is met on both edges.
+// Returns the next size to test: around each power of two and at steps of an eighth of it, so that both ends of every
+// size class are tested.
 static size_t next_size(size_t size) {
     if (size < 64) return size + 1;
     size_t power = (size_t)1 << (63 - __builtin_clzl(size));
@@ -82,7 +83,7 @@ static void sizes_and_alignments(void) {
     CHECK(malloc_usable_size(NULL) == 0, "of null");
 }
 
-// All ways to ask for an alignment.
+// Allocates aligned memory by one of three functions.
 static void *aligned(int way, size_t align, size_t size) {
     void *object = NULL;
     if (way == 0) return aligned_alloc(align, size);
@@ -107,7 +108,7 @@ static void aligned_requests(void) {
                 CHECK(intact(one, size, (unsigned)size) == size, "way %d, alignment %zu, size %zu", way, align, size);
                 if (free_aligned_sized && way == 0) free_aligned_sized(one, align, size);
                 else free(one);
-                // A block is resized whatever it was aligned to, and keeps what is in it.
+                // A block of any alignment can be resized, and keeps its contents.
                 unsigned char *more = realloc(other, size + 100);
                 CHECK(more && intact(more, size, (unsigned)size) == size, "realloc of alignment %zu, %zu", align, size);
                 free(more);
@@ -129,7 +130,7 @@ static void aligned_requests(void) {
     free(odd);
 }
 
-// A call that gives null and this errno.
+// Checks that a call returns null and sets this errno.
 #define REFUSED(call, error)                                                               \
     do {                                                                                   \
         errno = 0;                                                                         \
@@ -159,7 +160,7 @@ static void refusals(void) {
     REFUSED(pvalloc(all - 4095), ENOMEM);
     REFUSED(aligned_alloc(1 << 20, all), ENOMEM);
     REFUSED(aligned_alloc(beyond, 100), ENOMEM);
-    // Products that overflow, to a little, to nothing and just so.
+    // Products that overflow: to a small number, to zero, and barely.
     REFUSED(calloc(half, half), ENOMEM);
     REFUSED(calloc(half + 1, half), ENOMEM);
     REFUSED(calloc(all, 2), ENOMEM);
@@ -179,7 +180,7 @@ static void refusals(void) {
     CHECK(untouched == &untouched, "%p was written", untouched);
 }
 
-// What some versions of glibc do otherwise: they take such an alignment, or set errno beside the error.
+// Cases in which some versions of glibc differ: they accept such alignments, or set errno in addition to the result.
 static void refusals_in_full(void) {
     void *object = NULL;
     errno = 77;
@@ -223,7 +224,7 @@ static void nothing(void) {
     if (free_sized) free_sized(NULL, 0);
 }
 
-// From 1 byte to 64 MiB and back, in steps that leave classes and pages odd.
+// Resizes a block from 1 byte to 64 MiB and back, to sizes that are not multiples of size classes or pages.
 static void resized(void) {
     size_t size = 1, most = 64 * MIB;
     unsigned char *object = realloc(NULL, size);
@@ -247,7 +248,7 @@ static void resized(void) {
     free(object);
 }
 
-// Whatever free does inside, it leaves errno alone.
+// Checks that free preserves errno, whatever it does internally.
 static void errno_is_kept(void) {
     enum { COUNT = 2000 };
     static void *objects[COUNT];

@@ -1,12 +1,13 @@
-// When the malloc's helper thread starts, for whatever malloc this program is run under.
+// Start of the malloc's helper thread. The test runs under any malloc.
 //
 // Built with -DPLUGIN as a shared object, this file is a library with 4 MiB of thread-local data. The loader allocates
-// that data with malloc when a thread first touches it, and the C library frees it when the thread's stack goes. At that
-// moment it holds the lock of its stack cache, which pthread_create takes: a free that creates a thread waits for itself.
+// that data with malloc when a thread first touches it, and the C library frees it when it frees the thread's stack. At
+// that point the C library holds the lock of its stack cache, which pthread_create takes. So a free that creates a
+// thread would deadlock.
 //
-// The argument says which: `stacks` gives threads stacks of the program's own, whose thread-local data is freed under
-// the lock whenever a thread ends; `cache` fills the cache of stacks until it frees some; `alone` has no thread until it
-// has freed memory.
+// The argument selects the case. `stacks`: threads have stacks that the program allocates, so their thread-local data
+// is freed under the lock whenever a thread ends. `cache`: the cache of stacks is filled until the C library frees some
+// of them. `alone`: the program creates no thread until it has freed memory.
 
 #ifdef PLUGIN
 
@@ -38,7 +39,7 @@ static const size_t STACK = 1 << 20, CACHED_STACK = 8 << 20, BLOCK = 4 << 20;
 static char *(*touch)(int);
 static pthread_barrier_t all_here;
 
-// Longer than a moment of the malloc's clock.
+// Waits longer than a tick of the malloc's clock.
 static void wait_a_moment(void) { nanosleep(&(struct timespec){0, 400 * 1000 * 1000}, NULL); }
 
 static void *touch_and_meet(void *number) {

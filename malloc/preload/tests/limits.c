@@ -1,8 +1,8 @@
-// Limits of address space and of writable memory, for whatever malloc this program is run under.
+// Limits of address space and of writable memory. The test runs under any malloc.
 //
-// Programs are run under every limit from a few MiB to some GiB: each must do its work, or be refused memory by null and
-// ENOMEM, or end with a sentence. None may be ended by a signal, unless it is without the malloc, too: the kernel ends a
-// program that it cannot load.
+// Programs run under every limit from a few MiB to some GiB. Each must do its work, or get null and ENOMEM from a
+// request, or end with a message. None may be terminated by a signal, unless it is also terminated without the malloc:
+// the kernel kills a program that it cannot load.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,14 +19,14 @@
 
 enum { BLOCKS_MAX = 1 << 14, NOT_LOADED = 127 };
 static const size_t MIB = 1 << 20, EATEN_MAX = 24 << 20;
-// From here on a shell has to work.
+// Limit from which on a shell must work.
 static const size_t SHELL_WORKS = 24 << 20;
 
 static char *blocks[BLOCKS_MAX];
 
 static void *do_nothing(void *nothing) { return nothing; }
 
-// Takes memory until there is none, or enough; then half of it is exchanged.
+// Allocates blocks until memory or the bound is reached, then replaces half of them.
 static int eat(size_t size) {
     size_t count = 0;
     for (; count < BLOCKS_MAX && count * size < EATEN_MAX; count++) {
@@ -56,13 +56,13 @@ static int eat(size_t size) {
     return 0;
 }
 
-// Runs a program under a limit, and returns how it ended.
+// Runs a program under a limit, and returns its wait status.
 static int run(char *const words[], int resource, size_t limit, int is_plain) {
     pid_t child = fork();
     CHECK(child >= 0, "fork: %s", strerror(errno));
     if (child == 0) {
         if (is_plain) unsetenv("LD_PRELOAD");
-        // Sentences about little memory are expected, and so is what a shell writes.
+        // Messages about memory shortage are expected, and so is output of a shell.
         if (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout)) _exit(1);
         setrlimit(resource, &(struct rlimit){limit, limit});
         execvp(words[0], words);

@@ -1,9 +1,10 @@
-// A program whose heap profile is known beforehand: who holds how much. Each argument is a way to have it written.
+// A program with a known heap profile: the test knows which functions hold how much. The argument selects the way in
+// which the profile is written.
 //
-//   exit     at its end
-//   dump     by a call, to FILE.dump, while it holds more than at its end; and to places that cannot be written
-//   signal   by a signal, again and again while it allocates, and once while it waits
-//   fork     by a child, which holds what its parent did, and more
+//   exit     at the program's end
+//   dump     by a call, to FILE.dump, while more is held than at the end; and to paths that cannot be written
+//   signal   by a signal, repeatedly while the program allocates, and once while it waits
+//   fork     by a child, which holds the memory of its parent and more
 //   storm    by all of these at once, in threads that allocate, resize and free
 
 #define _GNU_SOURCE
@@ -18,7 +19,7 @@
 #include "../include/freehold.h"
 #include "check.h"
 
-// It is there if the library is preloaded.
+// The function exists if the library is preloaded.
 #pragma weak freehold_profile_dump
 
 #define HELD 20000
@@ -38,14 +39,14 @@ __attribute__((noinline)) static void hold_more(void) {
     for (int i = 0; i < HELD; i++) more[i] = malloc(BYTES);
 }
 
-// By all other names, and from small to large in place and not.
+// Uses the other allocation functions, with resizes from small to large blocks, in place and by moves.
 __attribute__((noinline)) static void hold_large(void) {
     for (int i = 0; i < LARGE; i++) {
         large[i] = realloc(realloc(calloc(1, 100), 50000), LARGE_BYTES);
     }
 }
 
-// Holds nothing in the end, and looks at each block.
+// Allocates, checks and frees blocks; holds none at the end.
 __attribute__((noinline)) static void hold_nothing(void) {
     for (int i = 0; i < 20000; i++) {
         size_t size = (size_t)(i * 37 % 3000) + 1, align = (size_t)16 << i % 10;
@@ -87,7 +88,7 @@ static void signals(const char *file) {
     raise(SIGUSR2);
     CHECK(exists(file), "%s was not written by a signal", file);
     unlink(file);
-    // A waiting thread writes it, too: the handler has run when the wait ends.
+    // A waiting thread writes the profile as well: the handler has run when the wait ends.
     sigemptyset(&users);
     sigaddset(&users, SIGUSR2);
     sigprocmask(SIG_BLOCK, &users, &before);

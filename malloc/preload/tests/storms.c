@@ -1,7 +1,7 @@
-// Storms: forks, signals, threads and a limited address space, for whatever malloc this program is run under.
+// Stress tests: forks, signals, threads and a limited address space. The test runs under any malloc.
 //
-// The argument says which: forks, signals, threads, limit or turns; each ends by a count. What is wrong is printed with its
-// line, and the exit code is 1; what hangs is ended by whoever runs it.
+// The argument selects the test: forks, signals, threads, limit or turns; each ends after a fixed count. A failed check
+// prints its line, and the exit code is 1. A test that hangs is killed by the process that runs it.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@ static const size_t MIB = 1 << 20;
 
 static atomic_int is_over;
 
-// A number that comes next, for each thread its own.
+// Returns the next random number of a thread's own sequence.
 static unsigned next(unsigned *state) {
     *state ^= *state << 13;
     *state ^= *state >> 17;
@@ -39,7 +39,7 @@ static size_t random_size(unsigned *state) {
     return next(state) % most + 8;
 }
 
-// A block that knows its size and whose it is, at both ends.
+// Allocates a block whose first and last byte identify its owner.
 static unsigned char *make(size_t size, unsigned char owner) {
     unsigned char *block = malloc(size);
     if (!block) return NULL;
@@ -63,7 +63,7 @@ static void drop(struct set *set, unsigned slot) {
     set->blocks[slot] = NULL;
 }
 
-// One step of a load: a block is exchanged for another, or resized.
+// One step of a load: replaces or resizes a block.
 static void step(struct set *set) {
     unsigned slot = next(&set->state) % SLOTS;
     size_t size = random_size(&set->state);
@@ -99,7 +99,7 @@ static void *work(void *seed) {
 
 static void *work_a_little(void *seed) {
     steps((unsigned)(uintptr_t)seed, 200);
-    // A block that another thread frees.
+    // The block is freed by another thread.
     return make(100, 1);
 }
 
@@ -120,7 +120,8 @@ static void join_and_free(pthread_t thread) {
     free(block);
 }
 
-// A child of a process whose threads allocate: it has the forking thread alone, and may do all that its parent may.
+// Runs in a child of a process whose threads allocate. The child has only the forking thread, and may do all that its
+// parent may do.
 static void be_child(int number, struct set *inherited) {
     alarm(60);
     drop_all(inherited);
@@ -159,7 +160,7 @@ static void forks(void) {
 static atomic_int signals_seen;
 static struct set held;
 
-// Exchanges a block that an earlier signal left; errno is the interrupted one's.
+// Replaces a block that an earlier signal allocated, and preserves errno.
 static void on_signal(int signal) {
     (void)signal;
     int error = errno;
@@ -189,7 +190,7 @@ static void signals(void) {
     drop_all(&held);
 }
 
-// Threads that come and go, a few at a time; memory of those that went is used by those that come.
+// Creates and joins threads, a few at a time. New threads must reuse the memory of threads that have ended.
 static void threads(void) {
     pthread_t running[THREADS_AT_ONCE];
     struct mallinfo2 early = {0};
@@ -205,7 +206,7 @@ static void threads(void) {
           late.arena);
 }
 
-// Takes blocks of one size until there are none, each with the address of the one before it.
+// Allocates blocks of one size until memory is exhausted. Each block holds the address of the one before it.
 static size_t take_all(size_t size, void ***last) {
     size_t count = 0;
     errno = 0;
@@ -225,13 +226,14 @@ static void give_all(void **last) {
     }
 }
 
-// Under the limit that the program was started with, or else under one that it sets itself: memory ends by an error,
-// and is there again when it was freed.
+// Runs under the limit that the program was started with, or else under a limit that it sets itself. Exhausted memory
+// must yield an error, and freed memory must be available again.
 static void limit(void) {
     struct rlimit small = {512 * MIB, 512 * MIB}, is = {0, 0};
     CHECK(getrlimit(RLIMIT_AS, &is) == 0, "getrlimit");
     if (is.rlim_cur == RLIM_INFINITY) {
-        // What was reserved before may be more already, and then the machine's memory is the limit: not to be tried.
+        // The malloc may have reserved more than the limit already. The machine's memory is the limit then, and is not
+        // exhausted.
         steps(1, 2000);
         CHECK(setrlimit(RLIMIT_AS, &small) == 0, "setrlimit");
         return steps(2, 20000);
@@ -246,7 +248,7 @@ static void limit(void) {
     }
 }
 
-// Has 40 MiB in use of one size, then of another: what was freed must serve, or go back before memory runs out.
+// Uses 40 MiB in blocks of one size, then of another. Freed memory must be reused, or returned before memory runs out.
 static void turns(void) {
     static const size_t sizes[] = {48, 200000, 1000, 33000, 64, 5000};
     static unsigned char *blocks[1000000];

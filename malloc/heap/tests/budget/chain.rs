@@ -1,9 +1,10 @@
-//! The longest chain of loads in which each address depends on what an earlier one brought.
+//! Longest chain of loads in which each address depends on the result of an earlier load.
 //!
-//! A value's *depth* is the number of loads on the longest way to it. What an instruction computes is as deep as the
-//! deepest of what it reads; what it loads is one deeper than its address, and deeper than what was last stored there.
-//! Frames of the function itself pass a depth on and add nothing: what was spilled comes back from the store. Flags are
-//! a value like any other. A branch is none: processors guess it, and go on.
+//! The *depth* of a value is the number of loads on the longest path to it. The result of an instruction is as deep as
+//! the deepest value that it reads. A loaded value is one level deeper than the deeper of two values: its address, and
+//! the value that was last stored there. A load from the function's own stack frame adds no level, because a spilled
+//! value is forwarded from its store. Flags are treated as a value. Branches are not, because processors predict them
+//! and continue.
 
 use std::collections::HashMap;
 
@@ -11,10 +12,10 @@ use iced_x86::{Instruction, InstructionInfo, OpAccess, Register, RflagsBits};
 
 use crate::counts::Access;
 
-/// Bytes that memory's depths are kept of together.
+/// Bytes of memory that share one depth.
 const GRAIN: u64 = 8;
 
-/// Depths of all that was computed so far.
+/// Depths of all values that were computed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     registers: HashMap<Register, usize>,
@@ -24,12 +25,12 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Loads of the longest chain so far.
+    /// Returns the number of loads in the longest chain so far.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Goes one instruction further.
+    /// Processes the next instruction.
     pub(crate) fn follow(
         &mut self,
         instruction: &Instruction,
@@ -52,13 +53,13 @@ impl Chain {
         self.registers.get(&register.full_register()).copied().unwrap_or(0)
     }
 
-    /// The deepest part of the addresses that it uses.
+    /// Returns the largest depth of the registers in the addresses that an instruction uses.
     fn address_depth(&self, info: &InstructionInfo) -> usize {
         let parts = info.used_memory().iter().flat_map(|used| [used.base(), used.index()]);
         parts.map(|register| self.depth(register)).max().unwrap_or(0)
     }
 
-    /// The deepest of the registers and flags that it reads.
+    /// Returns the largest depth of the registers and flags that an instruction reads.
     fn operand_depth(&self, instruction: &Instruction, info: &InstructionInfo) -> usize {
         let read = info.used_registers().iter().filter(|used| is_read(used.access()));
         let flags = if instruction.rflags_read() == RflagsBits::NONE { 0 } else { self.flags };
@@ -68,7 +69,8 @@ impl Chain {
     fn write(&mut self, instruction: &Instruction, info: &InstructionInfo, accesses: &[Access], depth: usize) {
         for used in info.used_registers().iter().filter(|used| is_written(used.access())) {
             let register = used.register();
-            // What is written in part, or maybe, is as deep as before, too. The stack pointer's own steps are none.
+            // A register that is written in part or conditionally keeps its earlier depth as a minimum. The stack
+            // pointer has depth 0.
             let is_whole = used.access() != OpAccess::CondWrite && register.size() >= 4;
             let kept = if is_whole { 0 } else { self.depth(register) };
             let is_stack = register.full_register() == Register::RSP;

@@ -1,4 +1,4 @@
-//! What a trace costs: its instructions by what they do with memory.
+//! Cost of a trace: counts of instructions by their memory accesses.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,20 +11,20 @@ use crate::step::{Step, Trace};
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// What is counted of a function, with all that it calls.
+/// Counts of a function, including all functions that it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub executed: usize,
     pub locked: usize,
     pub loads: usize,
     pub stores: usize,
-    /// Loads and stores of its own frames: what was pushed, called and spilled.
+    /// Loads and stores of the function's own stack frames: pushes, calls and spills.
     pub stack: usize,
     pub lines: usize,
     pub chain: usize,
 }
 
-/// Names of the columns, as wide as [`Counts`] are shown.
+/// Names of the columns, aligned with the format of [`Counts`].
 pub(crate) const COLUMNS: &str = "executed  locked  loads  stores  stack  lines  chain";
 
 impl fmt::Display for Counts {
@@ -35,7 +35,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Something that an instruction does with memory.
+/// A memory access of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub address: u64,
@@ -45,12 +45,12 @@ pub(crate) struct Access {
 }
 
 impl Counts {
-    /// Those of all of it.
+    /// Counts all instructions of a trace.
     pub(crate) fn from_trace(trace: &Trace) -> Counts {
         Counts { executed: trace.steps.len(), ..Counts::within(trace, |_| true) }
     }
 
-    /// Those of the instructions that touch memory of which this is so, and of no others.
+    /// Counts only the instructions that access memory for which `is_meant` returns `true`.
     pub(crate) fn touching(trace: &Trace, is_meant: impl Fn(u64) -> bool) -> Counts {
         Counts { chain: 0, ..Counts::within(trace, is_meant) }
     }
@@ -78,10 +78,10 @@ impl Counts {
     }
 }
 
-/// Whether an address is in this program's file: a jump table, a constant, the address of a function. The linker places
-/// them, and lengths of paths decide where.
+/// Returns whether an address is in this program's file, such as a jump table, a constant, or the address of a
+/// function. The linker places these, and their positions depend on the lengths of paths.
 fn is_in_program(address: u64) -> bool {
-    // SAFETY: the linker defines both symbols in every program; only their addresses are taken.
+    // SAFETY: the linker defines both symbols in every program, and only their addresses are taken.
     unsafe extern "C" {
         safe static __executable_start: u8;
         safe static _end: u8;
@@ -95,7 +95,7 @@ impl Access {
     }
 }
 
-/// All that an instruction loads and stores.
+/// Returns all memory accesses of an instruction.
 pub(crate) fn accesses(step: &Step, info: &InstructionInfo) -> impl Iterator<Item = Access> {
     info.used_memory().iter().filter_map(|used| access(step, used))
 }

@@ -1,4 +1,4 @@
-//! Tables, and the files that hold what they were.
+//! Tables of counts, and the golden files with which they are compared.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::{env, fs};
 
 use crate::counts::{COLUMNS, Counts};
 
-/// Width of a scene's name.
+/// Width of a scene's name in characters.
 const NAME: usize = 36;
 
-/// What was counted, as text.
+/// A table of counts as text.
 pub(crate) struct Table(String);
 
 impl Table {
-    /// A table with nothing but its header.
+    /// Creates a table with only a header.
     pub(crate) fn new(header: &str) -> Table {
         Table(header.to_owned())
     }
 
-    /// Begins a group of rows, with what they are about.
+    /// Begins a group of rows with a title.
     pub(crate) fn begin(&mut self, about: &str) {
         self.0 += &format!("\n# {about}\n{:<NAME$}{COLUMNS}\n", "");
     }
@@ -28,7 +28,7 @@ impl Table {
         self.0 += &format!("{:<NAME$}{counts}\n", name.to_string());
     }
 
-    /// Holds it against its file, or writes that.
+    /// Compares the table with its golden file, or writes the file if `BLESS` is set.
     ///
     /// # Panics
     /// If they differ.
@@ -52,7 +52,7 @@ impl Table {
         self.0.lines().all(|other| other != line)
     }
 
-    /// Lines of one that are not those of the other.
+    /// Returns the lines that only one of the two tables has.
     pub(crate) fn difference(&self, golden: &Table) -> String {
         let gone = golden.0.lines().filter(|line| self.lacks(line)).map(|line| format!("-{line}\n"));
         let new = self.0.lines().filter(|line| golden.lacks(line)).map(|line| format!("+{line}\n"));

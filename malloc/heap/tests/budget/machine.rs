@@ -1,4 +1,4 @@
-//! A machine whose parts begin on a page each, so that they share lines in the same way wherever they lie.
+//! A machine whose parts start at page boundaries, so that their cache lines do not depend on their addresses.
 
 use std::alloc::Layout;
 use std::mem::{MaybeUninit, size_of_val};
@@ -10,24 +10,24 @@ use freehold::platform::NoProbe;
 use freehold::platform::host::Threads;
 use freehold::policy::{PcpPolicy, Policy};
 
-/// The engine on threads, with spin locks, and nobody who listens.
+/// The engine on threads, with spin locks and without a probe.
 pub(crate) type Engine<'m> = PageAllocator<'m, Threads<NoProbe>>;
 
-/// Frames of 4 GiB: a CPU's list of them has room for a huge page.
+/// Frames of 4 GiB. With this size a CPU's list has room for a huge page.
 const FRAMES: u32 = 1 << 20;
-/// Frames whose metadata lies together.
+/// Frames whose metadata is contiguous.
 const SECTION: Order = Order::new(10);
-/// Bytes of a page, and what the parts are aligned to.
+/// Bytes of a page, and the alignment of the parts.
 const PAGE: usize = 4096;
 
-/// What begins on a page of its own.
+/// A value that starts at a page boundary.
 #[repr(align(4096))]
 pub(crate) struct Apart<T>(pub T);
 
-/// Addresses of a thing, and what it is called.
+/// Name of a part, and its address range.
 pub(crate) type Place = (&'static str, Range<u64>);
 
-/// Hands `run` an engine with two CPUs, under this policy of per-CPU lists.
+/// Calls `run` with an engine of two CPUs, under a policy of per-CPU lists.
 pub(crate) fn with_engine<R>(pcp: PcpPolicy, run: impl FnOnce(&Engine<'_>) -> R) -> R {
     let policy = Policy { pcp, ..Policy::FREEHOLD };
     let config = Config { cpu_nodes: &[NodeId(0); 2], end: Pfn::new(FRAMES), policy, ..Config::default() };
@@ -42,14 +42,14 @@ pub(crate) fn with_engine<R>(pcp: PcpPolicy, run: impl FnOnce(&Engine<'_>) -> R)
     run(&engine.0)
 }
 
-/// Room for so many bytes, from the first that begins a page.
+/// Returns room for a layout, starting at the first page boundary.
 fn align_to_page(room: &mut Vec<MaybeUninit<u8>>, layout: Layout) -> &mut [MaybeUninit<u8>] {
     room.resize(layout.size() + PAGE, MaybeUninit::uninit());
     let skipped = room.as_ptr().align_offset(PAGE);
     &mut room[skipped..skipped + layout.size()]
 }
 
-/// Where an engine has what it has, around a page.
+/// Returns the address ranges of an engine's parts, as far as they concern a page.
 pub(crate) fn places(engine: &Engine<'_>, page: Pfn) -> Vec<Place> {
     let zone = engine.zone(NodeId(0), ZoneKind::Normal);
     let [here, there] = [CpuId(0), CpuId(1)].map(|cpu| engine.pcp(cpu, zone));
@@ -65,7 +65,7 @@ pub(crate) fn places(engine: &Engine<'_>, page: Pfn) -> Vec<Place> {
     ]
 }
 
-/// From the first byte of one thing to the last of another.
+/// Returns the range from the first byte of one value to the last byte of another.
 fn extent<T>(first: &T, last: &T) -> Range<u64> {
     let [start, last_start] = [first, last].map(|thing| (&raw const *thing).addr() as u64);
     start..last_start + size_of_val(last) as u64

@@ -1,22 +1,22 @@
-//! What the fast paths of pages and objects cost: counted in this very program, instruction by instruction, and held
-//! against golden files.
+//! Instruction budgets of the fast paths for pages and objects, measured in this program and compared with golden
+//! files.
 //!
-//! A scene's function is stepped through, on a machine that was brought into the same state before; what each
-//! instruction does with memory follows from its registers. Nothing of it is a time, and nothing depends on where
-//! things lie. Only an optimised build is held to the files.
+//! The function of a scene is single-stepped on a machine in a prepared state. The memory accesses of each instruction
+//! follow from its registers. The counts contain no times and do not depend on addresses. Only an optimised build is
+//! compared with the files.
 //!
 //! ```text
-//! step      a function of this program, one instruction at a time
-//! counts    what a trace does with memory
-//! chain     loads that wait for each other
-//! samples   functions whose counts are known
-//! machine   the page allocator, laid out in the same way each time
-//! pages     its scenes
-//! objects   the slab's, way by way
-//! golden    tables and their files
+//! step      single-steps a function of this program
+//! counts    counts the memory accesses of a trace
+//! chain     finds the longest chain of dependent loads
+//! samples   functions with known counts
+//! machine   a page allocator with a reproducible layout
+//! pages     scenes of the page allocator
+//! objects   scenes of the slab allocator, for each fast path
+//! golden    tables and the golden files
 //! ```
 //!
-//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test budget` writes the files anew; look at the difference
+//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test budget` rewrites the files; review the difference
 //! before it is committed.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -45,9 +45,9 @@ use golden::Table;
 use left_out::left_out;
 use objects::Operation;
 
-/// Where the golden files are.
+/// Folder of the golden files.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/budget");
-/// What both begin with.
+/// First lines of both files.
 const HEADER: &str = "\
 # Counted on x86-64, in a function of its own, with all that it calls and its return, from warm lists.
 #   executed  instructions; one that repeats itself, as often as it does

@@ -1,5 +1,5 @@
-//! The slab's fast paths with restartable sequences, way by way: each a function of its own, and the heap that it
-//! finds.
+//! The slab allocator's fast paths with restartable sequences: for each one, functions to measure and a heap in a
+//! prepared state.
 
 use std::hint::black_box;
 use std::ptr::{NonNull, null_mut};
@@ -20,15 +20,15 @@ use crate::step::Trace;
 
 /// Bytes of a heap.
 const BYTES: usize = 128 << 20;
-/// Objects that are held from the beginning: some slabs are full.
+/// Objects that are held from the beginning, so that some slabs are full.
 const HELD: usize = 200;
-/// Operations before the one that is counted.
+/// Operations before the measured one.
 const WARM: usize = 16;
 
-/// A function whose instructions are counted: of objects of a size, one of which it may free.
+/// A measured function. It gets the size of objects, and an object that it may free.
 type Act = fn(&Heap<Rseq>, usize, *mut u8) -> *mut u8;
 
-/// A way of objects, and functions that go it.
+/// A fast path with the functions that use it.
 pub(crate) struct FastPathCase {
     pub name: &'static str,
     policy: Policy,
@@ -38,13 +38,14 @@ pub(crate) struct FastPathCase {
     pair: Act,
 }
 
-/// What is done.
+/// Measured operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Alloc,
     Free,
     Pair,
-    /// On another CPU than the one that allocated it, which has freed one of the same slab before.
+    /// A free on a CPU other than the one that allocated the object; that CPU has freed an object of the same slab
+    /// before.
     FreeElsewhere,
 }
 
@@ -52,7 +53,7 @@ impl Operation {
     pub(crate) const ALL: [Operation; 4] =
         [Operation::Alloc, Operation::Free, Operation::Pair, Operation::FreeElsewhere];
 
-    /// What the rows of it are about.
+    /// Returns the title of the operation's rows.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Operation::Alloc => "alloc: the size's cache, then a section.",
@@ -66,14 +67,14 @@ impl Operation {
     }
 }
 
-/// A policy without hardening and without preemption guards.
+/// Returns a policy without hardening and without preemption guards.
 fn plain(objects: SlabPolicy) -> Policy {
     let mut policy = Policy::FREEHOLD;
     (policy.slab.objects, policy.slab.links, policy.slab.guard) = (objects, SlabLinks::Plain, SlabGuard::None);
     policy
 }
 
-/// Every fast path, in the order of the table. Where a slab has a bit for each object, objects are large.
+/// Returns every fast path in the order of the table. Paths with a bitmap use large objects.
 pub(crate) fn cases() -> [FastPathCase; 8] {
     use SlabPolicy::{Bitmap as Bits, PageField as Field, Sheaves as Arrays, SheavesBitmap, Tagged as Lists};
     let (mut guarded, mut hardened) = (plain(Field), plain(Lists));
@@ -101,7 +102,7 @@ impl FastPathCase {
         FastPathCase { name, policy, size, alloc: alloc::<F>, free: free::<F>, pair: pair::<F> }
     }
 
-    /// What an operation costs there.
+    /// Measures an operation.
     pub(crate) fn counts(&self, rseq: Rseq, [home, away]: [CpuId; 2], operation: Operation) -> Counts {
         run_on(home);
         let heap = Box::new(Apart(self.heap(rseq)));
@@ -118,7 +119,7 @@ impl FastPathCase {
         Counts::from_trace(&trace)
     }
 
-    /// A heap some of whose slabs are full, and whose CPU has objects of one that is not.
+    /// Creates a heap in which some slabs are full, and this CPU has cached objects of a slab that is not full.
     fn heap(&self, rseq: Rseq) -> Heap<Rseq> {
         use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
         let config =
@@ -130,8 +131,8 @@ impl FastPathCase {
         heap
     }
 
-    /// An object whose slab's CPU has turned to others, and one of whose neighbours has just been freed on the other
-    /// CPU, which is the caller's.
+    /// Returns an object whose slab its CPU no longer allocates from. A neighbour of the object was just freed on the
+    /// other CPU, on which the caller runs afterwards.
     fn held_elsewhere(&self, heap: &Heap<Rseq>, away: CpuId) -> *mut u8 {
         let held: Vec<_> = (0..HELD).map(|_| self.get(heap)).collect();
         run_on(away);
@@ -154,23 +155,24 @@ impl FastPathCase {
 
 #[inline(never)]
 fn alloc<F: FastPath>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
-    // SAFETY: it is the fast path of the case's policy.
+    // SAFETY: `F` is the fast path of the case's policy, so the heap has this frontend.
     unsafe { heap.frontend::<F>().unwrap_unchecked() }.malloc(size)
 }
 
 #[inline(never)]
 fn free<F: FastPath>(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
-    // SAFETY: as above; the object is in use by nobody.
+    // SAFETY: `F` is the fast path of the case's policy, and callers pass an allocated object that is not used any
+    // more.
     unsafe { heap.frontend::<F>().unwrap_unchecked().free(object) };
     object
 }
 
 #[inline(never)]
 fn pair<F: FastPath>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
-    // SAFETY: it is the fast path of the case's policy.
+    // SAFETY: `F` is the fast path of the case's policy, so the heap has this frontend.
     let frontend = unsafe { heap.frontend::<F>().unwrap_unchecked() };
     let object = frontend.malloc(size);
-    // SAFETY: it was just allocated.
+    // SAFETY: the object was just allocated and is not used any more.
     unsafe { frontend.free(object) };
     object
 }
@@ -182,7 +184,7 @@ fn alloc_any(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
 
 #[inline(never)]
 fn free_any(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
-    // SAFETY: the object is in use by nobody.
+    // SAFETY: callers pass an allocated object that is not used any more.
     let freed = NonNull::new(object).map(|object| unsafe { heap.free(object) });
     if freed.is_some_and(|freed| freed.is_ok()) { object } else { null_mut() }
 }
@@ -190,7 +192,7 @@ fn free_any(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
 #[inline(never)]
 fn pair_any(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
     let Ok(object) = heap.malloc(size) else { return null_mut() };
-    // SAFETY: it was just allocated.
+    // SAFETY: the object was just allocated and is not used any more.
     let freed = unsafe { heap.free(object) };
     if freed.is_ok() { object.as_ptr() } else { null_mut() }
 }

@@ -1,4 +1,4 @@
-//! The page allocator's fast paths: each a function of its own, and the machine that it finds.
+//! The page allocator's fast paths: for each one, a function to measure and a machine in a prepared state.
 
 use std::hint::black_box;
 
@@ -10,22 +10,22 @@ use crate::counts::Counts;
 use crate::machine::{Engine, Place, places, with_engine};
 use crate::step::Trace;
 
-/// What every request here wants.
+/// Flags of all requests.
 const GFP: Gfp = Gfp::HIGHUSER_MOVABLE;
-/// Requests before the one that is counted.
+/// Requests before the measured one.
 const WARM: u32 = 16;
-/// Pages whose metadata fills a line and more.
+/// Number of pages whose metadata is larger than a cache line.
 const APART: usize = 8;
 
-/// What is in no other place: sections, what CPUs and nodes are, and the thread's own number of its CPU.
+/// Name for addresses in no other place: sections, per-CPU and per-node data, and the thread's own CPU number.
 const ELSEWHERE_AT: &str = "tables and the thread";
 
-/// A function whose instructions are counted; a page of which it may do with what it likes.
+/// A measured function. It gets a page that it may use in any way.
 type Act = for<'e, 'm> fn(&'e Engine<'m>, Pfn) -> u32;
-/// Brings a machine into the state that an act wants, and says which page it gets.
+/// Function that prepares a machine for an act, and returns the page for it.
 type Arrange = for<'e, 'm> fn(&'e Engine<'m>) -> Pfn;
 
-/// What is counted, under some policies.
+/// A measured operation and the policies under which it is measured.
 pub(crate) struct Scene {
     pub name: &'static str,
     pub policies: &'static [PcpPolicy],
@@ -33,10 +33,10 @@ pub(crate) struct Scene {
     act: Act,
 }
 
-/// All policies that have lists.
+/// All policies with per-CPU lists.
 const LISTS: &[PcpPolicy] = &[Linux, Merge, Owned, OwnedRemote];
 
-/// Every scene, in the order of the table, with what it is about.
+/// Every scene in the order of the table, grouped by title.
 pub(crate) const SCENES: [(&str, &[Scene]); 5] = [
     (
         "A page from this CPU's list and back. alloc: what the flags mean, the nearest zone and whether it is well above\n\
@@ -72,21 +72,21 @@ pub(crate) const SCENES: [(&str, &[Scene]); 5] = [
         &[Scene { name: "pair, order 0", policies: &[Off], arrange: warm::<0>, act: pair::<0> }],
     ),
 ];
-/// The pair of requests that most programs are made of.
+/// An allocation and a free, the pair of requests that most programs consist of.
 pub(crate) const PAIR: Scene = Scene { name: "pair, order 0", policies: LISTS, arrange: warm::<0>, act: pair::<0> };
-/// The same, which looks at a page's metadata once more.
+/// The same pair with one additional read of a page's metadata.
 pub(crate) const PAIR_AND_LOOK: Scene = Scene { act: pair_and_look, ..PAIR };
-/// A page that goes back where it did not come from.
+/// A free on a CPU other than the one that allocated the page.
 pub(crate) const ELSEWHERE: Scene =
     Scene { name: "free elsewhere", policies: LISTS, arrange: held_elsewhere, act: free::<0> };
 
 impl Scene {
-    /// What it costs under a policy.
+    /// Measures the scene under a policy.
     pub(crate) fn counts(&self, pcp: PcpPolicy) -> Counts {
         self.trace(pcp, |_, _, trace| Counts::from_trace(trace))
     }
 
-    /// The same of each part of the machine that is touched.
+    /// Measures the scene separately for each part of the machine that it accesses.
     pub(crate) fn counts_by_place(&self, pcp: PcpPolicy) -> Vec<(&'static str, Counts)> {
         let all = self.trace(pcp, |engine, page, trace| {
             let places = places(engine, page);
@@ -109,7 +109,7 @@ impl Scene {
     }
 }
 
-/// Name of the place that an address is in.
+/// Returns the name of the place that contains an address.
 fn place_of(places: &[Place], trace: &Trace, address: u64) -> &'static str {
     match places.iter().find(|(_, place)| place.contains(&address)) {
         Some(&(name, _)) => name,
@@ -118,7 +118,7 @@ fn place_of(places: &[Place], trace: &Trace, address: u64) -> &'static str {
     }
 }
 
-/// This CPU's list has blocks of an order; and one that is the caller's.
+/// Fills this CPU's list with blocks of an order, and returns an allocated block.
 fn warm<const ORDER: u8>(engine: &Engine<'_>) -> Pfn {
     (0..WARM).for_each(|_| _ = pair::<ORDER>(engine, Pfn::new(0)));
     let held = engine.alloc_pages(GFP, Order::new(ORDER)).expect("there is memory");
@@ -126,14 +126,14 @@ fn warm<const ORDER: u8>(engine: &Engine<'_>) -> Pfn {
     held
 }
 
-/// A page with two references.
+/// Returns a page with two references.
 fn shared(engine: &Engine<'_>) -> Pfn {
     let page = warm::<0>(engine);
     engine.get_page(page).expect("it is ours");
     page
 }
 
-/// A page of CPU 0's, one of whose pages has just come back from CPU 1, which is the caller's.
+/// Returns a page that CPU 0 allocated, and moves the caller to CPU 1, on which another page of CPU 0 was just freed.
 fn held_elsewhere(engine: &Engine<'_>) -> Pfn {
     warm::<0>(engine);
     let held: [Pfn; APART] = std::array::from_fn(|_| engine.alloc_pages(GFP, Order::ZERO).expect("there is memory"));

@@ -1,4 +1,4 @@
-//! Functions whose counts are known, since each instruction of theirs is written here.
+//! Functions with known counts, because all of their instructions are given here.
 
 use std::arch::global_asm;
 
@@ -6,10 +6,10 @@ use crate::counts::Counts;
 use crate::machine::Apart;
 use crate::step::Trace;
 
-/// A page whose first words may be the addresses of its others.
+/// A page whose first words may hold addresses inside the page.
 type Cells = Apart<[u64; 512]>;
 
-// SAFETY: they are written below, and take a pointer as C does.
+// SAFETY: the functions are defined in assembly below, and take a pointer by the C calling convention.
 unsafe extern "C" {
     fn budget_sample_chain(cells: *mut u64);
     fn budget_sample_beside(cells: *mut u64);
@@ -20,7 +20,7 @@ unsafe extern "C" {
 }
 
 global_asm!(
-    // The second load's address was spilled; that of the third does not come from what was loaded before.
+    // The address of the second load was spilled. The address of the third does not depend on an earlier load.
     "budget_sample_chain:",
     "mov rax, [rdi]",
     "push rax",
@@ -30,7 +30,7 @@ global_asm!(
     "xor eax, eax",
     "mov rcx, [rdi + rax + 128]",
     "ret",
-    // Loads that wait for nobody, the second of which is in two lines.
+    // Independent loads, the second of which crosses a line boundary.
     "budget_sample_beside:",
     "mov rax, [rdi]",
     "mov rcx, [rdi + 60]",
@@ -40,21 +40,21 @@ global_asm!(
     "mov rcx, [rdi + 60]",
     "mov rdx, [rdi + 8]",
     "ret",
-    // Two that are locked, and an exchange that is not with memory.
+    // Two locked instructions, and an exchange without memory.
     "budget_sample_locked:",
     "xor eax, eax",
     "lock add dword ptr [rdi + 64], 1",
     "xchg [rdi + 72], eax",
     "xchg ecx, eax",
     "ret",
-    // What was loaded, stored and loaded again is an address.
+    // A value is loaded, stored, loaded again, and used as an address.
     "budget_sample_stored:",
     "mov rax, [rdi]",
     "mov [rdi + 64], rax",
     "mov rcx, [rdi + 64]",
     "mov rcx, [rcx]",
     "ret",
-    // An address that depends on a comparison with what was loaded, in a byte of a register.
+    // An address depends on a comparison with a loaded value, through the low byte of a register.
     "budget_sample_flags:",
     "mov rax, [rdi]",
     "xor ecx, ecx",
@@ -67,9 +67,9 @@ global_asm!(
 fn counts(sample: unsafe extern "C" fn(*mut u64)) -> Counts {
     let mut cells: Box<Cells> = Box::new(Apart([0; 512]));
     let first = cells.0.as_mut_ptr();
-    // SAFETY: both are in the page.
+    // SAFETY: both words are in the page, which this function owns.
     unsafe { first.write(first.add(16).addr() as u64) };
-    // SAFETY: all that a sample touches is in the page that it is given.
+    // SAFETY: a sample accesses only the page to which its argument points.
     let trace = Trace::record(sample as *const (), || unsafe { sample(first) });
     Counts::from_trace(&trace)
 }

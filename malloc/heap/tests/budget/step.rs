@@ -1,11 +1,11 @@
-//! A function of this very program, one instruction at a time.
+//! Single-stepping of a function of this program.
 //!
-//! With the processor's trap flag set, each instruction ends in a signal, whose handler finds the registers that the
-//! next one will see. Kept are those from the function's first instruction to its return, with all that it calls.
+//! While the processor's trap flag is set, each instruction ends in a signal. The signal's handler records the
+//! registers that the next instruction will see, from the function's first instruction to its return, including calls.
 //!
-//! A signal begins a restartable sequence anew. The kernel does that once, and takes the descriptor away: from then on
-//! the thread is sent on where it would have been, and the section ends as if nothing had come between. That is safe
-//! where nobody else uses the CPU's objects, as here.
+//! A signal restarts a restartable sequence. The kernel restarts the section once and clears the descriptor. The
+//! handler then sends the thread to the instruction that it would have executed next, so the section completes as if it
+//! had not been interrupted. That is safe if no other thread uses the CPU's objects, as is the case here.
 
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
@@ -21,46 +21,46 @@ use libc::{
 
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
-/// Set while each instruction traps.
+/// The trap flag, which makes each instruction trap.
 const TRAP: greg_t = 0x100;
-/// Most instructions of a function: a scene with more is no fast path.
+/// Most instructions of a function. A function with more of them is not a fast path.
 const STEPS_MAX: usize = 100_000;
-/// Bytes that a function's frames take at most.
+/// Most bytes of a function's stack frames.
 const STACK_MAX: u64 = 1 << 20;
 
-/// There is one handler, so functions take turns.
+/// Serialises recordings, because there is one handler.
 static TURN: Mutex<()> = Mutex::new(());
-/// What is being traced.
+/// The active recording, or null.
 static TRACED: AtomicPtr<ActiveTrace> = AtomicPtr::new(null_mut());
 
-/// An instruction, and the registers that it sees.
+/// An instruction, represented by the registers that it sees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     registers: [greg_t; 23],
     thread: u64,
 }
 
-/// A function that is being traced, or was.
+/// A recording that is in progress or complete.
 struct ActiveTrace {
     entry: u64,
     steps: Vec<Step>,
-    /// Where it returns to, once it was called.
+    /// Return address of the function, once it was called.
     end: Option<u64>,
     is_over: bool,
     thread: u64,
 }
 
-/// What was executed, in its order.
+/// Executed instructions in order.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub steps: Vec<Step>,
 }
 
 impl Trace {
-    /// Does `operation`, which calls the function at `entry`, and says what that executed.
+    /// Runs `operation`, which calls the function at `entry`, and returns the instructions that the function executed.
     ///
     /// # Panics
-    /// If it was not called, or did not return.
+    /// If the function was not called, or did not return.
     pub(crate) fn record(entry: *const (), operation: impl FnOnce()) -> Trace {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         install();
@@ -68,17 +68,18 @@ impl Trace {
         let mut traced =
             ActiveTrace { entry: entry.addr() as u64, steps, end: None, is_over: false, thread: thread_pointer() };
         TRACED.store(&raw mut traced, Ordering::Release);
-        // SAFETY: only the trap flag changes, and `on_trap` handles what it leads to.
+        // SAFETY: only the trap flag changes, and `on_trap` handles the resulting signals.
         unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], {}", "popfq", const TRAP) };
         operation();
-        // SAFETY: the flag is as it was.
+        // SAFETY: this restores the trap flag to its earlier value.
         unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], {}", "popfq", const !TRAP) };
         TRACED.store(null_mut(), Ordering::Release);
         assert!(traced.is_over, "the function was not called, or did not return in {STEPS_MAX} instructions");
         Trace { steps: traced.steps }
     }
 
-    /// Whether an address is in the frames of the function and of what it calls, its own return address included.
+    /// Returns whether an address is in the stack frames of the function and its callees, including its own return
+    /// address.
     pub(crate) fn is_on_stack(&self, address: u64) -> bool {
         let top = self.steps[0].value(Register::RSP) + size_of::<u64>() as u64;
         (top - STACK_MAX..top).contains(&address)
@@ -86,15 +87,15 @@ impl Trace {
 }
 
 impl Step {
-    /// The instruction.
+    /// Returns the instruction.
     pub(crate) fn instruction(&self) -> Instruction {
         decode(self.value(Register::RIP))
     }
 
-    /// The value of a register that an address is made of; for a segment's, where the segment begins.
+    /// Returns the value of a register that can be part of an address; for a segment register, the base of the segment.
     ///
     /// # Panics
-    /// If it is none of these.
+    /// If the register cannot be part of an address.
     pub(crate) fn value(&self, register: Register) -> u64 {
         let number = match register {
             Register::FS => return self.thread,
@@ -123,7 +124,8 @@ impl Step {
 }
 
 impl ActiveTrace {
-    /// The thread stands before an instruction, or is sent on to the one where it should.
+    /// Handles one trap: records the next instruction. If the kernel has restarted a section, first sends the thread to
+    /// the instruction that would have been next.
     fn stand(&mut self, registers: &mut [greg_t; 23]) {
         if self.is_over {
             return;
@@ -146,15 +148,15 @@ impl ActiveTrace {
         }
     }
 
-    /// Where the function will return to, whose first instruction is next.
+    /// Records and returns the function's return address. The function's first instruction is next.
     fn call(&mut self, stack: greg_t) -> u64 {
-        // SAFETY: a function finds the address that it returns to on top of its stack.
+        // SAFETY: before the first instruction of a function, its return address is on top of the stack.
         let end = unsafe { *(stack.cast_unsigned() as *const u64) };
         *self.end.insert(end)
     }
 }
 
-/// Where the thread would be after `last` if the kernel had not restarted a section.
+/// Returns the address that the thread would have reached after `last` if the kernel had not restarted a section.
 fn next(last: &Step, at: u64) -> u64 {
     let from = last.value(Register::RIP);
     let instruction = decode(from);
@@ -163,22 +165,22 @@ fn next(last: &Step, at: u64) -> u64 {
 }
 
 fn decode(address: u64) -> Instruction {
-    // SAFETY: more code of this program follows it than an instruction is long.
+    // SAFETY: the address is in this program's code, which continues for more bytes than an instruction can have.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, LONGEST) };
     Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode()
 }
 
-/// Where this thread's storage ends.
+/// Returns the thread pointer, which is at the end of the thread's static TLS block.
 fn thread_pointer() -> u64 {
     let thread: u64;
-    // SAFETY: the first word after a thread's storage is its own address.
+    // SAFETY: the word at the thread pointer is the thread pointer itself.
     unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) thread, options(nostack, readonly, preserves_flags)) }
     thread
 }
 
-/// Has the process's traps handled here.
+/// Installs the handler for traps.
 fn install() {
-    // SAFETY: an action of zeros is one; the handler fits its flags.
+    // SAFETY: an all-zero `sigaction` is valid, and the handler has the signature that `SA_SIGINFO` requires.
     unsafe {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = on_trap as *const () as usize;
@@ -188,9 +190,9 @@ fn install() {
 }
 
 extern "C" fn on_trap(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a handler the interrupted thread's registers.
+    // SAFETY: the kernel passes the `ucontext_t` of the interrupted thread to a handler with `SA_SIGINFO`.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
-    // SAFETY: `Trace::record` keeps it in place until the flag is as it was, and touches it on no other thread.
+    // SAFETY: `Trace::record` keeps the recording alive until the pointer is cleared, and no other thread accesses it.
     match unsafe { TRACED.load(Ordering::Acquire).as_mut() } {
         Some(traced) => traced.stand(registers),
         None => registers[REG_EFL as usize] &= !TRAP,

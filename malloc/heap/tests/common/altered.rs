@@ -1,4 +1,4 @@
-//! A primitive of which some operations are done otherwise: faults, for tests that must notice them.
+//! A CPU-local primitive with replaced operations, by which tests inject faults that they must detect.
 
 use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
@@ -7,7 +7,7 @@ use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{Exchange, ExchangeOutcome, FenceOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 
-/// What is done otherwise; what is not said is done as by the sound primitive.
+/// Operations that can be replaced. By default an operation is that of the sound primitive.
 pub(crate) trait Alteration<C: CpuLocal> {
     /// See [`CpuLocal::pop`].
     fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
@@ -20,14 +20,15 @@ pub(crate) trait Alteration<C: CpuLocal> {
     }
 }
 
-/// The primitive.
+/// A sound primitive with an alteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Altered<C, A> {
     pub sound: C,
     pub alteration: A,
 }
 
-// SAFETY: it is as good as its alteration, and that is wrong, as the tests that use it want it.
+// SAFETY: the alteration may violate the contract on purpose; the tests that use it confine the consequences to their
+// own objects.
 unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
     fn cpus(&self) -> u16 {
         self.sound.cpus()
@@ -57,7 +58,7 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
     }
 
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
-        // SAFETY: the caller promises that the object is its own and of these slots' cache.
+        // SAFETY: the caller promises that it owns the object, which is of these slots' cache.
         unsafe { self.sound.push_sheaf(slots, object) }
     }
 

@@ -1,15 +1,15 @@
-//! The CPUs of this machine, and staying on one.
+//! CPUs of this machine, and the pinning of a thread to one CPU.
 
 use freehold::base::CpuId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// CPUs that this process may run on.
+/// Returns the CPUs on which this process may run.
 pub(crate) fn cpus() -> Vec<CpuId> {
     let allowed = sched_getaffinity(None).expect("Linux tells a thread its affinity");
     (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| CpuId(cpu as u16)).collect()
 }
 
-/// Has the calling thread run on one CPU, and no other. It does when this returns.
+/// Pins the calling thread to one CPU. The thread runs there when the function returns.
 pub(crate) fn run_on(cpu: CpuId) {
     let mut only = CpuSet::new();
     only.set(cpu.index());

@@ -1,4 +1,4 @@
-//! What several tests share: the machine's CPUs, a small world of slabs, and what was left out.
+//! Modules that several tests share: the machine's CPUs, a small world of slabs, and messages about skipped tests.
 
 pub(crate) mod left_out;
 pub(crate) mod machine;

@@ -1,4 +1,4 @@
-//! What comes between two instructions of an operation.
+//! Interferences between two instructions of an operation.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -16,54 +16,55 @@ use crate::trap::GoOn;
 /// An interference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Between {
-    /// A signal whose handler does nothing.
+    /// A signal handler does nothing.
     Nothing,
-    /// The thread goes on on the other CPU.
+    /// The thread migrates to the other CPU.
     Moved,
-    /// A signal's handler allocates.
+    /// A signal handler allocates.
     Allocated,
-    /// A signal's handler frees to the list that the CPU allocates from.
+    /// A signal handler frees an object to the list from which the CPU allocates.
     Freed,
-    /// A signal's handler frees to another slab that the CPU owns.
+    /// A signal handler frees an object to another slab that the CPU owns.
     FreedToOwn,
-    /// A signal's handler allocates two, and frees the first: the list begins as before, and goes on otherwise.
+    /// A signal handler allocates two objects and frees the first one: the list has the same head, but another second
+    /// object.
     Twisted,
-    /// A signal's handler exchanges the CPU's sheaf.
+    /// A signal handler exchanges the CPU's main sheaf.
     Exchanged,
-    /// Another CPU takes the list, or the sheaf.
+    /// Another CPU drains the list or the sheaf.
     Drained,
     /// Another CPU takes the owned slab.
     Disowned,
-    /// Another CPU allocates and frees on its own list, which restarts nobody.
+    /// Another CPU allocates and frees on its own list, which restarts no section.
     Others,
-    /// The thread goes on on the other CPU, and somebody else allocates and frees on the one that it left.
+    /// The thread migrates to the other CPU, and another thread allocates and frees on the CPU that it left.
     Swapped,
-    /// Another CPU exchanges the list, or the sheaf, for a mark; the fence comes when the operation is over.
+    /// Another CPU exchanges the list or the sheaf for a mark; its fence follows after the operation.
     DrainBegun(Look),
-    /// Another CPU says that the owned slab is nobody's, likewise.
+    /// Another CPU clears the owner of the owned slab; its fence follows after the operation.
     DisownBegun(Fence),
 }
 
-/// What a drain does after its fence.
+/// Action of a drain after its fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// It looks whether the mark is still there.
+    /// The drain checks whether the mark is still in the slot.
     Again,
-    /// It does not: a defect.
+    /// The drain does not check: a defect.
     Once,
 }
 
-/// What a takeover does before it takes the list.
+/// Action of a takeover before it takes the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// It waits for sections that saw the owner.
+    /// The takeover waits for sections that saw the owner.
     Made,
-    /// It does not: a defect.
+    /// The takeover does not wait: a defect.
     Forgotten,
 }
 
 impl Between {
-    /// All that may happen where CPUs have lists.
+    /// All interferences with lists and bitmaps.
     pub(crate) const LISTS: [Between; 12] = [
         Between::Nothing,
         Between::Moved,
@@ -78,7 +79,7 @@ impl Between {
         Between::DrainBegun(Look::Again),
         Between::DisownBegun(Fence::Made),
     ];
-    /// All that may happen where they have sheaves.
+    /// All interferences with sheaves.
     pub(crate) const SHEAVES: [Between; 9] = [
         Between::Nothing,
         Between::Moved,
@@ -90,7 +91,7 @@ impl Between {
         Between::Swapped,
         Between::DrainBegun(Look::Again),
     ];
-    /// Those of which two are tried at two places.
+    /// Interferences of which two are tried at two instructions.
     pub(crate) const PAIRED_UP: [Between; 7] = [
         Between::Moved,
         Between::Others,
@@ -101,14 +102,14 @@ impl Between {
         Between::Swapped,
     ];
 
-    /// Whether it takes a second CPU.
+    /// Returns whether the interference requires a second CPU.
     pub(crate) fn needs_two_cpus(self) -> bool {
         matches!(self, Between::Moved | Between::Others | Between::Swapped)
     }
 }
 
 impl<L: FixedLinks> Stage<'_, L> {
-    /// Lets it happen: called in a signal's handler, between two instructions.
+    /// Causes the interference. Called in a signal handler, between two instructions.
     pub(crate) fn interfere(&self, between: Between) -> GoOn {
         match between {
             Between::Nothing => {}
@@ -131,7 +132,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         GoOn::Restarted
     }
 
-    /// Does the rest of what was begun.
+    /// Completes an interference that was begun.
     pub(crate) fn finish(&self, between: Between) {
         match between {
             Between::DrainBegun(look) => self.on(self.elsewhere(), &|| self.finish_drain(look)),
@@ -146,13 +147,13 @@ impl<L: FixedLinks> Stage<'_, L> {
         self.setting.helper.run(cpu, work);
     }
 
-    /// The other CPU, if there is one.
+    /// Returns the other CPU, or this one if there is only one.
     fn elsewhere(&self) -> CpuId {
         let (home, away) = (self.setting.home, self.setting.away.unwrap_or(self.setting.home));
         if self.rseq().cpu() == home { away } else { home }
     }
 
-    /// Whether an object is of the slab that this CPU allocates from; under sheaves any will do.
+    /// Returns whether an object belongs to the slab from which this CPU allocates; under sheaves, any object does.
     fn is_current(&self, object: u64) -> bool {
         let list = self.world.slot(self.rseq().cpu()).main.load(Relaxed);
         match self.kind {
@@ -183,7 +184,7 @@ impl<L: FixedLinks> Stage<'_, L> {
 
     fn exchange_sheaf(&self) {
         if self.exchanged.get().is_some() {
-            // Whoever takes the sheaf keeps others from replacing it.
+            // A drain that has taken the sheaf excludes other replacements of it.
             return;
         }
         let cpu = self.rseq().cpu();
@@ -213,12 +214,12 @@ impl<L: FixedLinks> Stage<'_, L> {
         self.have_drained(self.rseq().drain(self.setting.home, slot, self.no_list()));
     }
 
-    /// What a slot says from which a list, or a sheaf, was taken.
+    /// Returns the value of a slot from which a list or a sheaf was taken.
     fn no_list(&self) -> u64 {
         if self.kind == Kind::Sheaves { self.world.no_sheaf() } else { EMPTY }
     }
 
-    /// Somebody has the list, or the sheaf, that this word was of.
+    /// Records that the list or the sheaf to which a slot's value refers was taken.
     fn have_drained(&self, word: u64) {
         match self.kind {
             Kind::Sheaves => self.have_sheaf(word),
@@ -226,7 +227,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         }
     }
 
-    /// Where objects are bits of their slab, the home CPU's slot names it no more, and it is nobody's.
+    /// Removes the current slab from the home CPU's slot and clears its owner, under `bitmap`.
     fn forget_current(&self) {
         self.world.slot(self.setting.home).main.store(self.world.nowhere(), Relaxed);
         self.world.set_owner(CURRENT, Owner::Node);
@@ -263,13 +264,13 @@ impl<L: FixedLinks> Stage<'_, L> {
         }
     }
 
-    /// Takes the owned slab's list; it is nobody's then.
+    /// Clears the owner of the owned slab, and takes its list.
     fn take_owned(&self, fence: Fence) {
         self.world.set_owner(OWNED, Owner::Node);
         self.take_local(OWNED, fence);
     }
 
-    /// Takes the list of a slab that nobody owns any more.
+    /// Takes the list of a slab whose owner was cleared.
     fn take_local(&self, slab: usize, fence: Fence) {
         if fence == Fence::Made {
             assert_eq!(self.rseq().fence(self.setting.home), FenceOutcome::Ended);

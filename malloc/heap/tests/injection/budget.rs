@@ -1,9 +1,10 @@
-//! What a fast path costs in instructions: counted in this very program, and held against a golden file.
+//! Instruction counts of fast paths, measured in this program and compared with a golden file.
 //!
-//! The scenes' functions are run with a breakpoint at each of their instructions, one at a time; those that are met are
-//! what the scene executes. They are counted by what they do. Only an optimised build is held to it.
+//! The functions of the scenes are run with a breakpoint at each of their instructions, one at a time. The breakpoints
+//! that are reached are the instructions that the scene executes; they are counted by kind. Only an optimised build is
+//! compared.
 //!
-//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test injection budget` writes the file anew; look at the
+//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test injection budget` rewrites the file; review the
 //! difference before it is committed.
 
 use std::{env, fs};
@@ -14,9 +15,9 @@ use crate::cases::{Code, Setting};
 use crate::probes::{Play, Scene, Sound};
 use crate::whole;
 
-/// The golden file.
+/// Path of the golden file.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/injection/budget.golden");
-/// What it begins with.
+/// First lines of the golden file.
 const HEADER: &str = "\
 # Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return; and in the
 # end C's malloc and free as a heap's frontend has them, for a size that is known at run time.
@@ -25,7 +26,7 @@ const HEADER: &str = "\
 scene                   executed  section  branches  loads  stores
 ";
 
-/// What a scene executes.
+/// Instructions that a scene executes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     executed: usize,
@@ -42,10 +43,10 @@ fn format_row(setting: &Setting, name: &str, play: &dyn Play) -> String {
     format!("{name:<23} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n")
 }
 
-/// Measures all scenes, and compares.
+/// Measures all scenes, and compares the table with the golden file.
 ///
 /// # Panics
-/// If the golden file says otherwise.
+/// If the table and the golden file differ.
 pub(crate) fn check(setting: &Setting) {
     let mut table = HEADER.to_owned();
     for scene in Scene::ALL {

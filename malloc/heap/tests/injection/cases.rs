@@ -1,4 +1,4 @@
-//! Every case: which instruction, what comes between, and what is there in the end.
+//! Test cases: an instruction, an interference there, and the check of the final state.
 
 use std::fmt;
 
@@ -16,18 +16,18 @@ use crate::trap::{self, arm, meet};
 /// Violations after which no more cases are tried.
 const KEPT: usize = 10;
 
-/// What all cases share.
+/// State that all cases share.
 pub(crate) struct Setting {
     pub rseq: Rseq,
-    /// The CPU on which operations begin.
+    /// CPU on which operations begin.
     pub home: CpuId,
-    /// Another one.
+    /// Another CPU, if there is one.
     pub away: Option<CpuId>,
     pub helper: Helper,
 }
 
 impl Setting {
-    /// Prepares the process and the calling thread.
+    /// Prepares the process and the calling thread, and runs a test.
     pub(crate) fn with(rseq: Rseq, test: impl FnOnce(&Setting)) {
         let cpus = cpus();
         let away = cpus.get(1).copied();
@@ -39,17 +39,17 @@ impl Setting {
         test(&setting);
     }
 
-    /// One more than the largest number of a CPU.
+    /// Returns one more than the highest number of the two CPUs.
     pub(crate) fn cpu_count(&self) -> u16 {
         self.home.0.max(self.away.map_or(0, |away| away.0)) + 1
     }
 
-    /// Both CPUs.
+    /// Returns both CPUs.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = CpuId> {
         [Some(self.home), self.away].into_iter().flatten()
     }
 
-    /// Whether there are two.
+    /// Returns whether there are two CPUs.
     pub(crate) fn has_two_cpus(&self) -> bool {
         self.away.is_some()
     }
@@ -59,14 +59,14 @@ impl Setting {
     }
 }
 
-/// What was tried, and what went wrong.
+/// Number of tried cases, and their violations.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Cases in which every breakpoint was met.
+    /// Cases in which every breakpoint was reached.
     pub cases: usize,
     /// Sections that the kernel restarted at a breakpoint.
     pub restarts: usize,
-    /// The first few objects that were lost, or in two places.
+    /// The first few violations: objects that were lost, or in two places.
     pub violations: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Each interference at each instruction, and at once again.
+/// Tries each interference at each instruction, and each pair of interferences at one instruction.
 pub(crate) fn once_and_twice(setting: &Setting, play: &dyn Play, report: &mut Report) {
     once_with(setting, play, play.betweens(), report);
     let code = Code::new(setting, play);
@@ -89,7 +89,7 @@ pub(crate) fn once_and_twice(setting: &Setting, play: &dyn Play, report: &mut Re
     }
 }
 
-/// Each of these at each instruction.
+/// Tries each of `betweens` once at each instruction.
 pub(crate) fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
     let code = Code::new(setting, play);
     for &place in &code.places {
@@ -99,7 +99,7 @@ pub(crate) fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between]
     }
 }
 
-/// Each of these at each instruction, and at once again.
+/// Tries each of `betweens` twice in succession at each instruction.
 pub(crate) fn twice_the_same(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
     let code = Code::new(setting, play);
     for &place in &code.places {
@@ -109,7 +109,7 @@ pub(crate) fn twice_the_same(setting: &Setting, play: &dyn Play, betweens: &[Bet
     }
 }
 
-/// One interference at one instruction, another at another.
+/// Tries pairs of interferences at each pair of two different instructions.
 pub(crate) fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
     let code = Code::new(setting, play);
     for &first in &code.find_reached(setting, play) {
@@ -123,7 +123,7 @@ pub(crate) fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report
     }
 }
 
-/// The code of a function under test.
+/// Code of a function under test.
 pub(crate) struct Code {
     places: Vec<usize>,
     sections: Vec<Section>,
@@ -131,7 +131,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Looks it up, and makes it ready for breakpoints.
+    /// Finds the function's instructions, and makes them ready for breakpoints.
     pub(crate) fn new(setting: &Setting, play: &dyn Play) -> Code {
         let through = instructions(&[play.entry()]);
         let sections: Vec<Section> = sections().filter(|section| through.contains(&section.start)).collect();
@@ -142,7 +142,7 @@ impl Code {
         Code { places, sections, area: trap::area(setting.rseq.area()) }
     }
 
-    /// The instructions that are executed when nothing comes between, in order of address.
+    /// Returns the instructions that are executed without interference, in order of address.
     pub(crate) fn find_reached(&self, setting: &Setting, play: &dyn Play) -> Vec<usize> {
         let mut reached = Vec::new();
         for &place in &self.places {
@@ -158,12 +158,12 @@ impl Code {
         reached
     }
 
-    /// Whether there are any sections in it.
+    /// Returns whether the code contains sections.
     pub(crate) fn has_sections(&self) -> bool {
         !self.sections.is_empty()
     }
 
-    /// Whether an instruction is one of the section.
+    /// Returns whether an instruction belongs to a section.
     pub(crate) fn is_in_a_section(&self, place: usize) -> bool {
         self.section_around(place).is_some()
     }

@@ -1,4 +1,4 @@
-//! The instructions of a function in memory: every one that can be reached from its first.
+//! Instructions of a function: all that are reachable from its first one.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
 
-/// What is known of the code at an address.
+/// Certainty that the code at an address belongs to the function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RecordedWalk {
-    /// It is the function's.
+    /// The code belongs to the function.
     Function,
-    /// It is, if the call before it returns; else another function may begin there.
+    /// The code belongs to the function if the call before it returns; otherwise another function may start there.
     BehindCall,
 }
 
-/// Addresses of all instructions that can be reached from `roots`. Calls are stepped over.
+/// Returns the addresses of all instructions that are reachable from `roots`. Calls are stepped over.
 pub(crate) fn instructions(roots: &[usize]) -> Vec<usize> {
     let mut found = BTreeSet::new();
     let mut ahead = walk(roots.to_vec(), RecordedWalk::Function, &mut found);
@@ -26,7 +26,7 @@ pub(crate) fn instructions(roots: &[usize]) -> Vec<usize> {
     found.into_iter().collect()
 }
 
-/// Finds what can be reached from there without a call; returns what lies behind calls.
+/// Adds all instructions that are reachable without stepping over a call, and returns the addresses behind calls.
 fn walk(mut ahead: Vec<usize>, known: RecordedWalk, found: &mut BTreeSet<usize>) -> Vec<usize> {
     let mut behind_calls = Vec::new();
     while let Some(address) = ahead.pop() {
@@ -40,11 +40,11 @@ fn walk(mut ahead: Vec<usize>, known: RecordedWalk, found: &mut BTreeSet<usize>)
             FlowControl::Call | FlowControl::IndirectCall => behind_calls.push(next),
             FlowControl::ConditionalBranch => ahead.extend([next, target]),
             FlowControl::UnconditionalBranch => ahead.push(target),
-            // What follows a function, or a call that does not return.
+            // The next instruction belongs to another function, or follows a call that does not return.
             FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => {}
-            // A call at the end, through the linker's table.
+            // A tail call through the linker's table.
             FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
-            // By a table of another function's, which begins behind a call that does not return.
+            // A jump table of another function, which starts behind a call that does not return.
             FlowControl::IndirectBranch if known == RecordedWalk::BehindCall => {}
             other => panic!("{instruction} at {address:#x} is {other:?}: no part of a section"),
         }
@@ -52,14 +52,14 @@ fn walk(mut ahead: Vec<usize>, known: RecordedWalk, found: &mut BTreeSet<usize>)
     behind_calls
 }
 
-/// The instruction at an address of code.
+/// Decodes the instruction at an address of code.
 pub(crate) fn decode(address: usize) -> Instruction {
-    // SAFETY: more code of this program follows it than an instruction is long.
+    // SAFETY: the address is in this program's code, which continues for more bytes than an instruction can have.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, LONGEST) };
     Decoder::with_ip(64, bytes, address as u64, DecoderOptions::NONE).decode()
 }
 
-/// A section: where it is, and where it goes on when it is restarted.
+/// A section: its descriptor, its address range, and the address at which it continues when it is restarted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
     pub descriptor: u64,
@@ -69,15 +69,15 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Whether it is restarted when it is interrupted there.
+    /// Returns whether the section is restarted when it is interrupted at an address.
     pub(crate) fn contains(&self, place: usize) -> bool {
         (self.start..self.start + self.length).contains(&place)
     }
 }
 
-/// All sections of this program.
+/// Returns all sections of this program.
 pub(crate) fn sections() -> impl Iterator<Item = Section> {
-    // SAFETY: linkers define both for each section of a program whose name is one of C.
+    // SAFETY: linkers define both symbols for each section of an object file whose name is a C identifier.
     unsafe extern "C" {
         #[link_name = "__start___rseq_cs"]
         static START: [u64; 4];
@@ -87,7 +87,8 @@ pub(crate) fn sections() -> impl Iterator<Item = Section> {
     let (start, stop) = (&raw const START, &raw const STOP);
     (start.addr()..stop.addr()).step_by(size_of::<[u64; 4]>()).map(move |address| {
         let descriptor = start.with_addr(address);
-        // SAFETY: the linker says that descriptors lie from START to STOP: two numbers of 32 bits, three of 64.
+        // SAFETY: the linker places descriptors between START and STOP; each has two words of 32 bits and three of 64
+        // bits.
         let [_, start, length, restart] = unsafe { *descriptor }.map(|word| word as usize);
         Section { descriptor: address as u64, start, length, restart }
     })

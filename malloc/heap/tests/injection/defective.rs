@@ -1,4 +1,4 @@
-//! A planted defect as a primitive, for a whole heap.
+//! A planted defect as a CPU-local primitive, for a whole heap.
 
 use std::marker::PhantomData;
 
@@ -10,10 +10,10 @@ use freehold_malloc::os::rseq::arch::planted::Planted;
 
 use crate::altered::{Alteration, Altered};
 
-/// Restartable sequences whose lists have a defect.
+/// Restartable sequences with a defect in the sections on lists.
 pub(crate) type Defective<D> = Altered<Rseq, Defect<D>>;
 
-/// See [`Planted`].
+/// Alteration that uses the sections of [`Planted`].
 pub(crate) struct Defect<D>(PhantomData<D>);
 
 impl<D: Planted> Alteration<Rseq> for Defect<D> {
@@ -28,7 +28,7 @@ impl<D: Planted> Alteration<Rseq> for Defect<D> {
     }
 }
 
-/// With this defect.
+/// Returns the primitive with the defect `D`.
 pub(crate) fn defective<D>(sound: Rseq) -> Defective<D> {
     Altered { sound, alteration: Defect(PhantomData) }
 }

@@ -1,4 +1,4 @@
-//! A thread that does on another CPU what it is told, while the telling thread waits.
+//! A thread that executes work on another CPU while the requesting thread waits.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use freehold::base::CpuId;
 
 use crate::common::machine::run_on;
 
-/// The thread.
+/// Handle of the helper thread.
 #[derive(Debug)]
 pub(crate) struct Helper {
     mailbox: Arc<Mailbox>,
@@ -22,7 +22,7 @@ struct Mailbox {
     is_over: AtomicBool,
 }
 
-/// What the helper is to do.
+/// Work for the helper thread.
 struct Job<'a> {
     cpu: CpuId,
     work: &'a dyn Fn(),
@@ -30,14 +30,14 @@ struct Job<'a> {
 }
 
 impl Helper {
-    /// Starts it.
+    /// Starts the thread.
     pub(crate) fn start() -> Helper {
         let mailbox = Arc::new(Mailbox::default());
         let its = Arc::clone(&mailbox);
         Helper { mailbox, thread: Some(thread::spawn(move || its.work())) }
     }
 
-    /// Has `work` done on `cpu`, and waits. The CPU is given up meanwhile, so it may be the caller's own.
+    /// Executes `work` on `cpu`, and waits. The caller yields meanwhile, so `cpu` may be its own CPU.
     pub(crate) fn run(&self, cpu: CpuId, work: &dyn Fn()) {
         let job = Job { cpu, work, is_done: AtomicBool::new(false) };
         let shared: *const Job<'_> = &raw const job;
@@ -60,7 +60,8 @@ impl Mailbox {
     fn work(&self) {
         while !self.is_over.load(Ordering::Acquire) {
             let job = self.job.swap(null_mut(), Ordering::AcqRel);
-            // SAFETY: `run` keeps the job until it is done, and touches nothing that it uses meanwhile.
+            // SAFETY: `run` keeps the job alive until `is_done` is set, and does not touch the data that the job uses
+            // meanwhile.
             let Some(job) = (unsafe { job.as_ref() }) else {
                 thread::yield_now();
                 continue;

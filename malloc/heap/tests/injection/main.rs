@@ -1,24 +1,26 @@
-//! Injection: whatever comes between two instructions of a section, no object is lost, and none is handed out twice.
+//! Injection tests: no event between two instructions of a section may lose an object, or cause an object to be handed
+//! out twice.
 //!
-//! Random stress meets a window of one instruction about never. Here a breakpoint is set at every instruction of a
-//! function that does one operation, one at a time. When the thread runs into it, the kernel delivers a signal, and so
-//! restarts the section if the thread was in one; in the signal's handler something is done that may come at that very
-//! moment: the thread is moved to another CPU, the handler itself allocates or frees, another CPU drains the list or
-//! takes a slab away. Then the operation goes on, and at its end all objects are counted.
+//! A random stress test almost never hits a window of one instruction. These tests therefore set a breakpoint at each
+//! instruction of a function that performs one operation, one breakpoint at a time. When the thread reaches the
+//! breakpoint, the kernel delivers a signal, and so restarts the section if the thread was in one. The signal's handler
+//! then causes an interference: the thread migrates to another CPU, the handler itself allocates or frees, or another
+//! CPU drains the list or takes a slab away. Afterwards the operation continues, and at its end all objects are
+//! counted.
 //!
-//! Some of it comes without a restart, from another CPU: then the handler sends the thread back to the instruction it
-//! was at, armed as it was, and the other CPU does the rest when the operation is over.
+//! Interferences from another CPU do not restart a section. For these the handler sends the thread back to its
+//! instruction with the descriptor stored again, and the other CPU completes its part after the operation.
 //!
 //! ```text
-//! code       the instructions of a function
-//! trap       breakpoints, and the handler
+//! code       finds the instructions of a function
+//! trap       breakpoints and the handler
 //! helper     a thread on the other CPU
-//! stage      a small world, and where each object is
-//! between    what comes between
+//! stage      a small world, with the location of each object
+//! between    the interferences
 //! probes     the functions under test, and their scenes
-//! whole      the same with the whole engine
-//! budget     what is executed when nothing comes between, counted
-//! cases      each instruction, each interference, once, twice, and two at two places
+//! whole      the same tests with the whole engine
+//! budget     counts the instructions that are executed without interference
+//! cases      combinations: each instruction with each interference, once, twice, and two at two instructions
 //! ```
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -49,10 +51,10 @@ use cases::{Report, Setting};
 use common::left_out::left_out;
 use probes::{Scene, Sound};
 
-/// Interruptions are for the whole process, so tests take turns.
+/// Serialises the tests, because interruptions affect the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a test on its own, if there is something to test.
+/// Runs a test alone, if restartable sequences are available.
 fn with_setting(test: impl FnOnce(&Setting)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match Rseq::find() {
@@ -124,7 +126,7 @@ fn fast_paths_keep_their_budget() {
     with_setting(budget::check);
 }
 
-/// Runs all cases on sections with a defect, until one notices.
+/// Runs all cases on sections with a defect, and returns the first violation.
 fn catch<D: Planted + 'static>(setting: &Setting, scenes: &[Scene]) -> Option<String> {
     let mut report = Report::default();
     for &scene in scenes {
@@ -172,7 +174,7 @@ fn a_short_end_is_caught() {
     is_caught::<ShortEnd>();
 }
 
-/// The other side of the protocol with a defect: sections are sound, the drain that takes from them is not.
+/// Tests a defect on the other side of the protocol: the sections are sound, but the drain that takes from them is not.
 fn other_side_is_caught(between: &[Between], scenes: &[Scene]) {
     with_setting(|setting| {
         let mut report = Report::default();

@@ -1,7 +1,7 @@
-//! The functions under test, one operation each, and the scenes they are tried in.
+//! Functions under test, with one operation each, and the scenes in which they are tested.
 //!
-//! A function is a copy of its own, so that breakpoints in it stop nobody else: what interferes runs other copies of
-//! the same sections.
+//! The functions are separate copies of the sections, so that a breakpoint in them does not stop other code:
+//! interferences execute other copies.
 
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
@@ -21,7 +21,7 @@ use crate::trap::GoOn;
 const PLAIN: Plain = Plain { offset: 0 };
 const MANGLED: Mangled = Mangled { offset: 8, secret: 0x1234_5678_9abc_def1 };
 
-/// The sections as they are used.
+/// The sections without a defect.
 pub(crate) struct Sound;
 
 impl Planted for Sound {
@@ -44,7 +44,7 @@ impl Planted for Sound {
 
     #[inline(always)]
     unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
-        // SAFETY: the caller promises that the object is its own.
+        // SAFETY: the caller promises that it owns the object.
         unsafe { rseq.push_sheaf(slots, object) }
     }
 
@@ -81,7 +81,7 @@ fn pop_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> 
 
 #[inline(never)]
 fn push_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
-    // SAFETY: the stage's held object.
+    // SAFETY: the caller passes the stage's held object, which it owns and does not use any more.
     unsafe { D::push_sheaf(rseq, slots, object) }
 }
 
@@ -98,7 +98,7 @@ fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, b
 #[inline(never)]
 fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> Option<ObjectAddress> {
     let object = rseq.pop(slots, links)?;
-    // SAFETY: it was just allocated, in the map's world.
+    // SAFETY: the object was just allocated from the map's world and is not used any more.
     let freed = unsafe { FreedObject::new(object, map.slab_of(object.get()), map.mask) };
     match rseq.push(slots, freed, links) {
         PushOutcome::Done => None,
@@ -109,7 +109,7 @@ fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> 
 #[inline(never)]
 fn pair_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
     let object = rseq.pop_sheaf(slots)?;
-    // SAFETY: it was just allocated.
+    // SAFETY: the object was just allocated and is not used any more.
     match unsafe { rseq.push_sheaf(slots, object) } {
         PushOutcome::Done => None,
         PushOutcome::Refused => Some(object),
@@ -121,7 +121,7 @@ fn replace_if(rseq: Rseq, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome
     rseq.replace_if(cpu, exchange)
 }
 
-/// An operation and where it finds things.
+/// An operation and the initial state for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
     Pop,
@@ -142,21 +142,21 @@ pub(crate) enum Scene {
     TakeOwn,
 }
 
-/// A scene that can be played again and again.
+/// A scene that can be executed repeatedly.
 pub(crate) trait Play {
-    /// What to call it.
+    /// Returns the name of the scene.
     fn name(&self) -> String;
-    /// What may come between.
+    /// Returns the interferences that may occur in the scene.
     fn betweens(&self) -> &'static [Between];
-    /// Where the function under test begins.
+    /// Returns the address of the function under test.
     fn entry(&self) -> usize;
-    /// Builds everything anew.
+    /// Creates a new initial state.
     fn begin<'s>(&'s self, setting: &'s Setting) -> Box<dyn Act + 's>;
 }
 
-/// A scene that is being played.
+/// An execution of a scene.
 pub(crate) trait Act {
-    /// The operation.
+    /// Performs the operation.
     fn perform(&self);
     /// See [`Stage::interfere`].
     fn interfere(&self, between: Between) -> GoOn;
@@ -167,7 +167,7 @@ pub(crate) trait Act {
 }
 
 impl Scene {
-    /// Every operation.
+    /// All operations.
     pub(crate) const ALL: [Scene; 16] = [
         Scene::Pop,
         Scene::PopMangled,
@@ -186,7 +186,7 @@ impl Scene {
         Scene::PairSheaf,
         Scene::TakeOwn,
     ];
-    /// Those of lists and bits that can be had with a defect.
+    /// Operations on lists and bitmaps for which sections with a defect exist.
     pub(crate) const CORE: [Scene; 6] = [
         Scene::Pop,
         Scene::PushToList,
@@ -196,10 +196,10 @@ impl Scene {
         Scene::PushBitsToOwn,
     ];
 
-    /// Those of sheaves that can.
+    /// Operations on sheaves for which sections with a defect exist.
     pub(crate) const SHEAVES: [Scene; 2] = [Scene::PopSheaf, Scene::PushSheaf];
 
-    /// Hands the scene to `play`, with sections that have this defect.
+    /// Calls `play` with the scene, whose sections have the defect `D`.
     pub(crate) fn run<D: Planted + 'static>(self, mut play: impl FnMut(&dyn Play)) {
         let list = Some((CURRENT, OBJECTS - 1));
         let own = Some((OWNED, OBJECTS - 1));
@@ -232,7 +232,7 @@ struct Piece<D, L> {
     sections: std::marker::PhantomData<D>,
 }
 
-/// A scene on its stage.
+/// A scene with its stage.
 struct Performance<'s, D, L> {
     scene: Scene,
     stage: Stage<'s, L>,
@@ -320,7 +320,7 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
 }
 
 impl<D: Planted, L: FixedLinks> Performance<'_, D, L> {
-    /// As a refill does: the owned slab's list is exchanged for nothing, while it is owned.
+    /// Exchanges the owned slab's list for an empty one, as a refill does, if the slab is still owned.
     fn take_own(&self) {
         let stage = &self.stage;
         let (local, owner) = (stage.world.local(OWNED), stage.world.owner(OWNED));

@@ -1,4 +1,4 @@
-//! A small world in which one operation is done: where each object is, and whether all are there in the end.
+//! A small world for one operation: the location of each object, and a check that no object is lost in the end.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,12 +14,12 @@ use freehold_malloc::os::rseq::Rseq;
 use crate::cases::Setting;
 use crate::common::world::{ALL_BITS, OBJECTS, SLABS, World};
 
-/// The slab that the home CPU allocates from; the away CPU does from the next one.
+/// Slab from which the home CPU allocates. The away CPU allocates from the next one.
 pub(crate) const CURRENT: usize = 0;
-/// The slab that the home CPU owns besides.
+/// Slab that the home CPU owns in addition.
 pub(crate) const OWNED: usize = 2;
 
-/// What CPUs have their objects in.
+/// Container of a CPU's free objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tagged,
@@ -28,16 +28,16 @@ pub(crate) enum Kind {
     Bits,
 }
 
-/// The world, and what the test has of it.
+/// The world, and the objects that the test holds.
 pub(crate) struct Stage<'s, L> {
     pub setting: &'s Setting,
     pub kind: Kind,
     pub world: World<L>,
-    /// Objects that are allocated, the held one aside: what is taken off a list is put here.
+    /// Allocated objects, except the held object. Objects that are taken off a list are added here.
     held: RefCell<Vec<u64>>,
-    /// What the operation frees.
+    /// Object that the operation frees.
     held_object: Cell<Option<u64>>,
-    /// A list that another CPU has exchanged for a mark, and has not looked again.
+    /// List that another CPU has exchanged for a mark, before its second look at the slot.
     pub exchanged: Cell<Option<u64>>,
     /// Whether the owned slab is being taken away.
     pub disowned: Cell<bool>,
@@ -45,8 +45,9 @@ pub(crate) struct Stage<'s, L> {
 }
 
 impl<'s, L: FixedLinks> Stage<'s, L> {
-    /// The home CPU has three objects of one slab on its list, and two on the own list of another; the away CPU has
-    /// three; `held_object` is about to be freed; all others are held.
+    /// Prepares the world. The home CPU has three objects of one slab on its list, and two on the own list of another
+    /// slab. The away CPU has three objects on its list. `held_object` is about to be freed. All other objects are
+    /// held.
     pub(crate) fn new(setting: &'s Setting, kind: Kind, links: L, held_object: Option<(usize, u16)>) -> Stage<'s, L> {
         let world = World::new(setting.cpu_count(), links);
         let held_object = held_object.map(|(slab, index)| world.object(slab, index));
@@ -113,22 +114,22 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         self.held.borrow_mut().extend(rest);
     }
 
-    /// The primitive.
+    /// Returns the primitive.
     pub(crate) fn rseq(&self) -> Rseq {
         self.setting.rseq
     }
 
-    /// The object that the operation frees, once.
+    /// Takes the object that the operation frees; `None` after the first call.
     pub(crate) fn take_held_object(&self) -> Option<u64> {
         self.held_object.take()
     }
 
-    /// Somebody has this object now.
+    /// Records that an object is allocated.
     pub(crate) fn hold(&self, object: u64) {
         self.held.borrow_mut().push(object);
     }
 
-    /// Somebody has a list now.
+    /// Records that all objects of a list are allocated.
     pub(crate) fn hold_list(&self, head: u64) {
         match self.world.list(head) {
             Ok((objects, _)) => self.held.borrow_mut().extend(objects),
@@ -136,7 +137,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// Somebody has a sheaf now, which was in a slot.
+    /// Records that a sheaf was taken out of a slot.
     pub(crate) fn have_sheaf(&self, word: u64) {
         self.world.put_aside(word);
         if self.world.sheaf_by_word(word).is_some_and(|sheaf| self.world.is_in_a_slot(sheaf)) {
@@ -144,7 +145,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// Somebody has what was on a slab's own list.
+    /// Records that the objects of a slab's own list are allocated.
     pub(crate) fn hold_local(&self, slab: usize, local: u64) {
         match self.kind {
             Kind::Bits => self.held.borrow_mut().extend(self.objects_of_bits(slab, local)),
@@ -152,7 +153,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// What a slab's own list is when nothing is on it.
+    /// Returns the value of a slab's own list without objects.
     pub(crate) fn nothing(&self, slab: usize) -> u64 {
         match self.kind {
             Kind::Bits => 0,
@@ -160,7 +161,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// The object that a slot's slab and its place name.
+    /// Returns the object at a place of the slab to which a slot refers.
     pub(crate) fn object_at(&self, place: Option<(u64, u32)>) -> Option<ObjectAddress> {
         let (word, index) = place?;
         match self.world.slab_by_word(word) {
@@ -172,7 +173,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// Allocates where the caller runs, as anybody may.
+    /// Allocates an object on the caller's CPU, as any thread may.
     pub(crate) fn allocate(&self) -> Option<u64> {
         let (slots, links) = (self.world.slots(), self.world.links());
         let object = match self.kind {
@@ -183,7 +184,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         object.map(ObjectAddress::get).inspect(|&object| self.hold(object))
     }
 
-    /// Frees an object that is held, if there is one that `which` likes.
+    /// Frees a held object that `which` accepts, if there is one.
     pub(crate) fn free(&self, which: impl Fn(u64) -> bool) {
         let found = self.held.borrow().iter().position(|&object| which(object));
         let Some(at) = found else { return };
@@ -192,7 +193,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         let pushed = match self.kind {
             Kind::Tagged => self.rseq().push(slots, freed, links),
             Kind::Paired => self.rseq().push_paired(slots, freed, links),
-            // SAFETY: it was allocated and is held by this stage, which gives it up here.
+            // SAFETY: the object was allocated and was held by this stage, which does not use it any more.
             Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, freed.object()) },
             Kind::Bits => self.rseq().push_bits(slots, freed, self.world.bit_of(object), ALL_BITS),
         };
@@ -201,15 +202,15 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// Whether an object is of a slab.
+    /// Returns whether an object belongs to a slab.
     pub(crate) fn is_of(&self, object: u64, slab: usize) -> bool {
         object & World::<L>::mask() == self.world.base(slab).get()
     }
 
-    /// Whether each object is in one place, and each list what it says.
+    /// Checks that each object is in exactly one place, and that each list is consistent.
     ///
     /// # Errors
-    /// What is not.
+    /// A description of the first violation.
     pub(crate) fn census(&self) -> Result<(), String> {
         if let Some(why) = self.broken.borrow().clone() {
             return Err(why);
@@ -228,7 +229,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// All objects on lists, in sheaves, and of bits.
+    /// Returns all objects on lists, in sheaves, and in bitmaps.
     fn listed(&self) -> Result<Vec<u64>, String> {
         let mut found = Vec::new();
         for slab in 0..SLABS {

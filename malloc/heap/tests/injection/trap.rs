@@ -1,4 +1,4 @@
-//! Breakpoints in the code of this very program, and what is done when the thread runs into one.
+//! Breakpoints in the code of this program, and the action at each of them.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -9,35 +9,35 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libc::{REG_RIP, SA_SIGINFO, SIGTRAP, c_uint, sigaction, siginfo_t, ucontext_t};
 use rustix::mm::{MprotectFlags, mprotect};
 
-/// The instruction that traps.
+/// The breakpoint instruction.
 const BREAKPOINT: u8 = 0xcc;
-/// Where in a thread's area its descriptor is.
+/// Offset in bytes of the descriptor in a thread's area.
 const DESCRIPTOR: isize = 8;
 
-/// The breakpoints that are being met.
+/// The active breakpoints.
 static BREAKPOINTS: AtomicPtr<Breakpoints<'static>> = AtomicPtr::new(null_mut());
 
-/// What a breakpoint leads to.
+/// Continuation after a breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoOn {
-    /// Where the kernel says: it has seen that a signal came.
+    /// At the address that the kernel chose: it has restarted the section because of the signal.
     Restarted,
-    /// As if there had been no signal.
+    /// At the interrupted instruction, as if there had been no signal.
     Resumed,
 }
 
-/// How often the thread ran into a breakpoint, and how often the kernel restarted a section there.
+/// Number of breakpoints that the thread reached, and of sections that the kernel restarted there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Met {
     pub hits: usize,
     pub restarts: usize,
 }
 
-/// Breakpoints one after the other, each set when the one before was met.
+/// A sequence of breakpoints. Each one is set when the thread has reached the previous one.
 struct Breakpoints<'a> {
     places: &'a [usize],
     next: Cell<usize>,
-    /// The byte that the breakpoint stands in for.
+    /// Byte of code that the breakpoint replaces.
     covered: Cell<Option<u8>>,
     met: Cell<Met>,
     act: &'a dyn Fn(usize) -> GoOn,
@@ -46,19 +46,19 @@ struct Breakpoints<'a> {
 
 /// Makes the code at these addresses writable.
 pub(crate) fn open(code: &[usize]) {
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` takes no pointer and returns a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     for address in code {
         let start = (address & !(page - 1)) as *mut c_void;
-        // SAFETY: it stays readable and executable; only breakpoints are written.
+        // SAFETY: the pages stay readable and executable, and only breakpoints are written to them.
         unsafe { mprotect(start, page, MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC) }
             .expect("code may be made writable");
     }
 }
 
-/// Has the process's breakpoints handled here.
+/// Installs the handler for breakpoints.
 pub(crate) fn install() {
-    // SAFETY: an action of zeros is one; the handler fits its flags.
+    // SAFETY: an all-zero `sigaction` is valid, and the handler has the signature that `SA_SIGINFO` requires.
     unsafe {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = on_trap as *const () as usize;
@@ -67,23 +67,23 @@ pub(crate) fn install() {
     }
 }
 
-/// The calling thread's area.
+/// Returns the calling thread's area.
 pub(crate) fn area(distance: isize) -> *mut u8 {
     let thread: *mut u8;
-    // SAFETY: the first word of a thread's storage is its own address.
+    // SAFETY: the word at the thread pointer is the thread pointer itself.
     unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) thread, options(nostack, readonly, preserves_flags)) }
     thread.wrapping_offset(distance)
 }
 
-/// Stores a descriptor in a thread's area, as the section that it is of does.
+/// Stores a section's descriptor in a thread's area, as the section itself does.
 pub(crate) fn arm(area: *mut u8, descriptor: u64) {
-    // SAFETY: the area of the calling thread, and the descriptor of a section.
+    // SAFETY: callers pass the calling thread's area and a descriptor of this program.
     unsafe { area.offset(DESCRIPTOR).cast::<u64>().write_volatile(descriptor) }
 }
 
-/// Does `operation` with a breakpoint at the first of `places`, the second once that is met, and so on. `act` is called
-/// at each, with its number; `resume` before the thread is sent back into the section around a place that the kernel
-/// has restarted.
+/// Runs `operation` with a breakpoint at the first of `places`, then at the second one when the first is reached, and
+/// so on. `act` is called at each breakpoint with its index. `resume` is called before the thread is sent back to an
+/// instruction of a section that the kernel has restarted.
 pub(crate) fn meet(
     places: &[usize],
     act: &dyn Fn(usize) -> GoOn,
@@ -108,7 +108,7 @@ impl Breakpoints<'_> {
 
     fn set(&self) {
         let Some(place) = self.place() else { return };
-        // SAFETY: code that `open` made writable, and that no other thread runs.
+        // SAFETY: `open` made the code writable, and no other thread executes it.
         unsafe {
             self.covered.set(Some(place.read_volatile()));
             place.write_volatile(BREAKPOINT);
@@ -117,12 +117,13 @@ impl Breakpoints<'_> {
 
     fn clear(&self) {
         if let (Some(place), Some(covered)) = (self.place(), self.covered.take()) {
-            // SAFETY: the byte that `set` wrote, in code that `open` made writable, and that no other thread runs.
+            // SAFETY: this restores the byte that `set` replaced, in code that `open` made writable and no other thread
+            // executes.
             unsafe { place.write_volatile(covered) };
         }
     }
 
-    /// The thread ran into the breakpoint; it goes on at the address that is returned. A breakpoint is one byte long.
+    /// Handles a breakpoint, and returns the address at which the thread continues. A breakpoint is one byte long.
     fn hit(&self, stopped: u64) -> u64 {
         let place = self.place().expect("only a breakpoint that was set is met").addr() as u64;
         let is_restarted = stopped != place + 1;
@@ -144,10 +145,10 @@ impl Breakpoints<'_> {
 }
 
 extern "C" fn on_trap(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: `meet` keeps them in place until the last breakpoint is gone.
+    // SAFETY: `meet` keeps the breakpoints alive until the pointer is cleared, after the last breakpoint was removed.
     let breakpoints =
         unsafe { BREAKPOINTS.load(Ordering::Acquire).as_ref() }.expect("no breakpoint is set by anybody else");
-    // SAFETY: the kernel hands a handler the interrupted thread's registers.
+    // SAFETY: the kernel passes the `ucontext_t` of the interrupted thread to a handler with `SA_SIGINFO`.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let stopped = &mut registers[REG_RIP as c_uint as usize];
     *stopped = breakpoints.hit(stopped.cast_unsigned()).cast_signed();

@@ -1,7 +1,8 @@
-//! The same with the whole engine around the sections: `malloc` and `free` of a heap, instruction by instruction.
+//! Injection tests with the whole engine: `malloc` and `free` of a heap, instruction by instruction.
 //!
-//! Breakpoints are in the function that calls them and in what the compiler has put into it: the fast path. Slow paths
-//! are called, and run through, by the thread as well as by what interferes.
+//! Breakpoints are set in the function that calls them, including the code that the compiler has inlined into it, which
+//! is the fast path. Slow paths are called functions without breakpoints, and are used by the thread and by
+//! interferences.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -25,12 +26,12 @@ use crate::defective::defective;
 use crate::probes::{Act, Play};
 use crate::trap::GoOn;
 
-/// Objects that are held from the beginning: some slabs full.
+/// Objects that are held from the beginning, so that some slabs are full.
 const HELD: usize = 900;
 /// Bytes of a heap.
 const BYTES: usize = 128 << 20;
 
-/// What may come between. Another CPU's allocations may fence, so they restart.
+/// Possible interferences. Allocations on another CPU may fence, so they restart sections.
 const BETWEENS: [Between; 10] = [
     Between::Nothing,
     Between::Moved,
@@ -51,24 +52,24 @@ fn malloc<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn free<C: CpuLocal>(heap: &Heap<C>, object: *mut u8) {
-    // SAFETY: every caller passes a block that `malloc` returned and frees it once.
+    // SAFETY: every caller passes an object that `malloc` returned, and frees it once.
     let freed = unsafe { heap.free(NonNull::new_unchecked(object)) };
     freed.unwrap_or_else(|_| std::process::abort());
 }
 
 #[inline(never)]
 fn malloc_by<C: CpuLocal, F: FastPath>(heap: &Heap<C>, size: usize) -> *mut u8 {
-    // SAFETY: the way was looked up where it was chosen.
+    // SAFETY: the heap was created with the policy of the fast path `F`, so it has this frontend.
     unsafe { heap.frontend::<F>().unwrap_unchecked() }.malloc(size)
 }
 
 #[inline(never)]
 fn free_by<C: CpuLocal, F: FastPath>(heap: &Heap<C>, object: *mut u8) {
-    // SAFETY: as above; the held object.
+    // SAFETY: the heap was created with the policy of the fast path `F`, and the caller passes the held object, once.
     unsafe { heap.frontend::<F>().unwrap_unchecked().free(object) }
 }
 
-/// A heap's two functions.
+/// The two functions of a heap.
 struct FastPathCase<C: CpuLocal> {
     name: &'static str,
     malloc: fn(&Heap<C>, usize) -> *mut u8,
@@ -76,28 +77,28 @@ struct FastPathCase<C: CpuLocal> {
 }
 
 impl<C: CpuLocal> FastPathCase<C> {
-    /// Whatever the heap's way.
+    /// Uses the general functions, which work for every fast path.
     fn any(name: &'static str) -> FastPathCase<C> {
         FastPathCase { name, malloc: malloc::<C>, free: free::<C> }
     }
 
-    /// One way.
+    /// Uses the functions that are compiled for one fast path.
     fn for_path<F: FastPath>(name: &'static str) -> FastPathCase<C> {
         FastPathCase { name, malloc: malloc_by::<C, F>, free: free_by::<C, F> }
     }
 }
 
-/// What is done.
+/// Operation under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Malloc,
-    /// An object that was just allocated.
+    /// A free of an object that was just allocated.
     FreeToCurrent,
-    /// One that was allocated long ago.
+    /// A free of an object that was allocated long before.
     FreeToOwn,
 }
 
-/// A heap, and the objects that are allocated of it.
+/// A heap, and the objects that are allocated from it.
 struct Whole<'s, C: CpuLocal> {
     setting: &'s Setting,
     case: FastPathCase<C>,
@@ -106,12 +107,12 @@ struct Whole<'s, C: CpuLocal> {
     held: RefCell<BTreeSet<NonNull<u8>>>,
     twice: Cell<Option<NonNull<u8>>>,
     operation: Cell<Operation>,
-    /// What the operation frees.
+    /// Object that the operation frees.
     held_object: Cell<Option<NonNull<u8>>>,
     begun: Cell<usize>,
 }
 
-/// Each way to have objects, and each operation on it. A build that is not optimised is slow to count, and tries less.
+/// Tests each fast path with each operation. A build without optimisation is slow, and tests fewer of them.
 pub(crate) fn every_way(setting: &Setting, report: &mut Report) {
     let (plain, mangled) = (SlabLinks::Plain, SlabLinks::Mangled);
     let cases = [
@@ -140,7 +141,7 @@ pub(crate) fn every_way(setting: &Setting, report: &mut Report) {
     }
 }
 
-/// C's malloc and free in which nothing is decided, one operation after the other.
+/// Calls `show` for C's malloc and free compiled for one fast path, one operation after the other.
 pub(crate) fn frontends(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)) {
     for (case, objects, size) in [
         (FastPathCase::for_path::<Tagged<Plain>>("lists"), SlabPolicy::Tagged, 64),
@@ -157,7 +158,7 @@ pub(crate) fn frontends(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)
     }
 }
 
-/// Tagged lists with a defect, until it is seen.
+/// Tests tagged lists with a defect, until it is detected.
 pub(crate) fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
@@ -202,7 +203,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
         }
     }
 
-    /// Some object that is held, another one each time.
+    /// Takes a held object, a different one each time.
     fn take_some(&self) -> NonNull<u8> {
         self.begun.set(self.begun.get().wrapping_mul(5) + 1);
         let mut held = self.held.borrow_mut();
@@ -220,7 +221,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
 
     fn free(&self, object: NonNull<u8>) {
         self.held.borrow_mut().remove(&object);
-        // SAFETY: it was allocated and held, and is given up here.
+        // SAFETY: the object was allocated and held, and is not used any more.
         unsafe { self.heap.free(object) }.expect("it is an object");
     }
 
@@ -238,21 +239,21 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
         self.setting.helper.run(cpu, work);
     }
 
-    /// Frees everything: then everything must be free.
+    /// Frees all objects, and checks that all objects of the heap are free.
     fn end(&self) -> Result<(), String> {
         while let Some(object) = self.held.borrow_mut().pop_first() {
-            // SAFETY: it was allocated and held, and is given up here.
+            // SAFETY: the object was allocated and held, and is not used any more.
             unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.case.name))?;
         }
         self.heap.slab().shrink();
-        // SAFETY: all others are at rest.
+        // SAFETY: the helper is idle, so no other thread uses the heap.
         match unsafe { self.heap.slab().check() } {
             Ok(census) if census.objects == census.free => Ok(()),
             other => Err(format!("{}: {other:?} where nothing is in use", self.case.name)),
         }
     }
 
-    /// As many objects as at first are held, and this CPU's list has some.
+    /// Restores the number of held objects, and fills this CPU's list.
     fn settle(&self) {
         while self.held.borrow().len() > HELD {
             let object = self.take_some();
@@ -343,9 +344,9 @@ impl<C: CpuLocal> Act for &Whole<'_, C> {
         if let Some(object) = self.twice.get() {
             return Err(format!("{object:p} was handed out twice"));
         }
-        // SAFETY: all others are at rest, and this thread is between two operations.
+        // SAFETY: the helper is idle, and this thread is between two operations, so no operation is in progress.
         let census = unsafe { self.heap.slab().check() }.map_err(|violation| violation.to_string())?;
-        // Sheaves are objects themselves.
+        // Sheaves are objects of the heap as well.
         let (used, held) = (census.objects - census.free - census.sheaves, self.held.borrow().len() as u64);
         if used == held { Ok(()) } else { Err(format!("{held} objects are held, and {used} in use")) }
     }

@@ -1,4 +1,4 @@
-//! Heaps, with each primitive: what they hand out is distinct memory, they grow, they run out, and they are whole then.
+//! Tests of heaps with each primitive: objects do not overlap, heaps grow, run out of memory, and stay consistent.
 
 use std::ptr::NonNull;
 
@@ -32,7 +32,7 @@ fn config(bytes: usize, policy: Policy) -> HeapConfig {
     HeapConfig { bytes, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() }
 }
 
-/// Objects come and go by chance; each is full of its own number.
+/// Allocates and frees objects at random. Each object is filled with its own number, which is checked at its free.
 fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
     let mut chance = Rng::with_seed(seed);
     let mut live: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
@@ -41,24 +41,24 @@ fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
             let size = 1 << chance.u32(0..14);
             let object = heap.malloc(size).expect("there is room");
             let number = chance.u8(..);
-            // SAFETY: so many bytes are ours.
+            // SAFETY: the object was just allocated with `size` bytes.
             unsafe { object.write_bytes(number, size) };
             live.push((object, size, number));
         } else {
             let (object, size, number) = live.swap_remove(chance.usize(..live.len()));
-            // SAFETY: so many bytes are ours, and written.
+            // SAFETY: the object was allocated with `size` bytes, which were all written.
             let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size) };
             assert!(bytes.iter().all(|byte| *byte == number), "somebody wrote into an object of {size} bytes");
-            // SAFETY: nobody else has it.
+            // SAFETY: `live` holds each allocated object once, and this one was just removed.
             unsafe { heap.free(object) }.expect("it is an object");
         }
     }
     for (object, ..) in live {
-        // SAFETY: nobody else has it: `live` holds what was allocated and not freed.
+        // SAFETY: `live` holds objects that were allocated and not freed, and each is visited once.
         unsafe { heap.free(object) }.expect("it is an object");
     }
     heap.slab().shrink();
-    // SAFETY: nobody else has it any more.
+    // SAFETY: no other thread uses the heap, and all objects were freed.
     let census = unsafe { heap.slab().check() }.expect("nothing is lost");
     assert_eq!(census.objects, census.free, "{census:?}");
 }
@@ -74,13 +74,14 @@ fn objects_are_distinct_memory() {
         }
         let current = CurrentCpuOfProcess::find();
         stand_for(CpuId(0));
-        // SAFETY: this thread is the only one that stands for a CPU, so it is the one that fences.
+        // SAFETY: this thread alone represents a CPU, no signal handler uses the primitive, and fences are called
+        // outside of sections.
         let threads = unsafe { ThreadLocal::new(1) };
         churn(&Heap::new(&config, threads, Process::new(current)).expect("as with locks"), seed);
     }
 }
 
-/// C asks for 16 where an object could have such a field, and programs count on it.
+/// C requires alignment to 16 if an object can contain a value with that alignment, and programs rely on it.
 #[test]
 fn objects_of_more_than_8_bytes_are_aligned_to_16() {
     let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("a small heap");
@@ -89,7 +90,7 @@ fn objects_of_more_than_8_bytes_are_aligned_to_16() {
         for object in objects {
             assert_eq!(object.addr().get() % 16, 0, "{size} bytes");
             assert!(!size.is_power_of_two() || object.addr().get() % size.min(4096) == 0, "{size} bytes");
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the object was just allocated and is freed once.
             unsafe { heap.free(object) }.expect("it is an object");
         }
     }
@@ -112,7 +113,7 @@ fn a_heap_grows_and_runs_out_and_is_whole_then() {
         let range = heap.memory().start().addr().get()..;
         assert!(blocks.iter().all(|block| range.contains(&block.addr().get())));
         for block in blocks {
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the block was allocated above and is freed once.
             unsafe { heap.free(block) }.expect("it is a block");
         }
     }
@@ -127,12 +128,12 @@ fn a_heap_smaller_than_a_section_runs_out_and_is_whole_then() {
             let objects: Vec<_> = core::iter::from_fn(|| heap.malloc(size).ok()).collect();
             assert!(objects.len() * size > bytes / 2, "{} objects of {size} in {bytes}", objects.len());
             for object in objects {
-                // SAFETY: allocated just now, and nobody else has it.
+                // SAFETY: the object was allocated above and is freed once.
                 unsafe { heap.free(object) }.expect("it is an object");
             }
             heap.slab().shrink();
         }
-        // SAFETY: nobody else has it any more.
+        // SAFETY: no other thread uses the heap, and all objects were freed.
         let census = unsafe { heap.slab().check() }.expect("nothing is lost");
         assert_eq!(census.objects, census.free, "{census:?}");
     }
@@ -149,11 +150,11 @@ fn a_front_is_the_same_heap_and_grows_as_well() {
     let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| frontend.malloc(SIZE)).collect();
     assert!(objects.iter().all(|object| !object.is_null()), "a section more is there");
     for object in objects {
-        // SAFETY: allocated just now, and nobody else has it.
+        // SAFETY: the object was allocated above and is freed once.
         unsafe { frontend.free(object) };
     }
     heap.slab().shrink();
-    // SAFETY: nobody else has it any more.
+    // SAFETY: no other thread uses the heap, and all objects were freed.
     let census = unsafe { heap.slab().check() }.expect("nothing is lost");
     assert_eq!(census.objects, census.free, "{census:?}");
 }
@@ -164,7 +165,7 @@ fn what_cannot_be_is_an_error() {
     assert_eq!(heap.memory().bytes(), 4 << 20);
     assert_eq!(heap.malloc(1 << 40), Err(ObjectError::TooLarge { size: 1 << 40 }));
     let mine = Box::new(0u64);
-    // SAFETY: a foreign pointer is refused.
+    // SAFETY: the address is outside of the heap's range, so the heap refuses it without access to it.
     assert!(unsafe { heap.free(NonNull::from(&*mine).cast()) }.is_err());
     let error = Heap::with_locks(&config(usize::MAX, Policy::FREEHOLD)).expect_err("more than can be numbered");
     assert_eq!(error, HeapError::Size { bytes: usize::MAX });
@@ -181,14 +182,14 @@ fn threads_share_a_heap() {
                     let mut chance = Rng::with_seed(seed);
                     let objects: Vec<_> = (0..5000).map(|_| heap.malloc(chance.usize(1..3000)).unwrap()).collect();
                     for object in objects {
-                        // SAFETY: allocated just now, and nobody else has it.
+                        // SAFETY: the object was allocated by this thread and is freed once.
                         unsafe { heap.free(object) }.expect("it is an object");
                     }
                 });
             }
         });
         heap.slab().shrink();
-        // SAFETY: nobody else has it any more.
+        // SAFETY: all threads of the scope have ended, and all objects were freed.
         let census = unsafe { heap.slab().check() }.expect("nothing is lost");
         assert_eq!(census.objects, census.free, "{census:?}");
     }
@@ -203,12 +204,12 @@ fn threads_share_a_heap() {
 fn memory_in_pieces_is_no_reason_to_waste_pages_while_there_is_more() {
     let heap =
         Heap::with_locks(&config(3 * SECTION, Policy::FREEHOLD)).expect("a heap with locks needs nothing special");
-    // Two sections, but for what they keep back.
+    // The blocks fill two sections, except the pages that the heap holds back.
     let blocks: Vec<_> =
         (0..(2 * SECTION - (16 << 20)) / (16 << 10)).map(|_| heap.malloc(16 << 10).expect("there is room")).collect();
-    // Of each two neighbours one stays.
+    // One of each two adjacent blocks is freed.
     for &block in blocks.iter().filter(|block| block.addr().get() & (16 << 10) != 0) {
-        // SAFETY: nobody else has it.
+        // SAFETY: the block was allocated above and is freed once.
         unsafe { heap.free(block) }.expect("it is a block");
     }
     for at in 0..40_000 {

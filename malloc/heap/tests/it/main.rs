@@ -1,7 +1,7 @@
-//! Tests of heaps, and of sections in machine code against sections in plain code.
+//! Tests of heaps, and of assembly sections against portable sections.
 //!
-//! Tests that install signal handlers or a global allocator have programs of their own: `budget`, `injection`,
-//! `stress`, `global` and `no_memory`.
+//! Tests that install signal handlers or a global allocator are separate programs: `budget`, `injection`, `stress`,
+//! `global` and `no_memory`.
 
 #[path = "../common/altered.rs"]
 mod altered;

@@ -1,4 +1,4 @@
-//! The objects that are allocated, written down outside of the heap.
+//! Record of the allocated objects, kept outside of the heap.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed, Or
 
 use freehold_malloc::os::mmap::Reservation;
 
-/// Bytes between places where objects may begin.
+/// Bytes between the addresses at which objects may start.
 const GRAIN: usize = 8;
 
-/// For each place of a heap, whether an object that somebody has begins there.
+/// Record for each possible start address in a heap of whether an allocated object starts there.
 pub(crate) struct LiveObjects {
     start: usize,
     taken: Box<[AtomicU8]>,
@@ -19,18 +19,18 @@ pub(crate) struct LiveObjects {
     violation: Mutex<Option<String>>,
 }
 
-/// An object that somebody has.
+/// An allocated object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     pub start: NonNull<u8>,
     pub size: usize,
 }
 
-// SAFETY: its holder has its bytes.
+// SAFETY: the value represents the object's memory, which is bound to no thread and has one holder.
 unsafe impl Send for Object {}
 
 impl LiveObjects {
-    /// Nobody has anything.
+    /// Creates a record without objects.
     pub(crate) fn new(memory: &Reservation) -> LiveObjects {
         LiveObjects {
             start: memory.start().addr().get(),
@@ -41,21 +41,21 @@ impl LiveObjects {
         }
     }
 
-    /// Writes down that the caller has an object that was just allocated, and marks both of its ends.
+    /// Records that the caller has allocated an object, and marks both ends of the object.
     pub(crate) fn take(&self, object: Object) {
         if self.place(object).swap(1, SeqCst) != 0 {
             self.violate(format!("{object:x?} was handed out twice"));
         }
         self.live.fetch_add(1, Relaxed);
         for end in object.ends() {
-            // SAFETY: so many bytes are the caller's.
+            // SAFETY: both words are inside the object, which the caller has just allocated.
             unsafe { end.write(object.mark()) };
         }
     }
 
-    /// Writes down that the caller is about to free an object; `false` if it had better not.
+    /// Records that the caller is about to free an object. Returns `false` if the caller must not free it.
     pub(crate) fn give(&self, object: Object) -> bool {
-        // SAFETY: so many bytes are the caller's, until it frees the object.
+        // SAFETY: both words are inside the object, which the caller has not freed yet.
         let is_marked = object.ends().into_iter().all(|end| unsafe { end.read() } == object.mark());
         if !is_marked {
             self.violate(format!("somebody wrote into {object:x?}"));
@@ -67,22 +67,22 @@ impl LiveObjects {
         !self.is_violated()
     }
 
-    /// Objects that somebody has.
+    /// Returns the number of allocated objects.
     pub(crate) fn live(&self) -> usize {
         self.live.load(Relaxed)
     }
 
-    /// Whether all should stop.
+    /// Returns whether a violation was found, so that all threads should stop.
     pub(crate) fn is_violated(&self) -> bool {
         self.is_violated.load(Relaxed)
     }
 
-    /// What was wrong first.
+    /// Returns the first violation.
     pub(crate) fn violation(&self) -> Option<String> {
         self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes something that must not be.
+    /// Records a violation.
     pub(crate) fn violate(&self, why: String) {
         if !self.is_violated.swap(true, SeqCst) {
             *self.violation.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
@@ -95,7 +95,7 @@ impl LiveObjects {
 }
 
 impl Object {
-    /// Its first word and its last whole one; the same one if there are no more.
+    /// Returns the first word and the last whole word, which are the same for the smallest objects.
     fn ends(self) -> [*mut u64; 2] {
         let start = self.start.as_ptr().cast::<u64>();
         [start, start.wrapping_add(self.size / size_of::<u64>() - 1)]

@@ -1,5 +1,5 @@
-//! The process as a platform whose locks a thread knows that it holds: a signal's handler may allocate if there are
-//! none.
+//! The process as a platform that records whether a thread holds a lock. A signal handler may allocate if its thread
+//! holds none.
 
 use std::cell::Cell;
 
@@ -12,12 +12,12 @@ std::thread_local! {
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling thread holds a lock, or is about to.
+/// Returns whether the calling thread holds a lock or is about to take one.
 pub(crate) fn holds_any() -> bool {
     HELD.get() > 0
 }
 
-/// See [`Process`].
+/// [`Process`] with recorded locks.
 #[derive(Debug)]
 pub(crate) struct Noticing(Process);
 
@@ -48,11 +48,11 @@ impl Platform for Noticing {
     }
 }
 
-/// A lock that its holder knows of, from before it is taken until after it is open.
+/// A lock that its holder's thread records, from before the acquisition until after the release.
 #[derive(Debug)]
 pub(crate) struct NoticedLock(YieldingLock);
 
-// SAFETY: exclusion is that of the lock within.
+// SAFETY: mutual exclusion is that of the wrapped lock.
 unsafe impl RawLock for NoticedLock {
     fn new() -> NoticedLock {
         NoticedLock(YieldingLock::new())
@@ -73,7 +73,7 @@ unsafe impl RawLock for NoticedLock {
     }
 
     unsafe fn unlock(&self, rank: Rank) {
-        // SAFETY: the caller holds it.
+        // SAFETY: the caller promises that it holds the lock.
         unsafe { self.0.unlock(rank) };
         HELD.set(HELD.get() - 1);
     }

@@ -1,15 +1,15 @@
-//! Stress: threads that allocate, free, and hand objects to each other, signals that do the same in between, CPUs that
-//! change all the time, and lists that are taken away. No object may be lost, nor be handed out twice.
+//! Stress tests. Threads allocate, free, and pass objects to each other. Signal handlers do the same in between. CPUs
+//! change constantly, and per-CPU lists are drained. No object may be lost or handed out twice.
 //!
 //! ```text
-//! live_objects  each object's state, outside of the heap, and a mark at both of its ends
-//! worker     a thread's steps, and those of a signal's handler in the middle of them
-//! pest       moves threads from CPU to CPU, and shrinks the heap
-//! timers     deliver the signals
-//! locks      know whether a handler may allocate
+//! live_objects  the state of each object, recorded outside of the heap, and a mark at both of its ends
+//! worker        the steps of a thread, and those of a signal handler that interrupts them
+//! pest          migrates threads between CPUs, and shrinks the heap
+//! timers        deliver the signals
+//! locks         record whether a handler may allocate
 //! ```
 //!
-//! `cargo test` runs a few million steps. A soak of any length:
+//! `cargo test` executes a few million steps. A soak test of any length:
 //!
 //! ```text
 //! STEPS=1000000000 cargo test --profile dist -p freehold-malloc --test stress soak -- --ignored --nocapture
@@ -52,16 +52,16 @@ use live_objects::LiveObjects;
 use locks::Noticing;
 use worker::{Shared, Stash};
 
-/// Threads that allocate.
+/// Number of threads that allocate.
 const THREADS: u64 = 8;
-/// Steps of all threads together, where nobody asks for more.
+/// Default number of steps of all threads together.
 const STEPS: u64 = 2_000_000;
-/// Steps of the soak, where nobody asks for more: half a minute's.
+/// Default number of steps of the soak test, which take half a minute.
 const STEPS_OF_SOAK: u64 = 200_000_000;
 /// Bytes of a heap.
 const BYTES: usize = 128 << 20;
 
-/// Signals and affinities are for the whole process, so tests take turns.
+/// Serialises the tests, because signals and affinities affect the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn policy_of(objects: SlabPolicy, links: SlabLinks, order: SlabOrder) -> Policy {
@@ -72,7 +72,7 @@ fn policy_of(objects: SlabPolicy, links: SlabLinks, order: SlabOrder) -> Policy 
     policy
 }
 
-/// Each fast path.
+/// Returns a policy for each fast path.
 fn policies() -> Vec<(&'static str, Policy)> {
     vec![
         ("freehold", Policy::FREEHOLD),
@@ -84,7 +84,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
     ]
 }
 
-/// Runs so many steps on a heap with this primitive; says what went wrong.
+/// Executes steps on a heap with a primitive; returns a description of the first violation.
 fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) -> Result<(), String> {
     let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
     let platform = Noticing::new(CurrentCpuOfProcess::find());
@@ -104,7 +104,7 @@ fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) 
     }
     shared.free_mail();
     heap.slab().shrink();
-    // SAFETY: nobody else has it any more.
+    // SAFETY: all threads of the scope have ended, so no thread uses the heap.
     let census = unsafe { heap.slab().check() }.map_err(|violation| format!("{name}: {violation}"))?;
     if census.objects == census.free && shared.live_objects.live() == 0 {
         return Ok(());
@@ -112,13 +112,13 @@ fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) 
     Err(format!("{name}: {census:?}, and {} objects that nobody has freed", shared.live_objects.live()))
 }
 
-/// All policies with restartable sequences, and the first with locks.
+/// Tests all policies with restartable sequences, and the default policy with locks.
 fn stress_all(steps: u64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let policies = policies();
     let each = steps / (policies.len() as u64 + 1);
     let locks = lock_cpus(cpu_count(), CurrentCpuOfProcess::find()).expect("there is room");
-    // A handler may not wait for the lock of a section that it interrupts.
+    // A handler must not wait for the lock of a section that it interrupts.
     Stash::with_handlers_that_only_count(|| stress("locks", Policy::FREEHOLD, locks, each).expect("no object is lost"));
     match Rseq::find() {
         Err(why) => left_out(why),

@@ -1,4 +1,4 @@
-//! A thread that leaves nobody alone: threads are moved from CPU to CPU, and CPUs' lists are taken away.
+//! A thread that disturbs all others: it migrates threads between CPUs, and drains the CPUs' lists.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,10 +9,10 @@ use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use crate::machine::cpus;
 use crate::worker::Shared;
 
-/// Moves between two shrinkings.
+/// Migrations between two shrinks of the heap.
 const MOVES: u32 = 200;
 
-/// Goes on until it is over.
+/// Disturbs the workers until the test is over.
 pub(crate) fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
     let cpus = cpus();
     let mut chance = Rng::with_seed(99);
@@ -24,7 +24,7 @@ pub(crate) fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
         cpus.iter().filter(|&cpu| everywhere || cpu == there).for_each(|cpu| set.set(cpu.index()));
         let threads = shared.threads();
         if let Some(thread) = chance.choice(threads).and_then(Pid::from_raw) {
-            // A thread that has just ended cannot be moved any more.
+            // The system call fails for a thread that has just ended.
             let _moved = sched_setaffinity(Some(thread), &set);
         }
         moves += 1;

@@ -1,4 +1,4 @@
-//! Signals to a thread, again and again.
+//! Periodic signals to a thread.
 
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
@@ -13,12 +13,12 @@ use rustix::thread::gettid;
 /// Nanoseconds between two signals.
 const INTERVAL: i64 = 30_000;
 
-/// A timer of the calling thread; no more signals come once it is dropped.
+/// A timer of the calling thread. After it is dropped, no more signals are sent.
 pub(crate) struct Timer(timer_t);
 
-/// Has `handler` called in whatever thread a signal comes to.
+/// Installs a handler for the signal, for all threads.
 pub(crate) fn handle(handler: extern "C" fn(c_int)) {
-    // SAFETY: an action of zeros is one, and the handler fits its flags.
+    // SAFETY: an all-zero `sigaction` is valid, and the handler has the signature that its flags require.
     unsafe {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = handler as *const c_void as usize;
@@ -28,11 +28,11 @@ pub(crate) fn handle(handler: extern "C" fn(c_int)) {
 }
 
 impl Timer {
-    /// Signals to the calling thread from now on.
+    /// Starts to send signals to the calling thread.
     pub(crate) fn start() -> Timer {
         let interval = timespec { tv_sec: 0, tv_nsec: INTERVAL };
         let every = itimerspec { it_interval: interval, it_value: interval };
-        // SAFETY: all are on the stack; an event of zeros is one.
+        // SAFETY: all pointers are to live local variables, and an all-zero `sigevent` is valid.
         unsafe {
             let mut event: sigevent = zeroed();
             event.sigev_notify = SIGEV_THREAD_ID;
@@ -48,7 +48,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: the timer was made by this value, and is deleted once, when it goes.
+        // SAFETY: `start` created the timer, which is deleted once, when the value is dropped.
         unsafe { timer_delete(self.0) };
     }
 }

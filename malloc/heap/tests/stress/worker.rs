@@ -1,4 +1,4 @@
-//! What a thread does, and what a signal's handler does in the middle of it.
+//! Steps of a worker thread, and of a signal handler that interrupts them.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -17,16 +17,16 @@ use crate::locks::{Noticing, holds_any};
 use crate::machine::{cpus, run_on};
 use crate::timers::{Timer, handle};
 
-/// Objects that a thread keeps at most.
+/// Most objects that a thread keeps.
 const KEPT: usize = 300;
-/// Objects that are on their way from thread to thread.
+/// Places for objects that are passed between threads.
 const MAIL: usize = 64;
 /// Objects that a thread's handler keeps.
 const STASHED: usize = 8;
-/// Sizes are powers of two up to this one's, and odd ones between.
+/// Binary logarithm of the largest power of two up to which sizes are drawn.
 const SIZE_BITS: u32 = 13;
 
-/// What all threads share.
+/// State that all threads share.
 pub(crate) struct Shared<'h, C> {
     pub heap: &'h Heap<C, Noticing>,
     pub live_objects: LiveObjects,
@@ -50,22 +50,22 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
         }
     }
 
-    /// Threads that work, by number.
+    /// Returns the IDs of the worker threads.
     pub(crate) fn threads(&self) -> Vec<i32> {
         self.threads.lock().expect("nobody panics with it").clone()
     }
 
-    /// Objects that handlers have allocated or freed.
+    /// Returns the number of objects that handlers have allocated or freed.
     pub(crate) fn handled(&self) -> u64 {
         self.handled.load(Relaxed)
     }
 
-    /// Signals that came.
+    /// Returns the number of signals that were handled.
     pub(crate) fn signals(&self) -> u64 {
         self.signals.load(Relaxed)
     }
 
-    /// Frees what is still on its way.
+    /// Frees the objects that are still being passed.
     pub(crate) fn free_mail(&self) {
         for place in &self.mail {
             self.exchange(place, None).into_iter().for_each(|object| self.free(object));
@@ -88,7 +88,7 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
 
     fn free(&self, object: Object) {
         if self.live_objects.give(object) {
-            // SAFETY: `live_objects` has it as the caller's.
+            // SAFETY: `live_objects` has confirmed that the object is allocated and belongs to the caller.
             let freed = unsafe { self.heap.free(object.start) };
             freed.unwrap_or_else(|error| self.live_objects.violate(error.to_string()));
         }
@@ -97,12 +97,12 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
     fn exchange(&self, place: &AtomicPtr<Object>, object: Option<Object>) -> Option<Object> {
         let new = object.map_or(null_mut(), |object| Box::into_raw(Box::new(object)));
         let old = place.swap(new, AcqRel);
-        // SAFETY: what is in a place was put there as above, and is taken out once.
+        // SAFETY: a pointer in a place was created by `Box::into_raw` above, and the swap takes it out once.
         (!old.is_null()).then(|| *unsafe { Box::from_raw(old) })
     }
 }
 
-/// One thread's work.
+/// Runs one worker thread.
 pub(crate) fn work<C: CpuLocal>(shared: &Shared<'_, C>, seed: u64, steps: u64) {
     let cpus = cpus();
     run_on(cpus[seed as usize % cpus.len()]);
@@ -139,14 +139,14 @@ fn step<C: CpuLocal>(shared: &Shared<'_, C>, chance: &mut Rng, kept: &mut Vec<Ob
     }
 }
 
-/// Mostly small, at least a mark.
+/// Draws a size, mostly a small one; it has room for at least one mark.
 fn size(chance: &mut Rng) -> usize {
     let most = chance.u32(4..=SIZE_BITS);
     let size = 1 << chance.u32(3..most);
     size + chance.usize(..size)
 }
 
-/// What a thread's handler has, and does.
+/// State of a thread's signal handler.
 pub(crate) struct Stash<'a> {
     objects: [Cell<Option<Object>>; STASHED],
     chance: RefCell<Rng>,
@@ -155,11 +155,11 @@ pub(crate) struct Stash<'a> {
     step: &'a dyn Fn(&Stash),
 }
 
-/// Whether handlers leave the heap alone.
+/// Whether handlers do not use the heap.
 static ONLY_COUNT: AtomicBool = AtomicBool::new(false);
 
 std::thread_local! {
-    /// The stash of the calling thread, while signals come to it.
+    /// The stash of the calling thread, while it receives signals.
     static MINE: Cell<*const Stash<'static>> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -174,7 +174,7 @@ impl<'a> Stash<'a> {
         }
     }
 
-    /// Does something whose primitive a handler may not use.
+    /// Runs a test of a primitive that handlers must not use.
     pub(crate) fn with_handlers_that_only_count<R>(run: impl FnOnce() -> R) -> R {
         ONLY_COUNT.store(true, Relaxed);
         let result = run();
@@ -182,7 +182,7 @@ impl<'a> Stash<'a> {
         result
     }
 
-    /// Has signals come to the calling thread while it works.
+    /// Sends signals to the calling thread while it works.
     fn receive(&self, work: impl FnOnce()) {
         handle(on_signal);
         MINE.set((&raw const *self).cast());
@@ -192,7 +192,7 @@ impl<'a> Stash<'a> {
         MINE.set(std::ptr::null());
     }
 
-    /// Frees an object that it has, or allocates one.
+    /// Frees one of the handler's objects, or allocates one.
     fn step<C: CpuLocal>(&self, shared: &Shared<'_, C>) {
         let mut chance = self.chance.borrow_mut();
         for _ in 0..chance.u8(1..4) {
@@ -211,7 +211,7 @@ impl<'a> Stash<'a> {
 }
 
 extern "C" fn on_signal(_: c_int) {
-    // SAFETY: a thread's stash is there while signals come to it.
+    // SAFETY: `receive` keeps the stash alive while its thread receives signals.
     let Some(stash) = (unsafe { MINE.get().as_ref() }) else { return };
     stash.signals.set(stash.signals.get() + 1);
     if !holds_any() && !ONLY_COUNT.load(Relaxed) {

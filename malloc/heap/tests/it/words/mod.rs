@@ -1,8 +1,8 @@
-//! Restartable sequences against the portable sections: the same steps on the same words leave the same words.
+//! Restartable sequences against the portable sections: the same steps on equal words must yield equal words.
 //!
-//! Two worlds are kept, one for each primitive. Steps are drawn by chance; after each, answers and words must be
-//! equal, addresses taken from their world's beginning. All CPUs' slots are used, one CPU at a time. What cannot be
-//! run here, for lack of restartable sequences, is said and left out.
+//! Each primitive has a world of its own. Random steps are executed in both worlds. After each step the results and the
+//! words must be equal, with addresses relative to the start of their world. The slots of all CPUs are used, one CPU at
+//! a time. Without restartable sequences the tests print a message and are skipped.
 
 mod steps;
 
@@ -28,7 +28,7 @@ const PLAIN: Plain = Plain { offset: 0 };
 const MIDDLE: Plain = Plain { offset: 24 };
 const MANGLED: Mangled = Mangled { offset: 16, secret: 0x9e37_79b9_7f4a_7c15 };
 
-/// The CPU that a test has pinned itself to.
+/// CPU to which a test has pinned itself.
 struct Pinned(CpuId);
 
 impl CurrentCpu for Pinned {
@@ -41,7 +41,7 @@ fn rseq() -> Option<Rseq> {
     Rseq::find().inspect_err(|why| left_out(why)).ok()
 }
 
-/// One more than the largest number of a CPU.
+/// Returns one more than the highest number of a CPU on which the process may run.
 fn cpu_count() -> u16 {
     cpus().iter().max().expect("we run on some CPU").0 + 1
 }
@@ -70,7 +70,7 @@ fn lists_of_threads_do_the_same() {
     let locks = locks();
     let cpu = CpuId(0);
     stand_for(cpu);
-    // SAFETY: this thread is the only one that stands for a CPU, and nobody fences.
+    // SAFETY: this thread alone represents a CPU, no signal handler uses the primitive, and the test does not fence.
     let threads = unsafe { ThreadLocal::new(1) };
     for seed in 0..40 {
         steps::compare(&threads, &CpuLocks::new(&locks, Pinned(cpu)), PLAIN, cpu, seed);
@@ -141,7 +141,7 @@ fn a_drain_takes_each_cpus_sheaf() {
         assert_eq!(rseq.drain(cpu, slot, none), none);
         run_on(cpu);
         assert_eq!(rseq.pop_sheaf(world.slots()), None);
-        // SAFETY: it is refused, since there is no sheaf.
+        // SAFETY: the push is refused because the slot has no sheaf, so the object is not used.
         let pushed = unsafe { rseq.push_sheaf(world.slots(), ObjectAddress::new(objects[0])) };
         assert_eq!((pushed, slot.main.load(Relaxed)), (PushOutcome::Refused, none), "there is no room without a sheaf");
     }

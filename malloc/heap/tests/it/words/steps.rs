@@ -1,4 +1,4 @@
-//! Steps drawn by chance, done in two worlds at once.
+//! Random steps, which are executed in two worlds.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,10 +14,10 @@ use crate::common::world::{ALL_BITS, CAPACITY, OBJECTS, SLABS, World};
 
 /// Steps of a run.
 const STEPS: u32 = 300;
-/// What a list is over that a test prepares: some that are short, or empty.
+/// Lengths of the lists that a test prepares; some lists are short or empty.
 const LENGTHS: [u16; 5] = [0, 1, 2, OBJECTS - 1, OBJECTS];
 
-/// One step.
+/// A step.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pop,
@@ -39,21 +39,21 @@ enum Step {
         slab: usize,
         index: u16,
     },
-    /// Everything is as new, but for this.
+    /// Resets the world to a scene.
     Reset(Scene),
 }
 
-/// Where lists are.
+/// Initial positions of lists.
 #[derive(Clone, Copy, Debug)]
 struct Scene {
-    /// The slot's slab and the length of its list; or no slab.
+    /// The slab and the length of the slot's list, or `None` for no slab.
     slot: Option<(usize, u16)>,
-    /// The length of another slab's own list, its objects in use, and its owner.
+    /// Another slab: its index, the length of its own list, its objects in use, and its owner.
     other: (usize, u16, u16, Owner),
     kind: Kind,
 }
 
-/// What CPUs have their objects in.
+/// Container of a CPU's free objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Lists,
@@ -61,7 +61,7 @@ enum Kind {
     Bits,
 }
 
-/// What a step answered; an address is one from its world's beginning.
+/// Result of a step. Addresses are relative to the start of the world.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Object(Option<u64>),
@@ -69,7 +69,7 @@ enum Answer {
     Nothing,
 }
 
-/// Does the same steps with both primitives, on CPU `cpu`.
+/// Executes the same steps with both primitives on CPU `cpu`.
 ///
 /// # Panics
 /// At the first difference.
@@ -128,7 +128,7 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
         }
         Step::PopSheaf => Answer::Object(local.pop_sheaf(world.slots()).map(|object| relative(world, object.get()))),
         Step::PushSheaf { slab, index } => {
-            // SAFETY: what is pushed twice is only compared.
+            // SAFETY: the objects are only compared and never used, so that one of them may be pushed twice.
             Answer::Pushed(unsafe { local.push_sheaf(world.slots(), ObjectAddress::new(world.object(slab, index))) })
         }
         Step::PopBits => {
@@ -148,12 +148,12 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
     }
 }
 
-/// An object as its slab's number and its offset there, which are the same in all worlds.
+/// Encodes an object as the index of its slab and its offset in the slab, which are equal in all worlds.
 fn relative<L: FixedLinks>(world: &World<L>, object: u64) -> u64 {
     (slab_of(world, object) as u64) << 32 | object & !World::<L>::mask()
 }
 
-/// The slab that an object is of.
+/// Returns the index of the slab that contains an object.
 fn slab_of<L: FixedLinks>(world: &World<L>, object: u64) -> usize {
     (0..SLABS).find(|&slab| world.base(slab).get() == object & World::<L>::mask()).expect("an object of this world")
 }
@@ -197,13 +197,13 @@ fn reset_bits<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     world.slot(cpu).main.store(current.unwrap_or(world.nowhere()), Relaxed);
 }
 
-/// Objects in a sheaf at first: none to as many as it holds.
+/// Returns the initial number of objects in a sheaf, at most its capacity.
 fn length_of(scene: Scene) -> u16 {
     scene.other.1.min(CAPACITY as u16)
 }
 
-/// Everything there is, relative to the world's beginning. A list is followed for some steps only: objects that are
-/// pushed twice make rings.
+/// Returns all words relative to the start of the world. A list is followed for a bounded number of steps, because
+/// objects that are pushed twice form cycles.
 fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
     let mut found = Vec::new();
     if kind == Kind::Bits {
@@ -221,7 +221,7 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
     found
 }
 
-/// Adds the words of a list, for some steps.
+/// Appends the words of a list, up to a bounded number of steps.
 fn follow<L: FixedLinks>(world: &World<L>, list: u64, found: &mut Vec<u64>) {
     let mut at = list;
     for _ in 0..20 {
@@ -230,7 +230,7 @@ fn follow<L: FixedLinks>(world: &World<L>, list: u64, found: &mut Vec<u64>) {
         if is_mark(at) || slab.is_none() {
             break;
         }
-        // SAFETY: an object of this world.
+        // SAFETY: the address is in a slab of this world, so its link can be read.
         at = unsafe { freehold::slab::freelist::get_freepointer(ObjectAddress::new(at), world.links()) };
     }
 }
