@@ -1,8 +1,8 @@
 //! Runs a load of `freehold load` in a program whose malloc is Freehold's heap.
 //!
-//! The heap is created first, with memory of C's malloc for its own state. From then on it serves requests. Requests
-//! with an alignment above 16 bytes, or above the largest block of pages, are passed to C's malloc; an address tells to
-//! which malloc an object belongs. The heap keeps its memory: a free returns nothing to the system.
+//! C's malloc serves all requests until the heap is created. From then on the heap serves requests, except those with
+//! an alignment above 16 bytes or a size above the largest block of pages. C's malloc serves these, and the address of
+//! an object identifies its malloc. The heap keeps its memory: a free returns nothing to the system.
 //!
 //! ```sh
 //! cargo run --profile dist -p freehold-malloc --example load -- server --help
@@ -38,7 +38,7 @@ struct Cli {
 }
 
 // SAFETY: both mallocs return memory of the requested size and alignment that belongs to the caller alone, and the
-// address of an object tells from which of them it came.
+// address of an object identifies the malloc from which it came.
 unsafe impl GlobalAlloc for Malloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let bytes = layout.size().max(ALIGN);

@@ -28,7 +28,7 @@ const LITTLE: usize = 1 << 20;
 const STEP: usize = 2 << 20;
 /// Sleep between two passes.
 const PAUSE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
-/// Passes without a change of the bytes in use, after which objects in CPUs' caches are returned as well.
+/// Passes without a change of the used and free bytes, after which objects in CPUs' caches are returned as well.
 const IDLE: u32 = 8;
 
 /// State of the helper: one of the constants below.

@@ -5,7 +5,7 @@
 //! above          a run of exactly the needed pages, in a separate range
 //! ```
 //!
-//! The address range of a block tells whether it is an object or a run.
+//! Objects and runs are distinguished by their address ranges.
 //!
 //! ```text
 //! start         creates the heap and the runs at the first request

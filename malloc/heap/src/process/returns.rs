@@ -1,11 +1,11 @@
 //! Return of free memory to the system.
 //!
 //! Two limits apply, which depend on the bytes in use. The short-term limit is 12 MiB plus three times the bytes in
-//! use: when free memory exceeds it, frees return memory at once, at least 2 MiB each. So a program that frees all its
-//! memory keeps little, and a program that repeatedly frees and allocates the same amount keeps what it needs. The
-//! long-term limit is 8 MiB plus a quarter of the bytes in use: free memory beyond it is returned two seconds after its
-//! free. Frees do this now and then, a part at a time; a helper thread ([`helper`]) does all of it, if the options
-//! enable the helper and the program has created a thread.
+//! use. When free memory exceeds it, frees return memory at once: each free at least 2 MiB, or the whole excess if that
+//! is less. So a program that frees all its memory keeps little, and a program that repeatedly frees and allocates the
+//! same amount keeps what it needs. The long-term limit is 8 MiB plus a quarter of the bytes in use. Free memory beyond
+//! it is returned two seconds after its free. Frees do this now and then, a part at a time; a helper thread
+//! ([`helper`]) does all of it, if the options enable the helper and the program has created a thread.
 //!
 //! All free memory is returned when the limit of the control group is near, or when the helper detects memory pressure
 //! ([`pressure`](super::pressure)). Objects in a CPU's cache are returned when the CPU has been inactive for a while
@@ -28,7 +28,8 @@ use super::with_heap;
 const KEPT_SHARE: usize = 4;
 /// Factor of the bytes in use, for the short-term limit of free memory.
 const KEPT_BRIEFLY: usize = 3;
-/// Least bytes that one free returns. `STEP_MAX` bounds them from above, unless the free itself is of a larger block.
+/// Least bytes that one free returns, if the excess is as large. `STEP_MAX` is the upper bound, unless the freed block
+/// itself is larger.
 const STEP: usize = 2 << 20;
 const STEP_MAX: usize = 32 << 20;
 /// Bytes of old memory that one free returns: less than a millisecond of work.

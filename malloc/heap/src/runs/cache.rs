@@ -21,7 +21,7 @@ const SMALL_PLACES: usize = 6;
 /// Most pages of a small run.
 const SMALL: u32 = 32;
 const LARGEST: u32 = 256;
-/// Most CPUs that have slots of their own. It bounds the memory in the cache to 88 MiB on the largest machine.
+/// Most CPUs with separate slots; further CPUs share them. The bound limits cached memory to 88 MiB on any machine.
 const ROWS: u16 = 32;
 
 /// Slots of one CPU, which fill one cache line.

@@ -123,8 +123,8 @@ impl Runs {
         Some(Run { start: self.address(first), is_zero: false })
     }
 
-    /// Allocates a run of `pages` pages, at an address that is a multiple of `align` pages. Takes the lock, and makes a
-    /// few system calls for each 32 MiB of the range that are used for the first time.
+    /// Allocates a run of `pages` pages, at an address that is a multiple of `align` pages. Takes the lock, and makes
+    /// two system calls for each 32 MiB of the range that are used for the first time.
     ///
     /// # Errors
     /// If the range has no room, or the system refuses memory.

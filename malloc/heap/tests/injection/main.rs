@@ -8,7 +8,7 @@
 //! CPU drains the list or takes a slab away. Afterwards the operation continues, and at its end all objects are
 //! counted.
 //!
-//! Interferences from another CPU do not restart a section. For these the handler sends the thread back to its
+//! Some interferences from another CPU must not restart the section. For these the handler sends the thread back to its
 //! instruction with the descriptor stored again, and the other CPU completes its part after the operation.
 //!
 //! ```text

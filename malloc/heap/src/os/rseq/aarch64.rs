@@ -198,8 +198,7 @@ pub(super) unsafe fn cpu(area: isize) -> CpuId {
     CpuId(unsafe { raw_cpu(area) } as u16)
 }
 
-/// Takes an object; see [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop). Each function below implements the
-/// method of the same name.
+/// Implements [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop).
 ///
 /// # Safety
 /// As for [`cpu`].
@@ -227,6 +226,8 @@ pub(super) unsafe fn pop<L: FixedLinks>(area: isize, slots: Slots<'_>, links: L)
     (!is_mark(object)).then_some(object)
 }
 
+/// Implements [`CpuLocal::push`](freehold::slab::cpu::CpuLocal::push).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
@@ -248,6 +249,8 @@ pub(super) unsafe fn push<L: FixedLinks>(
     )
 }
 
+/// Implements [`CpuLocal::push_paired`](freehold::slab::cpu::CpuLocal::push_paired).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
@@ -267,6 +270,8 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(
     )
 }
 
+/// Implements [`CpuLocal::pop_sheaf`](freehold::slab::cpu::CpuLocal::pop_sheaf).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
@@ -294,6 +299,8 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
     (object != 0).then_some(object)
 }
 
+/// Implements [`CpuLocal::push_sheaf`](freehold::slab::cpu::CpuLocal::push_sheaf).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
@@ -326,6 +333,8 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
     PushOutcome::Done
 }
 
+/// Implements [`CpuLocal::pop_bits`](freehold::slab::cpu::CpuLocal::pop_bits).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
@@ -355,6 +364,8 @@ pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32
     (bits != 0).then(|| (slab, bits.trailing_zeros()))
 }
 
+/// Implements [`CpuLocal::push_bits`](freehold::slab::cpu::CpuLocal::push_bits).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
@@ -407,6 +418,8 @@ pub(super) unsafe fn push_bits(
     PushOutcome::Done
 }
 
+/// Implements [`CpuLocal::replace_if`](freehold::slab::cpu::CpuLocal::replace_if).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]

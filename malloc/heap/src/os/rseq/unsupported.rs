@@ -20,7 +20,7 @@ pub(super) unsafe fn raw_cpu(_: isize) -> u32 {
 
 macro_rules! nothing {
     ($($(#[$about:meta])* $name:ident $([$($generic:tt)*])? ($($argument:ty),*) -> $result:ty;)*) => {$(
-        /// Panics: this function is never called.
+        /// Panics. Detection fails on this system, so this function is never called.
         ///
         /// # Safety
         /// None.

@@ -13,7 +13,7 @@
 //! not detected        a read of a free small block (it reads a pattern that is not an address); a write far away
 //! ```
 //!
-//! Requests take objects from the CPU's cache as in any process, but through the slow path. New slabs hand out their
+//! Requests take objects from the CPU's cache as in any process, but on a longer path. New slabs hand out their
 //! objects in random order.
 
 mod faults;

@@ -232,13 +232,13 @@ unsafe fn fill(start: NonNull<u8>, byte: u8, count: usize) {
     let word = u64::from_ne_bytes([byte; WORD]);
     let mut at = 0;
     while at + WORD <= count {
-        // SAFETY: `at + WORD` is at most `count`, and the caller promises that so many bytes belong to it. The write is
+        // SAFETY: `at + WORD` is at most `count`, and the caller promises that `count` bytes belong to it. The write is
         // volatile, because a compiler would otherwise replace the loop by a call of `memset`.
         unsafe { start.add(at).cast::<[u8; WORD]>().write_volatile(word.to_ne_bytes()) };
         at += WORD;
     }
     for at in at..count {
-        // SAFETY: `at` is below `count`, and the caller promises that so many bytes belong to it.
+        // SAFETY: `at` is below `count`, and the caller promises that `count` bytes belong to it.
         unsafe { start.add(at).write_volatile(byte) };
     }
 }

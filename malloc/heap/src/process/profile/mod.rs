@@ -206,7 +206,7 @@ fn sample(size: usize, align: usize) -> Option<Block> {
 }
 
 /// Returns whether a request becomes a sample. Requests within a slow path, or while a stack is taken, cannot be
-/// sampled.
+/// sampled. Also writes a profile that a signal has requested.
 fn is_drawn(state: &State, thread: &Thread, size: usize) -> bool {
     serve();
     let is_due = sampler::is_due(thread, size, state.mean);

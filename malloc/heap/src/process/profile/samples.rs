@@ -1,6 +1,6 @@
 //! Samples in use: the address, the requested size and the stack of each sampled block.
 //!
-//! A sampled block has a run of pages of its own. So a free of an ordinary object looks nothing up, and a free of a run
+//! A sampled block has a run of pages of its own. So a free of an ordinary object needs no lookup, and a free of a run
 //! reads one word for its first page: the number of its sample, or 0. These words and the samples are in separate
 //! address ranges, which become accessible as needed. No memory is allocated, except from the kernel.
 

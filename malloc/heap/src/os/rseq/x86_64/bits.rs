@@ -85,6 +85,8 @@ macro_rules! push_bits {
     }};
 }
 
+/// Implements [`CpuLocal::pop_bits`](freehold::slab::cpu::CpuLocal::pop_bits).
+///
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
@@ -92,6 +94,8 @@ pub(in crate::os::rseq) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Opt
     pop_bits!(sound, area, slots)
 }
 
+/// Implements [`CpuLocal::push_bits`](freehold::slab::cpu::CpuLocal::push_bits).
+///
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]

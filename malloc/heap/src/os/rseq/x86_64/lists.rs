@@ -154,8 +154,7 @@ macro_rules! push {
     };
 }
 
-/// Takes an object; see [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop). The other functions of the parent module
-/// implement the methods of the same names.
+/// Implements [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop).
 ///
 /// # Safety
 /// As for [`cpu`](super::cpu).
@@ -164,6 +163,8 @@ pub(in crate::os::rseq) unsafe fn pop<L: FixedLinks>(area: isize, slots: Slots<'
     pop!(sound, area, slots, links)
 }
 
+/// Implements [`CpuLocal::push`](freehold::slab::cpu::CpuLocal::push).
+///
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
@@ -176,6 +177,8 @@ pub(in crate::os::rseq) unsafe fn push<L: FixedLinks>(
     push!(sound, area, slots, freed, links)
 }
 
+/// Implements [`CpuLocal::push_paired`](freehold::slab::cpu::CpuLocal::push_paired).
+///
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]

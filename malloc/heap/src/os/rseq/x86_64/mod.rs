@@ -63,6 +63,8 @@ pub(super) unsafe fn cpu(area: isize) -> CpuId {
     CpuId(unsafe { raw_cpu(area) } as u16)
 }
 
+/// Implements [`CpuLocal::replace_if`](freehold::slab::cpu::CpuLocal::replace_if).
+///
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]

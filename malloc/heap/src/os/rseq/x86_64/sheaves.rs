@@ -73,6 +73,8 @@ macro_rules! push_sheaf {
     }};
 }
 
+/// Implements [`CpuLocal::pop_sheaf`](freehold::slab::cpu::CpuLocal::pop_sheaf).
+///
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
@@ -80,6 +82,8 @@ pub(in crate::os::rseq) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Op
     pop_sheaf!(sound, area, slots)
 }
 
+/// Implements [`CpuLocal::push_sheaf`](freehold::slab::cpu::CpuLocal::push_sheaf).
+///
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
