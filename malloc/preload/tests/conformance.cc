@@ -1,7 +1,7 @@
-// Conformance: operators new and delete do what C++ says, for whatever malloc this program is run under.
+// Conformance: operators new and delete behave as C++ specifies. The test runs under any malloc.
 //
-// Compile as C++17 or later, with -fno-builtin, so that no pair of new and delete is removed. What is wrong is printed
-// with its line, and the exit code is 1.
+// Compile as C++17 or later, with -fno-builtin, so that no pair of new and delete is removed. A failed check prints its
+// line, and the exit code is 1.
 
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +22,7 @@
 
 namespace {
 
-// More than any address space has, as far as a compiler can tell.
+// A size larger than any address space, in a volatile variable so that a compiler cannot know its value.
 volatile std::size_t absurd = SIZE_MAX / 4;
 int handled = 0;
 
@@ -30,7 +30,7 @@ bool is_aligned(const void *object, std::size_t align) {
     return reinterpret_cast<std::uintptr_t>(object) % align == 0;
 }
 
-// Whether `request` throws an Error and does nothing else.
+// Returns whether `request` throws an Error.
 template <class Error, class Request> bool throws(Request request) {
     try {
         request();
@@ -84,7 +84,7 @@ void aligned() {
     delete[] wide;
 }
 
-// All ways to ask for what nobody has; what is between is destroyed.
+// Checks that all throwing operators throw for an absurd size, and that objects on the stack are destroyed.
 template <class Error> void absurd_requests_throw() {
     const auto page = std::align_val_t{4096};
     const std::string guard(1000, 'x');
@@ -120,7 +120,7 @@ void refuse_as_usual() {
     throw std::bad_alloc();
 }
 
-// Called as often as it is set; the third time it gives up.
+// A handler that removes itself at its third call, so that the request fails.
 void give_up() {
     if (++handled == 3) std::set_new_handler(nullptr);
 }
@@ -133,7 +133,7 @@ void handlers() {
     std::set_new_handler(give_up);
     CHECK(throws<std::bad_alloc>([] { ::operator delete(::operator new(absurd)); }));
     CHECK(handled == 3);
-    // One that gives null asks the handler all the same, and takes what it throws for an answer.
+    // An operator that returns null calls the handler as well, and returns null if the handler throws std::bad_alloc.
     handled = 0;
     std::set_new_handler(give_up);
     CHECK(::operator new(absurd, std::nothrow) == nullptr && handled == 3);
@@ -145,7 +145,7 @@ void handlers() {
     quiet_requests_give_null();
 }
 
-// What programs are made of: containers that grow, and exceptions across them.
+// Typical work of programs: containers that grow, and exceptions that destroy containers.
 void containers() {
     std::unordered_map<std::string, std::vector<std::string>> words;
     for (int n = 0; n < 50000; n++) words[std::to_string(n % 1000)].push_back(std::string(n % 300, 'z'));
