@@ -39,7 +39,7 @@ const LITTLE_USED: usize = 8 << 20;
 /// Growth of the bytes in use after which the limit is checked again. `NEVER` disables the check if there is no limit.
 const GROWTH: usize = 1 << 20;
 const NEVER: usize = usize::MAX / 2;
-/// Value of [`Returns::keep`] if the program has not set one.
+/// Value of `Returns::keep` if the program has not set one.
 const UNSAID: usize = usize::MAX;
 /// Resolution of times in milliseconds.
 pub(super) const TICK: u32 = 250;

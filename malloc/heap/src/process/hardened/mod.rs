@@ -6,11 +6,13 @@
 //! the program ([`report`]). An access that the kernel stops is reported as well ([`faults`]).
 //!
 //! ```text
-//! detected at once    frees of addresses that are not blocks, are inside of a block, or are free already; a block that was
-//!                     written beyond its end; a size that differs from the block's, where C or C++ pass one; an access
-//!                     beyond a large block, or to a free large block
-//! detected later      a write to a free small block: when the block leaves the quarantine, or at exit
-//! not detected        a read of a free small block (it reads a pattern that is not an address); a write far away
+//! detected at once   a free of an address that is not a block, is inside of a block, or is free already
+//!                    a free of a block that was written beyond its end
+//!                    a size that differs from the block's, where C or C++ pass one
+//!                    an access beyond a large block, or to a free large block
+//! detected later     a write to a free small block: when the block leaves the quarantine, or at exit
+//! not detected       a read of a free small block, which reads a pattern that is not an address
+//!                    a write to memory far from any block's end
 //! ```
 //!
 //! Requests take objects from the CPU's cache as in any process, but on a longer path. New slabs hand out their
