@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! detected at once   a free of an address that is not a block, is inside of a block, or is free already
-//!                    a free of a block that was written beyond its end
+//!                    a block that was written beyond its end, when it is freed, resized or measured
 //!                    a size that differs from the block's, where C or C++ pass one
 //!                    an access beyond a large block, or to a free large block
 //! detected later     a write to a free small block: when the block leaves the quarantine, or at exit
