@@ -1,7 +1,7 @@
-//! What is tried: for each setting a few values around the recorded one, and why one would want them.
+//! Candidates: for each setting a few values around the recorded one, each with its purpose.
 //!
-//! All are values that the kernel takes. What is already set is left out, and so is more memory kept free than anyone
-//! would give up.
+//! The kernel accepts all of these values. The recorded value is left out. So are values of `vm.min_free_kbytes` that
+//! keep more than a twentieth of the memory free, since few users would give up that much.
 
 use std::iter;
 
@@ -18,22 +18,24 @@ use crate::settings::{
     self, BOOST_FACTOR, DEFRAG, EXTFRAG_THRESHOLD, HIGH_FRACTION, MIN_FREE, PROACTIVENESS, SCALE_FACTOR, Setting,
 };
 
-/// Largest share of the memory that `vm.min_free_kbytes` is tried with: a part of this many.
+/// Largest value of `vm.min_free_kbytes` that is tried: the memory divided by this.
 const MIN_FREE_PARTS: u64 = 20;
 
-/// Most candidates that are tried by default: with the replay as recorded and two with varied watermarks, seven replays.
+/// Largest number of candidates that are tried by default. With the replay as recorded and two replays with varied
+/// watermarks, this makes seven replays.
 const DEFAULT_MAX: usize = 4;
 
-/// Nudged values of `vm.min_free_kbytes`, in parts of [`NUDGE_WHOLE`] of the recorded one: up to a hundredth off.
+/// Values of `vm.min_free_kbytes` for sensitivity replays, in parts of [`NUDGE_WHOLE`] of the recorded value: up to 1 %
+/// off.
 const NUDGES: [u64; 4] = [990, 995, 1005, 1010];
 const NUDGE_WHOLE: u64 = 1000;
 
 /// A value to try.
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    /// This one.
+    /// A fixed value.
     Is(&'static str),
-    /// The recorded number times the first, divided by the second.
+    /// The recorded number times the first field, divided by the second.
     Times(u64, u64),
 }
 
@@ -92,9 +94,9 @@ const TABLE: [Row; 24] = [
 pub struct Candidate {
     /// The setting with this value.
     pub setting: Setting,
-    /// Its purpose.
+    /// Purpose of the value.
     pub why: &'static str,
-    /// Concerns for which it is tried by default.
+    /// Concerns for which the value is tried by default.
     serves: &'static [Metric],
 }
 
@@ -136,13 +138,14 @@ pub fn select(candidates: Vec<Candidate>, now: &[ReplayOutcome]) -> Vec<Candidat
     selected.map(|(_, candidate)| candidate).collect()
 }
 
-/// Whether a replay has enough events of a metric to gain anything.
+/// Returns whether a replay has enough events of a metric for a gain.
 fn has_any(outcome: &ReplayOutcome, metric: Metric) -> bool {
     outcome.metrics.get(metric).is_some_and(|value| value.value() >= EVENTS_MIN)
 }
 
-/// Settings that should make no difference: `vm.min_free_kbytes` up to 1 % above and below its value, which is that of
-/// `others`, or the recorded one. The differences that they make all the same show how sensitive a replay is.
+/// Returns settings that should make no difference: `vm.min_free_kbytes` up to 1 % above and below its value in
+/// `others`, or below and above the recorded value. The differences that these settings cause show how sensitive a
+/// replay is.
 pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     let set = others.iter().rfind(|setting| setting.name() == MIN_FREE).map(|setting| setting.value().to_owned());
     let now = set.or_else(|| settings::recorded(facts, MIN_FREE)).and_then(|now| now.parse::<u64>().ok());
@@ -151,19 +154,19 @@ pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     nudged.filter_map(|value| format!("{MIN_FREE}={value}").parse().ok()).collect()
 }
 
-/// Returns the settings of every replay of a policy on a recording: `settings`, and these with watermarks that vary by
-/// up to 1 %.
+/// Returns the settings of every replay of a policy on a recording: `settings` alone, and `settings` with watermarks
+/// that vary by up to 1 %.
 pub fn with_nudges(facts: &Facts, settings: &[Setting]) -> Vec<Vec<Setting>> {
     let nudges = nudges(facts, settings).into_iter();
     iter::once(settings.to_vec()).chain(nudges.map(|nudge| [settings, &[nudge]].concat())).collect()
 }
 
-/// Requests in a recording.
+/// Returns the number of requests in a recording.
 pub fn requests(facts: &Facts) -> u64 {
     facts.rows.get(&(Kind::Alloc as u8)).copied().unwrap_or(0)
 }
 
-/// Memory that the machine's allocator has.
+/// Returns the memory that the machine's allocator manages, in bytes.
 pub(crate) fn managed_bytes(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.managed).sum::<u64>() * u64::from(facts.page_size)
 }

@@ -1,29 +1,29 @@
-//! Measures for which a setting is changed, in the order in which they matter: requests that fail, requests that wait,
-//! huge pages, and the work behind them. Free pageblocks are a price only.
+//! Measures for which a setting is changed, in order of importance: failed requests, requests that wait, huge pages,
+//! and the work behind requests. Free pageblocks count only as a price.
 
 use crate::report::metrics::Metric;
 
-/// A measure that advice looks at.
+/// A measure that advice considers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Concern {
     /// The measure.
     pub(crate) metric: Metric,
-    /// Its name in sentences.
+    /// Name of the measure in sentences.
     pub(crate) words: &'static str,
-    /// What it counts.
+    /// Kind of the counted events.
     pub(crate) kind: Kind,
-    /// Command that shows it on the machine, to run before and after the change.
+    /// Command that shows the measure on the machine, to run before and after the change.
     pub(crate) command: &'static str,
 }
 
-/// What a concern counts.
+/// Kind of events that a concern counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Requests: each of them matters.
+    /// Requests. Each of them matters.
     Requests,
-    /// Work behind requests: little of it is not worth saving.
+    /// Work behind requests. A small amount is not worth saving.
     Work,
-    /// Pageblocks at the end.
+    /// Pageblocks at the end of the recording.
     State,
 }
 
@@ -55,5 +55,5 @@ pub(crate) const CONCERNS: [Concern; 6] = [
 pub(crate) const OF_PRESSURE: [Metric; 4] =
     [Metric::FailedAllocations, Metric::AllocStalls, Metric::CompactStalls, Metric::PagesScanned];
 
-/// The measure that is only a price.
+/// The measure that counts only as a price.
 pub(crate) const PRICE: Concern = concern(Metric::FreePageblocks, "free pageblocks", Kind::State, "");

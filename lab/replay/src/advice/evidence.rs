@@ -1,8 +1,11 @@
 //! Evidence of one recording for or against a candidate: the change of a concern, and the reasons to doubt it.
 //!
-//! A replay errs, and a recording is short. So a change counts only if it exceeds the replay's own error in that
-//! measure, the changes that watermarks varied by 1 % make, and chance; if as many events were recorded as it would
-//! save; if it rests on several passes of kswapd; and if it shows before the last quarter of the recording.
+//! A replay has an error, and a recording covers a limited time. A change therefore counts only under these conditions:
+//!
+//! - It exceeds the replay's own error in that measure, the changes under watermarks varied by 1 %, and chance.
+//! - The kernel recorded at least as many events as the change would save.
+//! - It rests on several passes of kswapd.
+//! - At least half of it shows before the last quarter of the recording.
 
 use freehold_report::number::Quantity;
 use freehold_stats::verdict::{Direction, EVENTS_MIN, relative_change};
@@ -16,47 +19,47 @@ use crate::report::metrics::Metric;
 use crate::report::outcome::ReplayOutcome;
 use crate::report::rows;
 
-/// A change of counts has to be so many standard deviations of independent events.
+/// Smallest significant change of counts, in standard deviations of independent events.
 const DEVIATIONS: f64 = 2.0;
-/// Work below this for each request is not worth saving: a lock or a page in a hundred requests.
+/// Smallest work per request that is worth saving: one lock acquisition or page in a hundred requests.
 const WORK_MIN: f64 = 0.01;
-/// Fewest passes of kswapd that pages scanned may rest on: pages of one pass are not independent events.
+/// Fewest passes of kswapd on which pages scanned may rest. Pages of one pass are not independent events.
 const PASSES_MIN: f64 = 3.0;
 /// Part of the recording that has to show at least half of the change.
 const EARLY: f64 = 0.75;
 
-/// One recording, as it was set and under a candidate.
+/// One recording, replayed as it was set and under a candidate.
 pub(crate) struct Trial<'t> {
     /// Name of the recording.
     pub(crate) recording: &'t str,
     /// Facts of the recording.
     pub(crate) machine: &'t Facts,
-    /// Requests that were recorded.
+    /// Number of recorded requests.
     pub(crate) requests: u64,
-    /// Replay as it was recorded.
+    /// Replay under the recorded settings.
     pub(crate) now: &'t ReplayOutcome,
     /// Replay under the candidate.
     pub(crate) then: &'t ReplayOutcome,
-    /// Replays as it was recorded, with varied watermarks.
+    /// Replays under the recorded settings with varied watermarks.
     pub(crate) nudged: &'t [ReplayOutcome],
 }
 
-/// Reason not to follow a change.
+/// Reason not to follow a change. Later variants are more advanced doubts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doubt {
-    /// The change is within the margin, or to the worse.
+    /// The change is within the margin or a loss.
     NoGain,
-    /// Too few events, or too little work, to tell it from chance.
+    /// Too few events, or too little work, to distinguish the change from chance.
     TooFewEvents,
-    /// The kernel recorded too little that could be saved.
+    /// The kernel recorded too few events that the candidate could save.
     NoRoom,
-    /// Watermarks varied by 1 % make as much.
+    /// Watermarks varied by 1 % cause as large a change.
     SensitiveToWatermarks,
     /// The replay's error in this measure is as large, or is not known.
     WithinReplayError,
-    /// It rests on too few passes of kswapd.
+    /// The change rests on too few passes of kswapd.
     FewPasses,
-    /// It rests on the end of the recording.
+    /// The change rests on the end of the recording.
     EndOfRecording,
 }
 
@@ -75,34 +78,34 @@ impl Doubt {
     }
 }
 
-/// Returns the value of a metric; zero where it was not measured.
+/// Returns the value of a metric; zero if it was not measured.
 fn value(outcome: &ReplayOutcome, metric: Metric) -> f64 {
     outcome.metrics.get(metric).map_or(0.0, Quantity::value)
 }
 
-/// Returns the relative change of a metric towards the better; infinite from nothing.
+/// Returns the relative change of a metric towards the better. The change from zero is infinite.
 fn improvement(metric: Metric, now: f64, then: f64) -> f64 {
     let change = relative_change(now, then).unwrap_or(f64::INFINITY);
     if metric.direction() == Direction::Lower { -change } else { change }
 }
 
 impl Trial<'_> {
-    /// Returns the values of a metric, as it was set and under the candidate.
+    /// Returns the values of a metric under the recorded settings and under the candidate.
     pub(crate) fn ends(&self, metric: Metric) -> [f64; 2] {
         [self.now, self.then].map(|outcome| value(outcome, metric))
     }
 
-    /// Returns the size of the replay's relative error in a metric; infinite where it is not known.
+    /// Returns the size of the replay's relative error in a metric; infinite if it is not known.
     pub(crate) fn replay_error(&self, metric: Metric) -> f64 {
         rows::reproduction_error(metric, &self.now.fidelity)
     }
 
-    /// Whether the recorded machine was short of memory.
+    /// Returns whether the recorded machine was short of memory.
     pub(crate) fn has_pressure(&self) -> bool {
         was_short(self.machine)
     }
 
-    /// Whether both recordings were made at the same time: their first samples are equal.
+    /// Returns whether both recordings were made at the same time. This is assumed if their first samples are equal.
     pub(crate) fn is_same_time(&self, other: &Trial<'_>) -> bool {
         let [first, second] = [self, other].map(|trial| trial.machine.samples.first());
         first.zip(second).is_none_or(|(first, second)| first.vmstat == second.vmstat)
@@ -111,7 +114,7 @@ impl Trial<'_> {
     /// Returns the size of the gain in a concern.
     ///
     /// # Errors
-    /// With the first reason to doubt it.
+    /// Returns the first reason to doubt the gain.
     pub(crate) fn gain(&self, concern: &Concern, margin: f64) -> Result<f64, Doubt> {
         let size = self.improvement(concern.metric);
         if size <= margin {
@@ -133,7 +136,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the size of a loss in a concern, reproduced or not; `None` if there is none beyond chance.
+    /// Returns the size of a loss in a concern, whether or not the replay reproduces the concern. Returns `None` if the
+    /// loss is within the margin, the sensitivity to watermarks, or chance.
     pub(crate) fn loss(&self, concern: &Concern, margin: f64) -> Option<f64> {
         let size = -self.improvement(concern.metric);
         let counts = size > margin && size > self.spread(concern.metric) && !self.is_by_chance(concern);
@@ -146,25 +150,26 @@ impl Trial<'_> {
         improvement(metric, now, then)
     }
 
-    /// Returns the largest change of a metric that varied watermarks make; infinite from nothing.
+    /// Returns the largest change of a metric under varied watermarks. A change from zero is infinite.
     fn spread(&self, metric: Metric) -> f64 {
         let now = value(self.now, metric);
         let changes = self.nudged.iter().map(|nudged| relative_change(now, value(nudged, metric)));
         changes.map(|change| change.map_or(f64::INFINITY, f64::abs)).fold(0.0, f64::max)
     }
 
-    /// Whether the replay reproduces a measure within its bound.
+    /// Returns whether the replay reproduces a measure within its bound.
     pub(crate) fn is_reproduced(&self, metric: Metric) -> bool {
         rows::is_reproduced(metric, &self.now.fidelity)
     }
 
-    /// Whether a gain in a concern may be worth testing although the replay misses it: a gain in requests may, if it
+    /// Returns whether a gain in a concern may be worth testing although the replay misses it: a gain in requests may, if it
     /// exceeds the error; less work may not.
     fn may_be_unjudged(&self, concern: &Concern) -> bool {
         concern.kind == Kind::Requests || self.is_reproduced(concern.metric)
     }
 
-    /// Whether the two values differ by no more than independent events do by chance, or are next to nothing.
+    /// Returns whether the two values differ by no more than independent events do by chance, or are too small to
+    /// matter.
     fn is_by_chance(&self, concern: &Concern) -> bool {
         let [now, then] = self.ends(concern.metric);
         match concern.kind {
@@ -176,7 +181,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Whether the kernel recorded enough for a gain of this size.
+    /// Returns whether the kernel recorded enough events for a gain of this size.
     fn has_room(&self, concern: &Concern, size: f64) -> bool {
         let [now, then] = self.ends(concern.metric);
         match concern.metric {
@@ -192,7 +197,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the recorded value of a measure; zero where it is not known.
+    /// Returns the recorded value of a measure; zero if it is not known.
     fn recorded(&self, measure: FidelityMeasure) -> f64 {
         self.now.fidelity.iter().find(|row| row.measure == measure).map_or(0.0, |row| row.recorded)
     }
@@ -202,7 +207,7 @@ impl Trial<'_> {
         names.iter().filter_map(|name| vmstat_delta(self.machine, name)).sum::<u64>() as f64
     }
 
-    /// Whether pages scanned rest on too few passes of kswapd.
+    /// Returns whether pages scanned rest on too few passes of kswapd.
     fn has_few_passes(&self, metric: Metric) -> bool {
         let passes = [self.now, self.then].map(|outcome| {
             let row = outcome.fidelity.iter().find(|row| row.measure == PASSES);
@@ -211,7 +216,7 @@ impl Trial<'_> {
         metric == Metric::PagesScanned && passes[0].min(passes[1]) < PASSES_MIN
     }
 
-    /// Whether less than half of a change shows before the last part of the recording.
+    /// Returns whether less than half of a change shows before the last part of the recording.
     fn is_only_late(&self, metric: Metric, size: f64) -> bool {
         let early = [self.now, self.then].map(|outcome| early_count(&outcome.course, metric));
         let [Some(now), Some(then)] = early else { return false };
@@ -222,7 +227,7 @@ impl Trial<'_> {
 /// Passes of kswapd.
 const PASSES: FidelityMeasure = FidelityMeasure::Vmstat(VmstatCounter::Pageoutrun);
 
-/// Returns a count as it was after [`EARLY`] of the recording; `None` where it was not kept.
+/// Returns a count after the first [`EARLY`] of the recording; `None` if it was not kept.
 fn early_count(course: &Course, metric: Metric) -> Option<f64> {
     let end = course.moments.last()?.time as f64;
     let moment = course.moments.iter().rfind(|moment| moment.time as f64 <= EARLY * end)?;

@@ -1,11 +1,12 @@
 //! Verdict on a candidate: recommended, worth testing, or to be left.
 //!
-//! The first concern with a gain decides. A value is worth testing if most recordings show the gain without a
-//! [`Doubt`], no concern before it gets worse, and the memory that it sets apart is small. It is recommended if three
-//! recordings with pressure, made at different times, show the gain in a measure that their replays reproduce, nothing
-//! gets worse, and earlier predictions of that
-//! concern for that setting were right. Losses count whether the replay reproduces them or not: what cannot be believed
-//! is no reason to change a setting, but may be one not to.
+//! The first concern with a gain decides. A value is *worth testing* if most recordings show the gain without a
+//! [`Doubt`], no more important concern gets worse, and the value sets little memory apart. It is *recommended* if in
+//! addition three recordings with pressure, made at different times, show the gain in a measure that their replays
+//! reproduce, nothing gets worse, and earlier predictions of that concern for that setting were right.
+//!
+//! Losses count whether or not the replay reproduces them. A change that cannot be relied on is no reason to change a
+//! setting, but may be a reason against it.
 
 use freehold_report::report::Pooled;
 use freehold_report::report::pool::CONFIDENCE;
@@ -21,11 +22,11 @@ use crate::report::rows::{self, MetricRows};
 use crate::report::verdict::measure;
 use crate::settings::Situation;
 
-/// Recordings with pressure, made at different times, that a recommendation needs.
+/// Number of recordings with pressure, made at different times, that a recommendation requires.
 pub(crate) const RECORDINGS_MIN: usize = 3;
 /// Largest part of the machine's memory that may be set apart.
 const MEMORY_MAX: f64 = 0.01;
-/// A milder value that gains this part of the best one's gain is preferred.
+/// Part of the best value's gain that a milder value needs to be preferred.
 const ENOUGH: f64 = 0.75;
 
 /// A concern under the recorded setting and under another value, over all recordings.
@@ -33,46 +34,47 @@ const ENOUGH: f64 = 0.75;
 pub(crate) struct Effect {
     /// The measure's fixed name.
     pub(crate) name: &'static str,
-    /// Its name in sentences.
+    /// The measure's name in sentences.
     #[serde(skip)]
     pub(crate) words: &'static str,
-    /// As it is set: the sum over the recordings.
+    /// Sum over the recordings under the recorded setting.
     pub(crate) now: f64,
-    /// Under the other value.
+    /// Sum over the recordings under the other value.
     pub(crate) then: f64,
-    /// The relative change over all recordings; `None` from nothing.
+    /// Relative change over all recordings; `None` if the first sum is zero.
     pub(crate) change: Option<f64>,
-    /// Its interval; `None` with one recording.
+    /// Confidence interval of the change; `None` with one recording.
     pub(crate) interval: Option<(f64, f64)>,
-    /// Recordings that it rests on.
+    /// Number of recordings.
     pub(crate) recordings: usize,
     /// Verdict on the change.
     pub(crate) verdict: Verdict,
-    /// Largest relative error of the replay in this measure; `None` where it is not known.
+    /// Largest relative error of the replay in this measure; `None` if it is not known.
     pub(crate) replay_error: Option<f64>,
     /// Whether some recording gets worse, reproduced or not.
     pub(crate) is_worse_somewhere: bool,
 }
 
-/// Memory that a value sets apart, by the kernel's own rules; below zero where it sets less apart.
+/// Memory that a value sets apart, by the kernel's own rules. Negative numbers mean that the value sets less memory
+/// apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ReservedMemory {
-    /// Bytes more up to the high watermarks, which kswapd keeps free.
+    /// Additional bytes up to the high watermarks, which kswapd keeps free.
     pub(crate) kept_free_bytes: i64,
-    /// Bytes more that per-CPU lists may hold.
+    /// Additional bytes that per-CPU lists may hold.
     pub(crate) on_lists_bytes: i64,
 }
 
-/// How far advice goes, the most first.
+/// Level of advice, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Level {
-    /// To be changed.
+    /// The value should be set.
     #[serde(rename = "recommended")]
     Recommended,
-    /// To be tried, and measured before and after.
+    /// The value should be tried, with a measurement before and after.
     #[serde(rename = "worth testing")]
     WorthTesting,
-    /// To be left as it is.
+    /// The setting should stay as it is.
     #[serde(rename = "leave it")]
     Leave,
 }
@@ -88,7 +90,7 @@ impl Level {
     }
 }
 
-/// What comes of a candidate. Concerns go by their number.
+/// Result of trying a candidate. Concerns are given by their index in [`CONCERNS`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Finding {
@@ -101,7 +103,7 @@ pub(crate) enum Finding {
         #[serde(skip)]
         size: f64,
     },
-    /// A gain costs this concern, which comes first.
+    /// A gain makes this more important concern worse.
     Costs {
         /// The concern.
         #[serde(serialize_with = "serialize_concern")]
@@ -109,15 +111,15 @@ pub(crate) enum Finding {
     },
     /// A gain costs too much memory.
     CostsMemory,
-    /// Some gain is in doubt.
+    /// All gains are in doubt.
     Doubtful {
         /// The most advanced doubt.
         #[serde(skip)]
         doubt: Doubt,
     },
-    /// Recordings do not agree on a gain.
+    /// The recordings do not agree on a gain.
     Disagreement,
-    /// Nothing gets better.
+    /// No concern gets better.
     Nothing,
 }
 
@@ -128,21 +130,21 @@ fn serialize_concern<S: Serializer>(concern: &usize, serializer: S) -> Result<S:
 /// Verdict on a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct CandidateVerdict {
-    /// How far advice goes.
+    /// Level of the advice.
     pub(crate) level: Level,
-    /// What comes of it.
+    /// Result of trying the candidate.
     pub(crate) finding: Finding,
-    /// Concerns, in their order.
+    /// Effects on all concerns, in their order.
     pub(crate) effects: Vec<Effect>,
-    /// Free pageblocks: a price.
+    /// Effect on free pageblocks, which count as a price.
     #[serde(rename = "free_pageblocks")]
     pub(crate) price: Effect,
-    /// The memory that it sets apart.
+    /// Memory that the candidate sets apart.
     pub(crate) memory: ReservedMemory,
 }
 
 impl CandidateVerdict {
-    /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
+    /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` count as no change.
     pub(crate) fn new(
         candidate: &Candidate,
         trials: &[Trial<'_>],
@@ -172,7 +174,7 @@ impl CandidateVerdict {
         CandidateVerdict { level, finding, effects, price, memory }
     }
 
-    /// Returns the concern that gets better; `None` where nothing does.
+    /// Returns the concern that gets better; `None` if there is none.
     pub(crate) fn gained(&self) -> Option<&Effect> {
         self.gain().map(|(concern, _)| &self.effects[concern])
     }
@@ -182,14 +184,15 @@ impl CandidateVerdict {
         self.effects.iter().chain([&self.price]).filter(|effect| effect.is_worse_somewhere)
     }
 
-    /// Returns the concern and the size of the gain, for ranking; `None` where it is no gain.
+    /// Returns the index of the concern that gets better and the size of the gain, for ranking; `None` if there is no
+    /// gain.
     pub(crate) fn gain(&self) -> Option<(usize, f64)> {
         if let Finding::Gain { concern, size } = self.finding { Some((concern, size)) } else { None }
     }
 }
 
-/// Returns which of several values of a setting, the milder first, is the best: the mildest at the highest level that
-/// gains nearly as much as the one that gains most.
+/// Returns the index of the best of several values of a setting, which are sorted from mild to strong. The best value
+/// is the mildest one at the highest level whose gain in the most important concern is close to the largest gain.
 pub(crate) fn best(values: &[&CandidateVerdict]) -> Option<usize> {
     let level = values.iter().map(|value| value.level).min().filter(|level| *level != Level::Leave)?;
     let gains: Vec<Option<(usize, f64)>> =
@@ -201,7 +204,7 @@ pub(crate) fn best(values: &[&CandidateVerdict]) -> Option<usize> {
     sizes.iter().position(|size| size.is_some_and(|size| size >= ENOUGH * most))
 }
 
-/// Returns what comes of a candidate that sets apart this share of the memory.
+/// Returns the result of trying a candidate that sets apart this share of the memory.
 fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
     let mut doubts: Vec<Doubt> = Vec::new();
     let mut is_disputed = false;
@@ -228,13 +231,13 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
     }
 }
 
-/// Returns the middle of these sizes.
+/// Returns the median of these sizes.
 fn middle(mut sizes: Vec<f64>) -> f64 {
     sizes.sort_by(f64::total_cmp);
     sizes[sizes.len() / 2]
 }
 
-/// Whether enough recordings with pressure, made at different times, show a gain in this concern that their replays
+/// Returns whether enough recordings with pressure, made at different times, show a gain in this concern that their replays
 /// reproduce.
 fn has_enough_recordings(trials: &[Trial<'_>], concern: usize, margin: f64) -> bool {
     let concern = &CONCERNS[concern];
@@ -278,7 +281,7 @@ impl ReservedMemory {
         ReservedMemory { kept_free_bytes, on_lists_bytes }
     }
 
-    /// Returns what is set apart, as a share of the machine's memory.
+    /// Returns the additional memory that is set apart, as a share of the machine's memory.
     fn share_of(self, machine: &Facts) -> f64 {
         let bytes = self.kept_free_bytes.max(0) + self.on_lists_bytes.max(0);
         bytes as f64 / managed_bytes(machine).max(1) as f64
@@ -289,7 +292,7 @@ fn kept_free(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.high).sum()
 }
 
-/// Returns the pages that lists may hold before they give back.
+/// Returns the limits of all per-CPU lists, in pages.
 fn on_lists(facts: &Facts) -> u64 {
     facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.high)).sum()
 }

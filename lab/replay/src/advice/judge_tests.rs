@@ -1,4 +1,4 @@
-//! Gains, doubts, losses, prices, and the levels of advice.
+//! Tests of gains, doubts, losses, prices, and the levels of advice.
 
 use freehold_trace::facts::{PcpFacts, Sample, ZoneFacts};
 
@@ -11,7 +11,7 @@ use crate::report::outcome::ReplayOutcome;
 
 use Metric::{AllocStalls, FailedAllocations, HugePagesServed, PagesScanned, ZoneLockAcquisitions};
 
-/// A replay that counted this, of which as many were recorded times `recorded`.
+/// Returns a replay with these counts. The recorded counts are `recorded` times as large.
 fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
     let all = [AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions, Metric::CompactStalls];
     let silent = all.into_iter().filter(|metric| counts.iter().all(|(of, _)| of != metric)).map(|metric| (metric, 0));
@@ -30,12 +30,12 @@ fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
     }
 }
 
-/// All fidelity measures of a metric.
+/// Returns all fidelity measures of a metric.
 fn measures(metric: Metric) -> impl Iterator<Item = FidelityMeasure> {
     metric.fidelity_sums().iter().copied().flatten().copied()
 }
 
-/// A machine whose counters rose from `since` by 1000 each.
+/// Returns a machine whose counters rose by 1000 each, from `since`.
 fn machine(since: u64) -> Facts {
     let pcp = vec![PcpFacts { high: 1524, batch: 63, ..PcpFacts::default() }; 2];
     let zone = ZoneFacts {
@@ -56,7 +56,7 @@ fn machine(since: u64) -> Facts {
     facts
 }
 
-/// A recording as it was set, and under a candidate.
+/// A recording replayed as it was set and under a candidate.
 #[derive(Clone)]
 struct Both {
     machine: Facts,
@@ -73,7 +73,8 @@ fn both(counts: &[(Metric, u64, u64)]) -> Both {
     Both { machine: machine(0), now, then, nudged: Vec::new() }
 }
 
-/// Judges the candidate `number` of that machine: it keeps twice, four times, half as much free.
+/// Judges the candidate `number` of that machine. The first candidates keep two times, four times and half as much
+/// memory free.
 fn judge(recordings: &[Both], number: usize, track: &TrackRecord) -> CandidateVerdict {
     let candidate = super::super::candidates::list(&machine(0)).swap_remove(number);
     let trials: Vec<Trial<'_>> = recordings
@@ -115,7 +116,7 @@ fn one_recording_is_worth_testing_at_most() {
     assert_eq!(verdict.level, Level::WorthTesting);
 }
 
-/// A record in which all predictions of direct reclaims were right.
+/// Returns a track record in which all predictions of direct reclaims were right.
 fn all_right() -> TrackRecord {
     let mut track = TrackRecord::default();
     let right = super::super::track::Directions { decided: 4, right: 4 };
@@ -186,7 +187,7 @@ fn record_huge_pages(both: &mut Both, recorded: f64, replayed: f64) {
     *row = FidelityRow::new(row.measure, recorded, replayed, None);
 }
 
-/// A gain of 6.8 % that only makes up for the replay's own error of -6.8 % is none.
+/// A gain of 6.8 % that only compensates the replay's own error of -6.8 % is no gain.
 #[test]
 fn a_gain_has_to_exceed_the_error_of_the_replay() {
     let found = |recorded: f64| {
@@ -205,7 +206,7 @@ fn a_gain_has_to_fit_the_room_that_was_recorded() {
     assert!(matches!(found(1900), Finding::Gain { concern: 3, .. }));
 }
 
-/// Less work is no gain where the replay does not reproduce it; fewer requests may be.
+/// A reduction of work is no gain if the replay does not reproduce it; fewer requests may be.
 #[test]
 fn work_has_to_be_reproduced() {
     let off_by_a_fifth = |metric: Metric, now: u64, then: u64| {

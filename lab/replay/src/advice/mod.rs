@@ -1,10 +1,12 @@
-//! Advice: which settings of a recorded machine to change, what that would do, and how far to believe it.
+//! Advice: settings of a recorded machine that are worth changing, the expected effect, and how reliable it is.
 //!
-//! Recordings of one machine are checked first ([`refusal`]). [`mod@candidates`] lists the values that are tried. Each
-//! recording is replayed as it was set, with varied watermarks, and under each candidate. [`evidence`] looks for gains
-//! and losses in one recording, by [`concerns`]; [`judge`] decides over all recordings whether a candidate is
-//! recommended, worth testing, or to be left. A [`setting`] takes its best value or is left, with the recipe to apply
-//! and undo it; [`report`] ranks settings by their gain, beside the record of earlier predictions ([`track`]).
+//! 1. [`refusal`] checks the recordings of one machine.
+//! 2. [`mod@candidates`] lists the values to try. The caller replays each recording under its own settings, with varied
+//!    watermarks, and under each candidate.
+//! 3. [`evidence`] looks for gains and losses in one recording, by [`concerns`].
+//! 4. [`judge`] decides over all recordings whether a candidate is recommended, worth testing, or to be left.
+//! 5. A [`setting`] gets its best value or is left, with the commands to apply and undo the change.
+//! 6. [`report`] ranks the settings by their gain and shows the record of earlier predictions ([`track`]).
 
 mod candidates;
 mod concerns;

@@ -1,8 +1,9 @@
-//! Which recordings cannot carry advice: one sentence each, before the long work.
+//! Checks whether recordings are suited for advice, before any replay. Each refusal is one sentence.
 //!
-//! A hole in the events makes another machine of the recorded one; the reader has refused what has no start.
-//! Recordings of several machines have no one setting to change. And where the replay reproduces nothing that advice
-//! is about, nothing follows from it.
+//! Recordings with many lost events are refused, since the machine state derived from the remaining events is wrong.
+//! The reader has already refused recordings without a start state. Recordings of several machines are refused, since
+//! these machines share no setting. Recordings are also refused if the replay reproduces none of the measures that
+//! advice considers.
 
 use freehold_report::number::percent;
 use freehold_stats::verdict::Verdict;
@@ -20,7 +21,7 @@ use crate::settings;
 /// Largest share of the events that the kernel may have dropped.
 const LOST_MAX: f64 = 0.01;
 
-/// What identifies a machine: recordings of one have the same.
+/// Facts that identify a machine. They are equal in all recordings of one machine.
 const IDENTITY: [(&str, Same); 4] = [
     ("kernel", |one, other| one.kernel_release == other.kernel_release),
     ("processor", |one, other| one.machine == other.machine),
@@ -28,17 +29,17 @@ const IDENTITY: [(&str, Same); 4] = [
     ("memory", |one, other| present(one) == present(other)),
 ];
 
-/// Whether two machines have something in common.
+/// Comparison of one fact of two machines.
 type Same = fn(&Facts, &Facts) -> bool;
 
 fn present(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.present).sum()
 }
 
-/// Whether these recordings, each with its file's name, can carry advice about one machine.
+/// Checks that these recordings, each with its file's name, can carry advice about one machine.
 ///
 /// # Errors
-/// If not.
+/// If they cannot.
 pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {
     recordings.iter().try_for_each(|(file, facts)| check_one(file, facts).map_err(Error::Advice))?;
     let Some(((first, facts), others)) = recordings.split_first() else { return Ok(()) };
@@ -70,7 +71,7 @@ fn check_one(file: &str, facts: &Facts) -> Result<(), String> {
     Ok(())
 }
 
-/// In what two machines differ.
+/// Returns the first fact or setting in which two machines differ; `None` if they are alike.
 fn difference(one: &Facts, other: &Facts) -> Option<String> {
     let of_machine = IDENTITY.iter().find(|(_, is_same)| !is_same(one, other)).map(|(what, _)| (*what).to_owned());
     let mut of_settings =
@@ -78,8 +79,8 @@ fn difference(one: &Facts, other: &Facts) -> Option<String> {
     of_machine.or_else(|| of_settings.next().map(str::to_owned))
 }
 
-/// Whether the replay under the recorded kernel's rules reproduces anything that advice is about: what is not
-/// reproduced carries no verdict, as in every comparison.
+/// Returns whether the replay under the recorded kernel's rules reproduces any of the measures that advice considers.
+/// As in every comparison, a measure that is not reproduced has no verdict.
 pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
     rows::as_recorded(as_recorded).iter().any(|(metric, row)| {
         row.verdict != Verdict::NotJudged
@@ -88,7 +89,7 @@ pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
     })
 }
 
-/// The refusal of recordings none of which is reproduced in anything that advice is about.
+/// Returns the error for recordings of which the replay reproduces none of the measures that advice considers.
 pub fn not_reproduced(files: &[String]) -> Error {
     Error::Advice(format!(
         "the replay of {} under its own settings is too far from what was recorded in all that advice is about, so \

@@ -1,4 +1,5 @@
-//! The document of `freehold advise`: a row for each setting, how to apply and undo what is proposed, and what to know.
+//! The document of `freehold advise`: a row for each setting, the commands to apply and undo the proposals, and
+//! caveats.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,19 +25,19 @@ use crate::report::rows::{self, MetricRows};
 use crate::report::verdict::measure;
 use crate::settings;
 
-/// One recording, replayed as it was set and under each candidate.
+/// One recording, replayed under its own settings and under each candidate.
 pub struct Subject {
     /// The recording.
     pub facts: RecordingFacts,
     /// Facts of its machine.
     pub machine: Arc<Facts>,
-    /// Requests in it.
+    /// Number of requests in the recording.
     pub requests: u64,
-    /// As it was recorded.
+    /// Replay under the recorded settings.
     pub now: ReplayOutcome,
-    /// The same with varied watermarks.
+    /// Replays under the recorded settings with varied watermarks.
     pub nudged: Vec<ReplayOutcome>,
-    /// Under each candidate, in their order.
+    /// Replays under the candidates, in their order.
     pub tried: Vec<ReplayOutcome>,
 }
 
@@ -47,13 +48,13 @@ impl Subject {
     }
 }
 
-/// How much of it a person at a terminal sees.
+/// Extent of the document on a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// A row a setting.
+    /// One row per setting.
     #[default]
     Settings,
-    /// A row for each value that was tried, too, and all that is taken for granted.
+    /// Also one row for each value that was tried, and all assumptions.
     Everything,
 }
 
@@ -61,17 +62,17 @@ pub enum Extent {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdviceReport {
     recordings: Vec<RecordingFacts>,
-    /// Recordings that say nothing, since their replay is too far off in all that matters here.
+    /// Recordings that were left out, since the replay is too far off in every measure that advice considers.
     left_out: Vec<String>,
-    /// The policy under which all is replayed.
+    /// Policy of all replays.
     policy: String,
-    /// Relative changes up to this are none.
+    /// Relative changes up to this count as no change.
     margin: f64,
-    /// Settings that are worth changing, the best first; then the others.
+    /// Settings that are worth changing, the best first, followed by the others.
     settings: Vec<SettingAdvice>,
-    /// What carries no verdict, in words.
+    /// Labels of the concerns without a verdict.
     not_judged: Vec<String>,
-    /// What to know, in sentences.
+    /// Caveats, in sentences.
     caveats: Vec<String>,
     assumptions: Vec<String>,
     #[serde(skip)]
@@ -79,7 +80,7 @@ pub struct AdviceReport {
 }
 
 impl AdviceReport {
-    /// The advice that these recordings of one machine give.
+    /// Builds the document from the replays of recordings of one machine.
     pub fn new(
         subjects: &[Subject],
         candidates: &[Candidate],
@@ -100,7 +101,7 @@ impl AdviceReport {
                 SettingAdvice::new(name, settings::recorded(machine, name), values, track.setting(name))
             })
             .collect();
-        // Stable: what gains nothing stays in the order of the table.
+        // The sort is stable: settings without a gain keep the order of the table.
         settings.sort_by(|one, other| one.rank().partial_cmp(&other.rank()).expect("sizes of changes are numbers"));
         let mut report = AdviceReport {
             recordings: subjects.iter().map(|subject| subject.facts.clone()).collect(),
@@ -117,7 +118,7 @@ impl AdviceReport {
         report
     }
 
-    /// Says which recordings were left out: [`is_reproduced`](super::is_reproduced) said no.
+    /// Names the recordings that were left out because [`is_reproduced`](super::is_reproduced) is false for them.
     #[must_use]
     pub fn leaving_out(mut self, files: Vec<String>) -> AdviceReport {
         if !files.is_empty() {
@@ -128,12 +129,12 @@ impl AdviceReport {
         AdviceReport { left_out: files, ..self }
     }
 
-    /// Settings that are worth changing.
+    /// Returns the settings that are worth changing, each with its best value.
     fn proposed(&self) -> impl Iterator<Item = (&SettingAdvice, &TriedValue)> {
         self.settings.iter().filter_map(|setting| Some((setting, &setting.candidates[setting.best?])))
     }
 
-    /// What to know, in sentences.
+    /// Returns the caveats, in sentences.
     fn caveats(&self, pressure: Pressure) -> Vec<String> {
         let mut sentences = Vec::new();
         if pressure == Pressure::None {
@@ -195,7 +196,7 @@ impl AdviceReport {
         Table::new("Settings", columns.map(Column::words).to_vec(), rows)
     }
 
-    /// Lines to paste, one a row, so that none of them wraps where the terminal is narrow.
+    /// Returns the commands to paste, one per row, so that none of them wraps on a narrow terminal.
     fn recipe(&self) -> Table {
         let measure = self.proposed().filter_map(|(setting, _)| Some(("measure before and after", setting.measure?)));
         let apply = self.proposed().filter_map(|(setting, _)| Some(("apply", setting.apply.as_deref()?)));
@@ -222,7 +223,7 @@ impl AdviceReport {
     }
 }
 
-/// The values of one setting that were tried, with their verdicts.
+/// Returns the values of one setting that were tried, with their verdicts.
 fn tried_values(name: &str, candidates: &[Candidate], verdicts: &[CandidateVerdict]) -> Vec<TriedValue> {
     let of_setting = candidates.iter().zip(verdicts).filter(|(candidate, _)| candidate.setting.name() == name);
     of_setting.map(|(candidate, verdict)| TriedValue::new(candidate, verdict)).collect()
@@ -237,7 +238,7 @@ enum Pressure {
 
 fn is_under_pressure(subjects: &[Subject]) -> Pressure {
     let is_short = subjects.iter().any(|subject| {
-        // A metric that is zero in the replay and not in the recording has no verdict.
+        // A metric that is zero in the replay but not in the recording has no verdict.
         rows::as_recorded(&subject.now).iter().any(|(metric, row)| {
             sentences::is_of_pressure(*metric)
                 && (row.verdict == Verdict::NotJudged || row.a.is_some_and(|count| count.value() > 0.0))
@@ -246,14 +247,15 @@ fn is_under_pressure(subjects: &[Subject]) -> Pressure {
     if is_short { Pressure::Some } else { Pressure::None }
 }
 
-/// Concerns without a verdict, each with the recordings on which the replay is too far off.
+/// Returns the concerns without a verdict, each with the recordings on which the replay is too far off.
 fn not_judged(subjects: &[Subject]) -> Vec<String> {
     let rows: Vec<MetricRows> = subjects.iter().map(|subject| rows::as_recorded(&subject.now)).collect();
     let measures = CONCERNS.iter().map(|concern| (concern, measure(concern.metric, &rows, 0.0, CONFIDENCE)));
     measures.filter_map(|(concern, measure)| sentences::not_judged(concern.words, &measure)).collect()
 }
 
-/// What the replays as recorded and under what is proposed take for granted, but for what is always said.
+/// Returns the assumptions of the replays under the recorded settings and under the proposed values, without those that
+/// begin with "Under".
 fn assumptions(subjects: &[Subject], candidates: &[Candidate], settings: &[SettingAdvice]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     for Subject { now, tried, .. } in subjects {

@@ -1,4 +1,4 @@
-//! What advice says, in which order, and how it is applied and undone.
+//! Tests of the advice document: its sentences, their order, and the commands to apply and undo a change.
 
 use freehold_report::terminal::Style;
 use freehold_trace::facts::{Sample, ZoneFacts};
@@ -17,7 +17,7 @@ fn machine() -> Facts {
     facts
 }
 
-/// That machine, after 1000 direct reclaims.
+/// Returns that machine after 1000 direct reclaims.
 fn under_pressure() -> Facts {
     let samples = [0, 1000].map(|stalls| Sample { vmstat: vec![stalls], ..Sample::default() });
     Facts { vmstat_names: vec!["allocstall_normal".to_owned()], samples: samples.to_vec(), ..machine() }
@@ -35,7 +35,8 @@ fn outcome(stalls: u64) -> ReplayOutcome {
     }
 }
 
-/// Advice on a recording with 1000 direct reclaims, of which so many stay under each candidate that is named.
+/// Returns the advice on recordings with 1000 direct reclaims. `stay` gives the number that remains under some
+/// candidates.
 fn advice(stay: &[(&str, u64)], recordings: usize) -> AdviceReport {
     let candidates = candidates(&machine());
     let stalls = |candidate: &Candidate| {
@@ -63,7 +64,7 @@ fn advice(stay: &[(&str, u64)], recordings: usize) -> AdviceReport {
     AdviceReport::new(&subjects, &candidates, &machine(), 0.02, Extent::Settings)
 }
 
-/// A text as if lines had no end.
+/// Replaces all white space, including line breaks, by single spaces.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

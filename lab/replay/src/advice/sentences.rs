@@ -1,4 +1,4 @@
-//! Labels and lines of advice: effects, prices, reasons to leave a setting, recipes, caveats.
+//! Labels and lines of advice: effects, prices, reasons to leave a setting, commands, and caveats.
 
 use freehold_report::number::{change, count, percent};
 use freehold_report::report::{Measure, Row};
@@ -9,7 +9,7 @@ use super::judge::{CandidateVerdict, Effect, Finding, RECORDINGS_MIN, ReservedMe
 use crate::report::metrics::Metric;
 use crate::settings::DEFRAG;
 
-/// Formats an effect: the change, its interval, and the replay's error.
+/// Formats an effect: the change and its interval.
 pub(crate) fn effect(effect: &Effect) -> String {
     let size = effect.change.map_or_else(|| "from 0".to_owned(), |size| change(Some(size)));
     let ends = effect.interval.map(|(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
@@ -21,7 +21,7 @@ pub(crate) fn accuracy(effect: &Effect) -> String {
     effect.replay_error.map_or_else(|| "not known".to_owned(), |error| format!("within {}", percent(error)))
 }
 
-/// Lists what gets worse, judged or not, and the memory that is set apart.
+/// Lists the measures that get worse, judged or not, and the memory that is set apart.
 pub(crate) fn price(judged: &CandidateVerdict) -> String {
     let losses = judged.losses().map(|loss| {
         let label = if loss.verdict == Verdict::NotJudged { " (not judged)" } else { "" };
@@ -37,7 +37,7 @@ fn memory(memory: ReservedMemory) -> String {
     format!("{} MiB", count((bytes >> 20).unsigned_abs()))
 }
 
-/// Returns why a setting is left as it is, given what came of its values.
+/// Returns the reason why a setting is left as it is, given the results of its values.
 pub(crate) fn reason(findings: &[Finding]) -> String {
     let costs = findings.iter().find_map(|finding| match finding {
         Finding::Costs { concern } => Some(CONCERNS[*concern].words),
@@ -55,7 +55,7 @@ pub(crate) fn reason(findings: &[Finding]) -> String {
     }
 }
 
-/// Returns the command that sets it.
+/// Returns the command that sets `setting` to `value`.
 pub(crate) fn command(setting: &str, value: &str) -> String {
     match setting {
         DEFRAG => format!("echo {value} > /sys/kernel/mm/transparent_hugepage/defrag"),
@@ -68,7 +68,7 @@ pub(crate) fn concern(effect: &Effect) -> Option<&'static Concern> {
     CONCERNS.iter().find(|concern| concern.metric.name() == effect.name)
 }
 
-/// Rules of the advice, in the order in which they decide.
+/// Returns the rules of the advice, in the order in which they decide.
 pub(crate) fn rules() -> String {
     let words: Vec<&str> = CONCERNS.iter().map(|concern| concern.words).collect();
     format!(
@@ -86,16 +86,16 @@ pub(crate) const ALWAYS: [&str; 2] = [
     "A value that is set so lasts until the next boot.",
 ];
 
-/// Caveat where memory was never short.
+/// Caveat for recordings in which memory was never short.
 pub(crate) const NO_PRESSURE: &str = "Memory was never short in what was recorded: no request failed, reclaimed or \
                                compacted. Only the zone lock, per-CPU lists and huge pages can be judged.";
 
-/// Whether a metric exists only where memory is short.
+/// Returns whether a metric exists only where memory is short.
 pub(crate) fn is_of_pressure(metric: Metric) -> bool {
     OF_PRESSURE.contains(&metric)
 }
 
-/// Formats a concern that is not judged on some recordings, with the replay's errors there; `None` where it is judged on
+/// Formats a concern that is not judged on some recordings, with the replay's errors there; `None` if it is judged on
 /// all.
 pub(crate) fn not_judged(words: &str, measure: &Measure) -> Option<String> {
     let far: Vec<String> =

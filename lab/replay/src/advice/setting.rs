@@ -1,4 +1,4 @@
-//! Advice on one setting: the value to recommend or to test, or the reason to leave it.
+//! Advice on one setting: the value to recommend or to test, or the reason to leave the setting.
 
 use serde::Serialize;
 
@@ -11,27 +11,27 @@ use super::track::Predictions;
 /// Advice on one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SettingAdvice {
-    /// Its name.
+    /// Name of the setting.
     pub(crate) name: &'static str,
-    /// As it is set; nothing if the recording does not say.
+    /// Recorded value; `None` if the recording lacks the setting.
     pub(crate) now: Option<String>,
-    /// How far advice goes.
+    /// Level of the advice.
     pub(crate) level: Level,
-    /// The value to set it to; `None` where it is to be left.
+    /// Proposed value; `None` if the setting should stay as it is.
     pub(crate) proposed: Option<String>,
-    /// Why it is to be left.
+    /// Reason to leave the setting as it is.
     pub(crate) reason: Option<String>,
-    /// How often predictions about it came true in the suite; nothing if there was none.
+    /// Earlier predictions about the setting in the suite; `None` if there were none.
     pub(crate) track_record: Option<Predictions>,
-    /// How to set it so.
+    /// Command that sets the proposed value.
     pub(crate) apply: Option<String>,
-    /// How to set it back.
+    /// Command that restores the recorded value.
     pub(crate) undo: Option<String>,
     /// Command to run before and after the change.
     pub(crate) measure: Option<&'static str>,
-    /// What was tried.
+    /// Values that were tried.
     pub(crate) candidates: Vec<TriedValue>,
-    /// Which of these is proposed.
+    /// Index of the proposed value in `candidates`.
     #[serde(skip)]
     pub(crate) best: Option<usize>,
 }
@@ -41,15 +41,15 @@ pub(crate) struct SettingAdvice {
 pub(crate) struct TriedValue {
     /// The value.
     pub(crate) value: String,
-    /// Why one would want it.
+    /// Purpose of the value.
     pub(crate) why: &'static str,
-    /// Its verdict.
+    /// Verdict on the value.
     #[serde(flatten)]
     pub(crate) verdict: CandidateVerdict,
 }
 
 impl SettingAdvice {
-    /// The advice, given what came of each value.
+    /// Builds the advice from the verdicts on all tried values.
     pub(crate) fn new(
         name: &'static str,
         now: Option<String>,
@@ -89,7 +89,7 @@ impl SettingAdvice {
 }
 
 impl TriedValue {
-    /// A candidate and its verdict.
+    /// Combines a candidate with its verdict.
     pub(crate) fn new(candidate: &Candidate, verdict: &CandidateVerdict) -> TriedValue {
         TriedValue { value: candidate.setting.value().to_owned(), why: candidate.why, verdict: verdict.clone() }
     }

@@ -1,7 +1,7 @@
-//! How often predictions came true, by what was changed: the suite's own count, carried by the program.
+//! Track record of earlier predictions, by the changed setting, counted by the suite and compiled into the program.
 //!
-//! `cargo xtask oracle --prediction --track-record FILE` writes the file that is compiled in here, from the same rows
-//! as docs/fidelity.md. A setting that is not in it was never tried.
+//! `cargo xtask oracle --prediction --track-record FILE` writes the included file, from the same rows as
+//! docs/fidelity.md. A setting that is not in the file was never predicted.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::metrics::Metric;
 
-/// The file.
+/// Text of the file.
 const FILE: &str = include_str!("track-record.json");
 
-/// What predictions about one kind of change came to.
+/// Counts of earlier predictions about one kind of change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predictions {
@@ -20,61 +20,61 @@ pub struct Predictions {
     pub pairs: u32,
     /// Rows in which the kernels decide a direction.
     pub decided: u32,
-    /// Those of them in which it was predicted.
+    /// Rows of these in which the direction was predicted.
     pub right: u32,
     /// Rows in which the kernels' change has an interval.
     pub with_interval: u32,
-    /// Those of them in which the predicted size lies within it.
+    /// Rows of these in which the predicted size is within the interval.
     pub within: u32,
 }
 
-/// What all predictions came to.
+/// Counts of all earlier predictions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrackRecord {
-    /// About another kernel.
+    /// Predictions about another kernel.
     pub kernels: Predictions,
-    /// About another value of a setting, by its name.
+    /// Predictions about another value of a setting, by the setting's name.
     pub settings: BTreeMap<String, Predictions>,
-    /// Directions by setting and by the metric that they are about.
+    /// Directions by setting and by metric.
     pub concerns: BTreeMap<String, BTreeMap<String, Directions>>,
 }
 
-/// Directions of one metric.
+/// Predicted directions of one metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Directions {
     /// Rows in which the kernels decide a direction.
     pub decided: u32,
-    /// Those of them in which it was predicted.
+    /// Rows of these in which the direction was predicted.
     pub right: u32,
 }
 
 impl TrackRecord {
-    /// That of the suite in docs/fidelity.md.
+    /// Returns the track record of the suite in docs/fidelity.md.
     pub fn load() -> TrackRecord {
         serde_json::from_str(FILE).expect("a test holds the file to its shape")
     }
 
-    /// What predictions about a setting came to; nothing if there was none.
+    /// Returns the predictions about a setting; `None` if there were none.
     pub fn setting(&self, setting: &str) -> Option<Predictions> {
         self.settings.get(setting).copied()
     }
 
-    /// Whether directions of a metric under another value of a setting were decided before, and all of them were
-    /// predicted.
+    /// Returns whether at least one direction of a metric under another value of a setting was decided before, and all
+    /// decided directions were predicted.
     pub fn is_right(&self, setting: &str, metric: &str) -> bool {
         let directions = self.concerns.get(setting).and_then(|metrics| metrics.get(metric));
         directions.is_some_and(|directions| directions.decided > 0 && directions.right == directions.decided)
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers by name are plain data") + "\n"
     }
 }
 
-/// Returns the metric that a row of the suite is about; `None` for rows that no advice is about.
+/// Returns the metric of a row of the suite; `None` for rows that advice does not use.
 pub fn metric_of_row(row: &str) -> Option<&'static str> {
     let metric = match row {
         "failed requests" => Metric::FailedAllocations,
@@ -89,7 +89,7 @@ pub fn metric_of_row(row: &str) -> Option<&'static str> {
 }
 
 impl Predictions {
-    /// Adds a pair's rows.
+    /// Adds the rows of a pair.
     pub fn add(&mut self, pair: Predictions) {
         self.pairs += pair.pairs;
         self.decided += pair.decided;
@@ -98,7 +98,7 @@ impl Predictions {
         self.within += pair.within;
     }
 
-    /// In words that fit a table.
+    /// Formats the counts in a few words, for a table.
     pub fn in_short(self) -> String {
         let Predictions { decided, right, with_interval, within, .. } = self;
         let sizes = format!("size {within} of {with_interval}");
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Rows of the page are one metric each, or a part of one.
+    /// Each row of the page is about one metric or a part of one.
     #[test]
     fn directions_by_metric_are_those_of_the_page() {
         let page = include_str!("../../../../docs/fidelity.md");
