@@ -1,4 +1,4 @@
-//! The first decisions that differ: requests of which the engine made something else than the recorded kernel did.
+//! Log of the first decisions that differ: requests with another result in the engine than in the recorded kernel.
 
 use freehold_trace::facts::Facts;
 use rustc_hash::FxHashMap;
@@ -7,25 +7,25 @@ use super::super::survey::Stall;
 use super::waiting::Claim;
 use crate::report::course::{Decision, Fate};
 
-/// As many are kept. Later ones are mostly what the first ones led to.
+/// Number of decisions that are kept. Later ones are mostly consequences of the first.
 const KEPT: usize = 50;
 
-/// The first decisions that differ.
+/// Log of the first decisions that differ.
 #[derive(Debug)]
 pub(crate) struct DecisionLog {
-    /// Nanoseconds that recorded requests stalled, by the rows of their events.
+    /// Stall times of recorded requests in nanoseconds, by the rows of their events.
     recorded: FxHashMap<u64, u64>,
     first: Vec<(u32, Decision)>,
 }
 
 impl DecisionLog {
-    /// None yet.
+    /// Creates an empty log.
     pub(crate) fn new(stalls: &[Stall]) -> DecisionLog {
         let recorded = stalls.iter().map(|stall| (stall.end, stall.ns())).collect();
         DecisionLog { recorded, first: Vec::new() }
     }
 
-    /// What became of a request in the engine.
+    /// Records the result of a request in the engine, if it differs from the recorded one.
     pub(crate) fn note(&mut self, claim: &Claim, replayed: Fate) {
         if self.first.len() == KEPT {
             return;
@@ -48,7 +48,7 @@ impl DecisionLog {
         }
     }
 
-    /// All of them, with the tasks' names.
+    /// Returns the decisions, with the tasks' names.
     pub(crate) fn finish(&self, facts: &Facts) -> Vec<Decision> {
         let decisions = self.first.iter();
         decisions

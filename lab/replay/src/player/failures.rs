@@ -1,8 +1,8 @@
-//! Who was refused: requests that failed, by task and order, in the recording and in the engine.
+//! Failed requests by task and order, in the recording and in the engine.
 //!
-//! A task that is refused asks again, often many times over; how often says more of its loop than of memory. So what
-//! one task asks for at one order, and is refused each time, counts as one request, until it is served or asks for
-//! something else.
+//! A task whose request fails repeats it, often many times. The number of repeats depends more on the task's loop than
+//! on memory. Consecutive failures of one task at one order therefore count as one request, until a request of the task
+//! succeeds or has another order.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use rustc_hash::FxHashMap;
 use super::waiting::Claim;
 use crate::report::course::{FailureCount, FailuresInTenth};
 
-/// Nanoseconds of a tenth of a second.
+/// Nanoseconds in a tenth of a second.
 const TENTH: u64 = 100_000_000;
 
-/// What was refused so far.
+/// Failures so far. Each pair counts the recorded kernel's failures, then the engine's.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    /// By task and order: requests that the recorded kernel refused, and that the engine did.
+    /// Failures by task and order.
     refused: FxHashMap<(u32, Order), [u64; 2]>,
-    /// The same by tenths of a second.
+    /// Failures by tenths of a second.
     tenths: BTreeMap<u64, [u64; 2]>,
-    /// The last request of each task that both or one of them refused: its order, and who did.
+    /// Last failed request of each task: its order, and whether the recorded kernel and the engine refused it.
     last: FxHashMap<u32, (Order, [bool; 2])>,
 }
 
 impl Failures {
-    /// A request has its answers: the recorded kernel's, and the engine's.
+    /// Records the results of a request in the recorded kernel and in the engine.
     #[inline]
     pub(crate) fn note(&mut self, claim: &Claim, replayed: bool) {
         let refused = [claim.recorded.is_none(), !replayed];
@@ -49,13 +49,13 @@ impl Failures {
         }
     }
 
-    /// All of them by tenths of a second.
+    /// Returns the failures by tenths of a second.
     pub(crate) fn over_time(&self) -> Vec<FailuresInTenth> {
         let some = self.tenths.iter().filter(|(_, counts)| **counts != [0, 0]);
         some.map(|(&tenth, &[recorded, replayed])| FailuresInTenth { tenth, recorded, replayed }).collect()
     }
 
-    /// All of them by the tasks' names, the most first.
+    /// Returns the failures by the tasks' names, the largest counts first.
     pub(crate) fn finish(&self, facts: &Facts) -> Vec<FailureCount> {
         let mut by_name: FxHashMap<(&str, u8), [u64; 2]> = FxHashMap::default();
         for (&(task, order), counts) in &self.refused {
@@ -111,7 +111,8 @@ mod tests {
         let tasks = ["", "dd"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let facts = Facts { tasks, ..Facts::default() };
         let mut failures = Failures::default();
-        // Three times in vain, and the engine serves the second; then another order; then served, and refused again.
+        // Three recorded failures of which the engine serves the second; then another order; then a success and a
+        // failure.
         [false, true, false].into_iter().for_each(|is_replayed| ask(&mut failures, 3, false, is_replayed));
         ask(&mut failures, 2, true, false);
         ask(&mut failures, 3, true, true);

@@ -1,12 +1,13 @@
-//! Huge pages that the engine could serve, and the recorded kernel could not.
+//! Blocks that the engine allocates for requests that failed in the recording.
 //!
-//! The recorded task went on with single pages. Had it got its huge page, it would have asked for none of them; so they
-//! are found in the huge page, one after the other, and memory holds what it held in the recording. A task asks for a
-//! huge page twice, more and less eagerly: the second request is not made when the first was served. What is left of a
-//! huge page when its task asks for the next is given back.
+//! After a failed request for a huge page, the recorded task continued with single pages. With the huge page it would
+//! have requested none of them. The replay therefore maps these single pages to the pages of the huge page, one after
+//! the other, so that memory in use is as in the recording. A task requests a huge page twice, with more and with less
+//! effort; the second request is left out if the first one succeeded. The rest of a huge page is freed when its task
+//! requests the next one.
 //!
-//! Smaller blocks likewise: a task that was refused one asks for less at once. If the engine serves it, the block is
-//! the task's, and stands for what it would have asked for instead.
+//! Smaller blocks are handled similarly. A task whose request fails immediately requests a smaller block. If the engine
+//! serves the first request, the task keeps that block, which then stands for the smaller recorded block.
 
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use rustc_hash::FxHashMap;
@@ -16,17 +17,17 @@ use super::super::identity::Tenant;
 use super::waiting::Claim;
 use super::{Consequences, Player};
 
-/// For each task, the huge page that it fills.
+/// Blocks that tasks hold instead of those that they requested in the recording.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPages {
     by_task: FxHashMap<u32, FilledHugePage>,
-    /// For each task, a smaller block that it asked for in vain in the recording, until it asks again.
+    /// For each task, a smaller block that the recorded kernel refused, until the task's next request.
     kept: FxHashMap<u32, KeptBlock>,
-    /// Blocks that stand for fewer recorded frames than they have, by the first of these.
+    /// Orders of blocks that are larger than the recorded frames they stand for, by the first of these frames.
     whole: FxHashMap<Tenant, Order>,
 }
 
-/// A block that is for a task's next request.
+/// A block that is kept for a task's next request.
 #[derive(Clone, Copy, Debug)]
 struct KeptBlock {
     pfn: Pfn,
@@ -37,11 +38,11 @@ struct KeptBlock {
 #[derive(Clone, Copy, Debug)]
 struct FilledHugePage {
     pfn: Pfn,
-    /// Its pages that stand for recorded ones.
+    /// Number of its pages that stand for recorded ones.
     used: u32,
 }
 
-/// Whether a request is for a huge page of a task.
+/// Returns whether a request is for a huge page of a task.
 pub(crate) fn is_huge(gfp: Gfp, order: Order) -> bool {
     order.get() == HUGE && gfp.contains(Gfp::MOVABLE)
 }
@@ -54,8 +55,9 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A single page of the huge one that the task holds, if this request would not have been made; it stands for
-    /// `recorded` now.
+    /// Maps a single-page request to the next page of the task's huge page. Returns `false` if the task holds no huge
+    /// page, or the request is not for zeroed movable memory of order 0. On success, that page stands for the frame
+    /// `recorded`.
     pub(super) fn find_in_huge(&mut self, task: u32, gfp: Gfp, order: Order, recorded: usize, cpu: CpuId) -> bool {
         if order != Order::ZERO || !gfp.contains(Gfp::MOVABLE | Gfp::ZERO) {
             return false;
@@ -70,7 +72,8 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Whether a task repeats a request for a huge page that was served. If not, it is done with the last one.
+    /// Returns whether a task repeats a request for a huge page that was served. Otherwise, frees the rest of the huge
+    /// page that the task holds.
     pub(super) fn repeats_huge(&mut self, task: u32) -> bool {
         let Some(held) = self.held_pages() else { return false };
         match held.by_task.get(&task) {
@@ -84,7 +87,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Whether a recorded failure is going to be one that is not repeated, before its event.
+    /// Returns whether a recorded failure will be left out as a repeat, before its event is played.
     pub(super) fn will_repeat(&mut self, task: u32, gfp: Gfp, order: Order) -> bool {
         is_huge(gfp, order)
             && self
@@ -92,7 +95,8 @@ impl Player<'_, '_> {
                 .is_some_and(|held| matches!(held.by_task.get(&task), Some(FilledHugePage { used: 0, .. })))
     }
 
-    /// A request that failed in the recording brought a huge page. `false` if nobody is to hold it.
+    /// Gives a huge page to a task whose request failed in the recording. Returns `false` if reclaim is played as
+    /// recorded; the caller then frees the page.
     pub(super) fn hold_huge(&mut self, task: u32, pfn: Pfn) -> bool {
         let Some(held) = self.held_pages() else { return false };
         held.by_task.insert(task, FilledHugePage { pfn, used: 0 });
@@ -100,8 +104,9 @@ impl Player<'_, '_> {
         true
     }
 
-    /// A request that failed in the recording brought a block: its task is about to ask for less instead, and will not.
-    /// `false` if nobody is to keep it.
+    /// Keeps a block for a task whose request failed in the recording, in place of the smaller block that the task
+    /// requests next. Returns `false` if the block is not kept: it is a single page, or reclaim is played as recorded.
+    /// The caller then frees it.
     pub(super) fn keep(&mut self, task: u32, gfp: Gfp, pfn: Pfn, order: Order) -> bool {
         let Some(held) = self.held_pages().filter(|_| order > Order::ZERO) else { return false };
         let before = held.kept.insert(task, KeptBlock { pfn, order, migratetype: gfp.migratetype() });
@@ -112,8 +117,9 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Whether a task has what it claims already, since a request that failed in the recording was served: this is the
-    /// same request again, or a smaller one in its place.
+    /// Returns whether a task already has the requested memory, since a request that failed in the recording was
+    /// served. This holds for a repeat of that request and for a smaller request in its place. Any other request frees
+    /// the kept block.
     pub(super) fn has_kept(&mut self, claim: Claim) -> bool {
         let Some(held) = self.held_pages().filter(|held| !held.kept.is_empty()) else { return false };
         let Some(kept) = held.kept.get(&claim.task).copied() else { return false };
@@ -136,14 +142,15 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Order of the block that stands for a tenant, where that is larger than what was recorded; it does so no longer.
+    /// Removes and returns the order of the block that stands for a tenant, if that block is larger than the recorded
+    /// one.
     pub(super) fn take_whole(&mut self, tenant: Tenant) -> Option<Order> {
         self.held_pages().filter(|held| !held.whole.is_empty())?.whole.remove(&tenant)
     }
 
     fn give_back_rest(&mut self, pfn: Pfn, used: u32) {
         let huge = Order::new(HUGE);
-        // The pages in use may have been freed, and the block cut by that.
+        // The pages in use may have been freed, which has already cut the block.
         if self.engine.allocated_block(pfn) == Some((pfn, huge)) {
             self.cut(pfn, huge, Order::ZERO);
         }

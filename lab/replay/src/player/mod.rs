@@ -1,12 +1,13 @@
-//! The second pass: every event, in order, through the engine.
+//! Second pass of a replay: every event, in order, through the engine.
 //!
-//! An allocation is asked of the engine on the CPU that the recorded task ran on; a free is given to the block that
-//! stands for the recorded one. Where the two part, the recording's story goes on: a recorded failure is attempted,
-//! counted, and freed at once if it succeeds; a recorded success that fails is made up of single pages. Whatever does
-//! not fit is counted by its reason.
+//! An allocation is requested from the engine on the CPU on which the recorded task ran. A free frees the block that
+//! stands for the recorded one. Where the engine and the recorded kernel give different results, the replay continues
+//! with the recorded course. A recorded failure is attempted and counted; if it succeeds, the block is kept for its
+//! task ([`held`]) or freed at once. A recorded success that fails is made up of single pages. Events that cannot be
+//! played are counted by their reason.
 //!
-//! What the recorded kernel did because memory was short is either played like all else ([`recorded`]), or left out and
-//! decided anew ([`model`]).
+//! Reclaim and compaction are either played as recorded ([`recorded`]), or left out and decided by the engine
+//! ([`model`]).
 
 mod explain;
 mod failures;
@@ -45,17 +46,17 @@ pub(crate) use tally::Tally;
 use together::{Belongs, Neighbours};
 use waiting::Claim;
 
-/// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel
-/// rounds it to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
+/// Nanoseconds between two decays of the per-CPU lists. They happen on all CPUs at nearly the same time, since the
+/// kernel rounds the time to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
 const TICK: u64 = 1_000_000_000;
 
 /// Nanoseconds without an event after which lists decay no further.
 const QUIET_MAX: u64 = 1000 * TICK;
 
-/// Events that are looked at together.
+/// Number of events whose memory is read ahead together.
 const AHEAD: usize = 16;
 
-/// The pass while it runs.
+/// State of the pass.
 pub(crate) struct Player<'e, 'm> {
     engine: &'e Engine<'m>,
     survey: &'e Survey,
@@ -66,28 +67,29 @@ pub(crate) struct Player<'e, 'm> {
     huge: HugeRequests,
     tally: Tally,
     row: u64,
-    /// Time of the event that is played.
+    /// Time of the current event.
     now: u64,
     next_tick: u64,
     line: Line<'e>,
     moments: Moments,
     decision_log: DecisionLog,
     failures: Failures,
-    /// When nothing was left for the first time, and for which task.
+    /// Time and task of the first request for which no page was left.
     out_of_memory: Option<(u64, u32)>,
     /// The engine's counters at the start.
     at_start: Counts,
     consequences: Consequences<'e, 'm>,
 }
 
-/// What becomes of the recorded kernel's reclaim and compaction.
+/// Treatment of the recorded kernel's reclaim and compaction.
 enum Consequences<'e, 'm> {
     Recorded(RecordedReclaim<'e, 'm>),
     Model(Box<ModelReclaim<'e, 'm>>),
 }
 
 impl<'e, 'm> Player<'e, 'm> {
-    /// A player at the start of the recording; everything allocated stands for itself.
+    /// Creates a player at the start of the recording. Each allocated frame maps to the engine's frame of the same
+    /// number.
     pub(crate) fn new(
         engine: &'e Engine<'m>,
         situation: &Situation<'e>,
@@ -132,7 +134,7 @@ impl<'e, 'm> Player<'e, 'm> {
         player
     }
 
-    /// Plays all events, and then what only the end state shows.
+    /// Plays all events, and then the allocations that only the end state shows.
     pub(crate) fn play(&mut self, events: &Columns, advance: &mut dyn FnMut(u64)) {
         events.walk(|batch| {
             let mut rows = batch.rows();
@@ -154,8 +156,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Reads what stands on the frames of the next events, so that the waits for memory are one wait: each event by
-    /// itself would wait twice, and that is most of what it costs. Changes nothing.
+    /// Reads the entries and state words of the next events' frames, so that their cache misses overlap. Each event
+    /// alone would wait for two cache misses, which is most of its cost. Changes nothing.
     fn look_ahead(&self, batch: &Batch, rows: Range<usize>) {
         let (memory, map) = (self.memory(), self.engine.map());
         let mut found = [None; AHEAD];
@@ -169,7 +171,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Holds the engine against the next recorded sample.
+    /// Compares the engine with the next recorded sample.
     #[cold]
     fn sample(&mut self) {
         self.work_until(self.line.next_time());
@@ -177,14 +179,14 @@ impl<'e, 'm> Player<'e, 'm> {
         self.line.take(self.engine, &counts);
     }
 
-    /// Takes down what memory is like.
+    /// Records the next moment of the course.
     #[cold]
     fn look(&mut self) {
         let counts = self.engine.platform().probe_counts().since(&self.at_start);
         self.moments.take(self.engine, &counts, self.tally.failed, self.tally.huge_served);
     }
 
-    /// When, and who.
+    /// Returns the course of the replay, and removes it from the player.
     pub(crate) fn course(&mut self, facts: &Facts) -> Course {
         let (moments, watched) = self.moments.finish();
         Course {
@@ -203,7 +205,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// What was found.
+    /// Returns the counts of the replay.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.tally;
         match &self.consequences {
@@ -214,7 +216,7 @@ impl<'e, 'm> Player<'e, 'm> {
         tally
     }
 
-    /// What is allocated, by tenant. Not to be held while the engine is asked for anything.
+    /// Returns the allocated memory, by tenant. The borrow must end before the engine is called.
     fn memory(&self) -> RefMut<'e, Memory> {
         self.engine.platform().memory()
     }
@@ -254,11 +256,11 @@ impl<'e, 'm> Player<'e, 'm> {
         self.row += 1;
     }
 
-    /// The CPU on which an event is played.
+    /// Returns the CPU on which an event is played.
     fn cpu_of(&self, row: &Row) -> CpuId {
         match self.options.cpus {
             None => CpuId(row.cpu),
-            // Neighbouring tasks end up on different CPUs; events of no task stay apart by their recorded CPU.
+            // The hash spreads consecutive tasks over the CPUs. Events without a task are spread by their recorded CPU.
             Some(cpus) if row.task == 0 => CpuId(row.cpu % cpus.get()),
             Some(cpus) => CpuId((row.task.wrapping_mul(0x9e37_79b1) % u32::from(cpus.get())) as u16),
         }
@@ -289,7 +291,8 @@ impl<'e, 'm> Player<'e, 'm> {
         self.take_turn(claim);
     }
 
-    /// What a recorded request asks for on this machine; none if its flags or its order are impossible.
+    /// Returns the flags and order of a recorded request on this machine; `None` if the flags or the order are
+    /// impossible.
     fn adjust_request(&self, gfp: u32, order: u8) -> Option<(Gfp, Order)> {
         let (gfp, order) = (Gfp::from_bits_retain(gfp), Order::from_u8(order)?);
         gfp.migratetype()?;
@@ -297,7 +300,7 @@ impl<'e, 'm> Player<'e, 'm> {
         Some((self.huge.adjust(gfp, order), order))
     }
 
-    /// A recorded request begins to work for its page.
+    /// Starts a recorded request that stalls, when its reclaim or compaction begins.
     fn begin(&mut self, row: &Row) {
         let number = self.row;
         while self.stalls.next_if(|stall| stall.row < number).is_some() {}
@@ -309,7 +312,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Frees what still stands on frames that are being allocated anew.
+    /// Frees the remaining tenants of frames that are being allocated anew.
     fn free_leftovers(&mut self, recorded: usize, pages: usize) {
         for frame in recorded..recorded + pages {
             if self.frees_awaited(frame) {
@@ -339,8 +342,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// The target of a migration, or a page of a range, comes straight from the free lists: the recorded frame itself,
-    /// if that is free here too, else another of the zone.
+    /// Allocates the block of a silent allocation. The target of a migration and a page of a range come directly from
+    /// the free lists: the recorded frame itself if it is free in the engine, else another one of the zone.
     fn silent_block(&self, silent: Silent, order: Order) -> Option<Pfn> {
         let recorded = Pfn::new(silent.pfn);
         let gfp = match silent.place {
@@ -376,7 +379,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Frees the block that a tenant stands for.
+    /// Frees the block that backs a tenant.
     fn free_tenant(&mut self, recorded: Tenant, entry: Entry, order: Order, cpu: CpuId) {
         let pages = order.pages() as usize;
         self.note_cpu(entry, cpu);
@@ -390,17 +393,17 @@ impl<'e, 'm> Player<'e, 'm> {
                 self.give_back(entry.pfn, order);
                 self.memory().clear(recorded, pages);
             }
-            // Several blocks of the engine stand for this one.
+            // Several blocks of the engine back this tenant.
             _ => (recorded..recorded + pages).for_each(|frame| self.free_page(frame)),
         }
     }
 
-    /// Counts what is freed on another CPU than it was allocated on.
+    /// Counts a free on another CPU than the one that allocated the block.
     fn note_cpu(&mut self, entry: Entry, cpu: CpuId) {
         self.tally.cross_cpu_frees += u64::from(entry.cpu.is_some_and(|allocated_on| allocated_on != cpu));
     }
 
-    /// Frees what one recorded frame stands for.
+    /// Frees the page that backs one recorded frame.
     fn free_page(&mut self, frame: usize) {
         let Some(entry) = self.memory().identity.get(frame) else { return };
         if let Some((head, found)) = self.engine.allocated_block(entry.pfn) {
@@ -410,7 +413,7 @@ impl<'e, 'm> Player<'e, 'm> {
         self.memory().clear(frame, 1);
     }
 
-    /// Cuts a block that is freed in parts.
+    /// Splits a block that is freed in parts.
     fn cut(&mut self, head: Pfn, found: Order, order: Order) {
         if found > order && self.engine.split_compound(head, found, order).is_ok() {
             self.tally.splits += 1;
@@ -424,8 +427,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// A free of a frame that nothing stands on. If the frame is Reserved, it is memory that came in while the
-    /// recording ran; else it is a page that could not be backed, or is in no zone.
+    /// Handles a free of a frame without a tenant. If the frame is Reserved, it is memory that came online while the
+    /// recording ran. Otherwise the frame could not be backed, or is in no zone.
     fn free_unknown(&mut self, row: &Row, order: Order) {
         let pfn = u32::try_from(row.pfn).ok().map(Pfn::new);
         let reserved = pfn.filter(|&pfn| self.engine.state(pfn) == Some(State::Reserved));
@@ -438,7 +441,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Lets per-CPU lists shrink, once a second of recorded time.
+    /// Decays the per-CPU lists, once a second of recorded time.
     #[inline]
     fn tick(&mut self, time: u64) {
         if self.next_tick <= time {

@@ -1,14 +1,14 @@
-//! Reclaim and compaction decided anew: what the recorded ones did is left out, and the engine does what it sees fit.
+//! Reclaim and compaction decided by the engine; the recorded ones are left out.
 //!
-//! *A page that the recorded kernel reclaimed* stays, and is from its birth on among the pages that the engine reclaims
-//! first. If the engine took it earlier, its recorded free means nothing; if the engine has not taken it by then, it
-//! lives on, without a recorded frame.
+//! *A page that the recorded kernel reclaimed* stays allocated. From its allocation on it is among the pages that the
+//! engine reclaims first. If the engine reclaims it before its recorded free, that free is ignored. If the engine has
+//! not reclaimed it by then, it stays allocated without a recorded frame.
 //!
-//! *A page that the recorded kernel moved* stays where it is. The recording goes on about it under another frame: the
-//! source is freed in a window of compaction, the target is freed later without having been allocated. Sources and
-//! targets are paired as they come, by order; targets that nothing moved to mean nothing.
+//! *A page that the recorded kernel moved* stays in place. The recording refers to it by another frame afterwards: the
+//! source is freed while the task compacts, and the target is freed later without an allocation event. Sources and
+//! targets are paired in the order of their events, by order. Targets without a source are ignored.
 //!
-//! *Requests of tasks that reclaim or compact* are the workload's, and played like all others.
+//! *Requests of tasks that reclaim or compact* belong to the workload and are played like all others.
 
 use std::collections::VecDeque;
 
@@ -24,14 +24,14 @@ use super::held::HeldPages;
 use super::waiting::WaitQueue;
 use super::{Consequences, Engine, Player};
 
-/// What is known of the recorded tasks, and of what they moved.
+/// State of the recorded tasks, and the blocks that they moved.
 pub(crate) struct ModelReclaim<'e, 'm> {
     windows: Windows,
     pub(super) schedule: Schedule<'e, 'm>,
     pub(super) waiting: WaitQueue,
-    /// Blocks that the recorded kernel has reclaimed so far.
+    /// Number of blocks that the recorded kernel has reclaimed so far.
     reclaimed: u32,
-    /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for
+    /// By order: contents whose recorded source is free and whose recorded target is not known yet. `None` stands for
     /// contents that the engine has reclaimed.
     moving: [VecDeque<Option<MovingBlock>>; Order::COUNT],
     pub(super) held: HeldPages,
@@ -46,14 +46,14 @@ struct MovingBlock {
 /// Whether a page is page cache, which can be reclaimed without a place in swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cache {
-    /// It is.
+    /// The page is page cache.
     Yes,
-    /// It is not, or nobody knows.
+    /// The page is not page cache, or its use is not known.
     No,
 }
 
 impl Cache {
-    /// A request for a movable page that is read ahead, or about to be written.
+    /// Classifies a request. Page cache is a movable page that is read ahead or about to be written, and is not zeroed.
     pub(crate) fn of_request(gfp: Gfp) -> Cache {
         let cache = gfp.contains(Gfp::MOVABLE) && gfp.intersects(Gfp::WRITE | Gfp::NORETRY) && !gfp.contains(Gfp::ZERO);
         if cache { Cache::Yes } else { Cache::No }
@@ -61,7 +61,7 @@ impl Cache {
 }
 
 impl<'e, 'm> ModelReclaim<'e, 'm> {
-    /// Nothing was reclaimed or moved yet.
+    /// Creates the state in which no page has been reclaimed or moved.
     pub(crate) fn new(
         engine: &'e Engine<'m>,
         facts: &Facts,
@@ -78,24 +78,24 @@ impl<'e, 'm> ModelReclaim<'e, 'm> {
         }
     }
 
-    /// Takes note of an event.
+    /// Updates the tasks' states by an event.
     pub(crate) fn observe(&mut self, row: &Row) {
         self.windows.observe(row);
     }
 
-    /// What a task is at.
+    /// Returns the current work of a task.
     pub(crate) fn work_of(&self, task: u32) -> Work {
         self.windows.work(task)
     }
 
-    /// Blocks that the recorded kernel moved, the recording does not say where to.
+    /// Returns the number of blocks that the recorded kernel moved to a place that the recording does not show.
     pub(crate) fn lost_moves(&self) -> u64 {
         self.moving.iter().flatten().flatten().count() as u64
     }
 }
 
 impl Player<'_, '_> {
-    /// Sorts out what reclaim may take of all that is allocated at the start, the oldest first.
+    /// Makes the reclaimable memory that is allocated at the start available to reclaim, the oldest pages first.
     pub(super) fn settle_start(&self) {
         let since = self.survey.start_rows.saturating_sub(1);
         for age in [None].into_iter().chain(Age::ALL.map(Some)) {
@@ -108,13 +108,13 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel
-    /// did, or if it is page cache.
+    /// Makes a block available to reclaim that was allocated on these recorded frames at row `since`, if the recorded
+    /// kernel reclaimed it or it is page cache.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
         if matches!(self.consequences, Consequences::Recorded(_)) {
             return;
         }
-        // Whether it can move is asked last: only that needs a look at the engine.
+        // Movability is checked last, since only this check reads the engine's state.
         if let Some(number) = self.survey.reclaimed.living_at(recorded as u32, since) {
             let whole = self.survey.reclaimed.blocks()[number as usize].order == order.get();
             if whole && self.is_movable(recorded, order) {
@@ -125,13 +125,14 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Whether exactly one block of the engine stands here, and can move.
+    /// Returns whether exactly one block of the engine backs these frames, and is movable.
     fn is_movable(&self, recorded: usize, order: Order) -> bool {
         let Some(entry) = self.memory().identity.get(recorded) else { return false };
         matches!(self.engine.state(entry.pfn), Some(State::Allocated { order: found, movable: true, .. }) if found == order)
     }
 
-    /// Whether a free is none, since reclaim or compaction did it, or the engine did it before.
+    /// Returns whether a free must not be played, since recorded reclaim or compaction did it, or the engine reclaimed
+    /// the page before.
     pub(super) fn is_consequence(&mut self, row: &Row, order: Order) -> bool {
         let Consequences::Model(model) = &mut self.consequences else { return false };
         match model.work_of(row.task) {
@@ -149,7 +150,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A recorded free of a page that the engine has reclaimed.
+    /// Handles a recorded free of a page that the engine has already reclaimed. Returns `false` if it has not.
     fn was_reclaimed_early(&self, recorded: usize, order: Order) -> bool {
         let mut memory = self.memory();
         let early = memory.identity.is_reclaimed(recorded);
@@ -159,8 +160,8 @@ impl Player<'_, '_> {
         early
     }
 
-    /// The recorded kernel reclaimed the block of this number. What is not on an LRU list, such as slab, it frees here
-    /// too.
+    /// Handles the recorded reclaim of the block of this number. Returns `false` if the block must be freed in the
+    /// engine too, which is the case for memory on no LRU list, such as slab.
     fn was_reclaimed(&mut self, number: u32, recorded: usize, order: Order) -> bool {
         if self.was_reclaimed_early(recorded, order) {
             return true;
@@ -174,13 +175,14 @@ impl Player<'_, '_> {
         stays
     }
 
-    /// A task that compacts freed a block: the source of a move, a target that it had no use for, or, in an interrupt,
-    /// something else.
+    /// Handles a block that a compacting task freed: the source of a move, an unused target, or a block freed in an
+    /// interrupt. Returns `false` if the free must be played.
     fn was_moved(&mut self, recorded: usize, order: Order) -> bool {
         let moving = if self.was_reclaimed_early(recorded, order) {
             None
         } else {
-            // What nobody has yet is given back when it comes; the target is found to be allocated silently.
+            // Frames of a waiting request are freed when it gets its page. The target will appear as a silent
+            // allocation.
             let frames = recorded..recorded + order.pages() as usize;
             if frames.filter(|&frame| self.frees_awaited(frame)).count() > 0 {
                 return true;
@@ -207,7 +209,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Whether the recorded frames of a silent allocation are the target of a move, which then has taken place.
+    /// Returns whether the recorded frames of a silent allocation are the target of a move, and if so completes the
+    /// move.
     pub(super) fn moves_in(&mut self, silent: Silent, order: Order) -> bool {
         let Consequences::Model(model) = &mut self.consequences else { return false };
         if silent.place != Place::FreeList {

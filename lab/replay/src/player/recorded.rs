@@ -1,7 +1,7 @@
-//! Reclaim and compaction played as recorded: what they did besides freeing pages.
+//! Reclaim and compaction played as recorded: their actions besides freeing pages.
 //!
-//! Their frees and the targets of their migrations are played like all others. What remains are the drains of per-CPU
-//! lists that they asked for, and the marks that kswapd leaves on zones.
+//! Their frees and the targets of their migrations are played like all other events. This module handles the drains of
+//! per-CPU lists that they requested, and the flags that kswapd sets on zones.
 
 use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Order, Pfn};
@@ -11,24 +11,24 @@ use freehold_trace::{Kind, Row};
 
 use super::super::Engine;
 
-/// What is known of the recorded tasks and CPUs.
+/// State of the recorded tasks and CPUs.
 #[derive(Debug)]
 pub(crate) struct RecordedReclaim<'e, 'm> {
     engine: &'e Engine<'m>,
     /// Boost of each zone when kswapd woke.
     boosts: Vec<u64>,
-    /// Tasks that compact.
+    /// Tasks that are compacting.
     compactors: Vec<u32>,
-    /// For each recorded CPU, its last event.
+    /// Last event of each recorded CPU: its kind and task.
     last: Vec<Option<(Kind, u32)>>,
     /// For each recorded CPU, whether its last event before any drains was a free that fills a list.
     follows_free: Vec<bool>,
-    /// Drains that were asked for.
+    /// Number of requested drains.
     drains: u64,
 }
 
 impl<'e, 'm> RecordedReclaim<'e, 'm> {
-    /// Nobody compacts, kswapd sleeps.
+    /// Creates the state in which no task compacts and kswapd is asleep.
     pub(crate) fn new(engine: &'e Engine<'m>, facts: &Facts) -> RecordedReclaim<'e, 'm> {
         RecordedReclaim {
             engine,
@@ -40,12 +40,13 @@ impl<'e, 'm> RecordedReclaim<'e, 'm> {
         }
     }
 
-    /// Drains that were asked for.
+    /// Returns the number of requested drains.
     pub(crate) fn drains(&self) -> u64 {
         self.drains
     }
 
-    /// Plays an event, if it is one of these; `cpu` is where events of its task are played.
+    /// Plays an event of reclaim or compaction, and ignores others. `cpu` is the CPU on which events of its task are
+    /// played.
     pub(crate) fn play(&mut self, row: &Row, cpu: CpuId) {
         match row.kind {
             Kind::PcpuDrain => self.drain(row, cpu),
@@ -62,16 +63,16 @@ impl<'e, 'm> RecordedReclaim<'e, 'm> {
         self.last[at] = Some((row.kind, row.task));
     }
 
-    /// Whether an event is a free that may fill a per-CPU list, and so set a drain off.
+    /// Returns whether an event is a free that may fill a per-CPU list, and so trigger a drain.
     fn fills_list(&self, row: &Row) -> bool {
         let pageblock_order = self.engine.map().pageblock_order();
         row.kind == Kind::Free && Order::from_u8(row.order).is_some_and(|order| has_pcp_list(order, pageblock_order))
     }
 
-    /// A block that the recorded kernel drained. Two kinds of drain are what reclaim and compaction did, and are played
-    /// as recorded; all others are the policy's. A task that comes out of direct reclaim and still finds no block
-    /// empties every CPU's lists; one that compacts empties its own CPU's lists of the zone, where no free set the
-    /// drain off. linux: drain_all_pages, mm/compaction.c:compact_zone
+    /// Handles a block that the recorded kernel drained. Two kinds of drain belong to reclaim and compaction and are
+    /// played as recorded; all others follow from the policy. A task that finishes direct reclaim without finding a
+    /// block drains the lists of all CPUs. A task that compacts drains its own CPU's lists of the zone, where no free
+    /// triggered the drain. linux: drain_all_pages, mm/compaction.c:compact_zone
     fn drain(&mut self, row: &Row, cpu: CpuId) {
         if self.last[usize::from(row.cpu)] == Some((Kind::DirectReclaimEnd, row.task)) {
             self.drains += 1;
@@ -94,7 +95,7 @@ impl<'e, 'm> RecordedReclaim<'e, 'm> {
         self.engine.zones().iter().filter(move |zone| zone.node() == node && zone.is_populated())
     }
 
-    /// A run of kswapd begins; if it was awake, its last run has ended. linux: mm/vmscan.c:kswapd
+    /// Starts a run of kswapd. If kswapd was awake, its last run ends here. linux: mm/vmscan.c:kswapd
     fn kswapd_wakes(&mut self, row: &Row) {
         self.kswapd_sleeps(row);
         for zone in self.zones_of(row) {

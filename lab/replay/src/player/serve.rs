@@ -1,7 +1,9 @@
-//! A request's way: what a task claims, whether it has it already, the engine's answer, and what becomes of it.
+//! Processing of a request: the claim, the check whether the task already has the memory, the engine's answer, and its
+//! consequences.
 //!
-//! Where the answer and the recording part, the recording's story goes on: a success that the engine refuses is made up
-//! of single pages, a failure that it serves is kept for the task that would have asked for less, or given back.
+//! Where the answer differs from the recording, the replay continues with the recorded course. A success that the
+//! engine refuses is made up of single pages. A failure that the engine serves is kept for the task, which would have
+//! requested less next, or is freed.
 
 use freehold::base::{CpuId, Gfp, Order};
 use freehold::page::AllocError;
@@ -16,11 +18,11 @@ use super::waiting::{Claim, Reply};
 use super::{Consequences, Player};
 use crate::report::course::Fate;
 
-/// A task that reclaims.
+/// A task in reclaim (`PF_MEMALLOC`).
 pub(crate) const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
 
 impl Player<'_, '_> {
-    /// Asks for what a task claims, unless the task has it already.
+    /// Requests the claimed memory from the engine, unless the task already has it.
     pub(super) fn issue(&mut self, claim: Claim, now: u64) {
         self.engine.platform().run_on(claim.cpu);
         if self.has_it(claim) {
@@ -31,7 +33,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Whether a task found what it claims in a block that the recorded kernel could not serve, or would not ask again.
+    /// Returns whether a task already has the claimed memory, in a block for a request that failed in the recording, or
+    /// would not repeat its request.
     fn has_it(&mut self, claim: Claim) -> bool {
         let Claim { task, gfp, order, cpu, .. } = claim;
         let is_gone = self.is_gone(&claim);
@@ -45,7 +48,8 @@ impl Player<'_, '_> {
             self.tally.not_repeated += u64::from(repeats);
             return repeats;
         };
-        // What was freed while it was late is asked for, so that its turn takes its time, and given back.
+        // Memory that was freed while its task was late is still requested and freed, so that the request takes its
+        // time.
         let found = !is_gone && self.find_in_huge(task, gfp, order, recorded, cpu);
         if found {
             self.take_freed(&claim);
@@ -54,7 +58,7 @@ impl Player<'_, '_> {
         found
     }
 
-    /// Gives a request its answer.
+    /// Applies the engine's answer to a request.
     pub(super) fn serve(&mut self, claim: Claim, Reply { answer, stalled }: Reply) {
         let Claim { gfp, order, cpu, row, .. } = claim;
         let served = stalled.map_or(Fate::Served, |ns| Fate::Stalled { ns });
@@ -86,7 +90,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A request of such a task.
+    /// Issues a request as this task.
     pub(super) fn ask_as(&self, task: Task, gfp: Gfp, order: Order) -> Answer {
         self.engine.platform().run_as(task);
         let served = self.engine.alloc_pages(gfp, order);
@@ -94,10 +98,11 @@ impl Player<'_, '_> {
         served
     }
 
-    /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed.
-    /// Where reclaim is played as recorded, it cannot answer to what is short here; the recorded kernel's did. Where it
-    /// is decided anew, this is for small blocks alone, which the kernel does not refuse either. What still fails,
-    /// fails for want of a block.
+    /// Repeats a refused request without watermarks, if the recorded kernel served it and it might have reclaimed.
+    /// Under [`ReclaimMode::Recorded`](crate::ReclaimMode::Recorded), recorded reclaim cannot respond to a shortage in
+    /// the engine, as the recorded kernel's reclaim did. Under [`ReclaimMode::Model`](crate::ReclaimMode::Model), only
+    /// small blocks are requested again, which the kernel does not refuse either. A request that still fails lacks a
+    /// free block.
     fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Answer {
         let is_decided_anew = matches!(self.consequences, Consequences::Model(_));
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || (is_decided_anew && order > Order::COSTLY) {
@@ -108,7 +113,7 @@ impl Player<'_, '_> {
         served
     }
 
-    /// The answer to a request that failed in the recording.
+    /// Applies the answer to a request that failed in the recording.
     fn conclude(&mut self, claim: Claim, answer: Answer) {
         let Claim { task, gfp, order, cpu, .. } = claim;
         let huge = is_huge(gfp, order);
@@ -129,7 +134,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Single pages instead of a block that the engine could not give; how many are not to be had, either.
+    /// Allocates single pages in place of a block that the engine refused. Returns the number of pages that could not
+    /// be allocated either.
     fn make_up(&mut self, tenants: impl Iterator<Item = Tenant>, gfp: Gfp, cpu: CpuId) -> u64 {
         self.tally.made_up += 1;
         let (taken, mut missing) = (self.blocks_taken(), 0);
@@ -143,7 +149,7 @@ impl Player<'_, '_> {
         missing
     }
 
-    /// So many pages are not to be had for a task.
+    /// Counts pages that could not be allocated for a task, and records the first time this happened.
     pub(super) fn miss(&mut self, pages: u64, time: u64, task: u32) {
         self.tally.unbacked += pages;
         if pages > 0 {

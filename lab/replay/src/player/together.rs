@@ -1,7 +1,8 @@
-//! Single pages that were freed together go back together, so that it is the policy that decides how.
+//! Frees of single pages that the recorded kernel freed in one call. The replay also frees them in one call, so that
+//! the policy decides how they are freed.
 //!
-//! All of them are played at the first one's row: between it and the rows of the others, their CPU drains lists at
-//! most.
+//! All of them are played at the row of the first page. Between this row and the rows of the others, their CPU at most
+//! drains lists.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -14,32 +15,32 @@ use super::super::ProbeCounts;
 use super::super::survey::Together;
 use super::Player;
 
-/// Whether a free belongs to others.
+/// Relation of a free to a group of frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Belongs {
-    /// It stands alone.
+    /// The free belongs to no group.
     ToNone,
-    /// It is the first of so many pages.
+    /// The free is the first of a group of this many pages.
     First(u32),
-    /// It was played with the first.
+    /// The free belongs to a group that was played with its first page.
     Further,
 }
 
-/// The pages that were freed together, as the rows come to them.
+/// Groups of pages that were freed together, in the order of their rows.
 #[derive(Debug)]
 pub(crate) struct Neighbours<'s> {
     all: Peekable<Iter<'s, Together>>,
-    /// By CPU, frames that were played and whose rows are yet to come.
+    /// By CPU, frames that were played and whose rows are still to come.
     played: Vec<Range<u64>>,
 }
 
 impl<'s> Neighbours<'s> {
-    /// Before the first row.
+    /// Creates the groups before the first row.
     pub(crate) fn new(all: &'s [Together], cpus: u16) -> Neighbours<'s> {
         Neighbours { all: all.iter().peekable(), played: vec![0..0; usize::from(cpus)] }
     }
 
-    /// What the free of this row belongs to.
+    /// Returns the relation of this row's free to the groups.
     pub(crate) fn classify(&mut self, number: u64, row: &Row) -> Belongs {
         let Some(played) = self.played.get_mut(usize::from(row.cpu)) else { return Belongs::ToNone };
         if let Some(first) = self.all.next_if(|together| together.row == number) {
@@ -67,16 +68,16 @@ impl Player<'_, '_> {
         self.tally.together_listed += self.came_to_lists(cpu).saturating_sub(before);
     }
 
-    /// Pages on this CPU's lists, and all that were ever drained from any: what comes to a list raises this, a drain
-    /// does not.
+    /// Returns the pages on this CPU's lists plus all pages that were ever drained from any list. A page that is added
+    /// to a list increases this number, and a drain does not change it.
     fn came_to_lists(&self, cpu: CpuId) -> u64 {
         let zones = self.engine.zones().iter().filter(|zone| zone.is_populated());
         let there: u64 = zones.map(|zone| self.engine.pcp(cpu, zone).inspect(|lists| u64::from(lists.count()))).sum();
         there + self.engine.platform().probe_counts().pcp_drain_pages
     }
 
-    /// The engine's page that stands for this row's, cut out of its block; none if there is none that the workload
-    /// could free.
+    /// Removes the tenant of this row's page and returns the engine's page, split off its block. Returns `None` if
+    /// there is no page that the workload could free.
     fn let_go(&mut self, row: &Row) -> Option<Pfn> {
         if self.is_consequence(row, Order::ZERO) {
             return None;

@@ -1,7 +1,7 @@
-//! Frames of requests that wait: the recording goes on about them before anybody has the page.
+//! Recorded frames of waiting requests. The recording refers to them before the engine has allocated their pages.
 //!
-//! What is freed of them goes back as soon as the page comes. What a late task frees it frees as late as that, but for
-//! ranges; others free when the recording says.
+//! Pages that another task frees in the meantime are freed as soon as the request has its page. A late task frees its
+//! own pages with the same delay, except ranges.
 
 use freehold::base::{CpuId, Order, Pfn};
 use freehold_trace::Row;
@@ -11,14 +11,14 @@ use super::super::{Consequences, Player};
 use super::{Claim, DetachedFrames, Next, Release};
 
 impl Player<'_, '_> {
-    /// Whether frames of a request were freed while it waited.
+    /// Returns whether frames of a request were freed while it waited.
     pub(crate) fn is_gone(&mut self, claim: &Claim) -> bool {
         self.waiting()
             .is_some_and(|waiting| waiting.freed.contains_key(&claim.row) || waiting.detached.contains_key(&claim.row))
     }
 
-    /// Whether a block is freed by a late task, which does so when its turn comes. From now on its recorded frames may
-    /// stand for something else.
+    /// Queues the free of a block if its task is late; the block is freed at the task's turn. From now on another
+    /// allocation may use its recorded frames.
     pub(crate) fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
         let (first, pages) = (row.pfn as usize, order.pages() as usize);
         let Consequences::Model(model) = &mut self.consequences else { return false };
@@ -28,7 +28,7 @@ impl Player<'_, '_> {
         }
         let mut memory = self.engine.platform().memory();
         let awaited: Vec<_> = (first..first + pages).filter_map(|frame| waiting.awaited.get(&frame).copied()).collect();
-        // What another task asked for is freed as soon as that has it.
+        // A frame of another task's request is freed as soon as that request has its page.
         let is_own = awaited.iter().all(|&(number, task)| (number, task) == (awaited[0].0, row.task));
         let tenant = if awaited.len() == pages && is_own {
             (first..first + pages).for_each(|frame| _ = waiting.awaited.remove(&frame));
@@ -49,12 +49,13 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Frames of a request that were freed while it waited; none of them is awaited any longer.
+    /// Returns the frames of a request that were freed while it waited, and removes the request's other frames from the
+    /// awaited ones.
     pub(crate) fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
         self.waiting().map(|waiting| waiting.take_freed(claim)).unwrap_or_default()
     }
 
-    /// Frees a block of which some frames are for requests that wait. `false`, and nothing happened, if none is.
+    /// Frees a block of which some frames belong to waiting requests. Returns `false` and changes nothing if none does.
     pub(crate) fn frees_before_its_time(&mut self, recorded: usize, pages: usize) -> bool {
         if self.waiting().is_none_or(|waiting| waiting.awaited.is_empty()) {
             return false;
@@ -67,8 +68,8 @@ impl Player<'_, '_> {
         is_partly
     }
 
-    /// Whether a recorded frame is for a request that waits. If so, it is free from now on as soon as the request has
-    /// it.
+    /// Returns whether a recorded frame belongs to a waiting request. If so, it is marked to be freed as soon as the
+    /// request has its page.
     pub(crate) fn frees_awaited(&mut self, recorded: usize) -> bool {
         let Some(waiting) = self.waiting().filter(|waiting| !waiting.awaited.is_empty()) else { return false };
         let Some((row, _)) = waiting.awaited.remove(&recorded) else { return false };
@@ -76,7 +77,8 @@ impl Player<'_, '_> {
         true
     }
 
-    /// The block of a request stands for its recorded frames, but for those that were freed while it waited.
+    /// Maps the recorded frames of a request to its block, except the frames that were freed while it waited. The pages
+    /// of these frames are freed.
     pub(crate) fn serve_partly(&mut self, claim: Claim, pfn: Pfn, freed: &[usize]) {
         self.engine.platform().run_on(claim.cpu);
         if freed.len() == claim.frames().len() {
@@ -93,7 +95,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Who stands for each page of a request by now; nobody for those that were freed while it waited.
+    /// Returns the tenant for each page of a request; `None` for pages that were freed while it waited.
     pub(crate) fn tenants_of(&mut self, claim: &Claim, freed: &[usize]) -> Vec<Option<Tenant>> {
         let detached = self.waiting().and_then(|waiting| waiting.detached.remove(&claim.row)).unwrap_or_default();
         claim.frames().map(|frame| (!freed.contains(&frame)).then(|| tenant_of(frame, &detached))).collect()

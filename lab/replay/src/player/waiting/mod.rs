@@ -1,6 +1,7 @@
-//! Requests that take time, and the tasks that wait for them: who waits for what, since when, and what comes next.
+//! Requests that take time, and the tasks that wait for them.
 //!
-//! [`turns`] says whose turn it is; [`awaited`] keeps the recorded frames of requests that have no page yet.
+//! [`turns`] issues requests and lets late tasks continue; [`awaited`] keeps the recorded frames of requests that have
+//! no page yet.
 
 mod awaited;
 mod turns;
@@ -17,7 +18,7 @@ use super::super::schedule::{Answer, Request, Ticket};
 use super::super::survey::Work;
 use super::{Consequences, Player};
 
-/// Who asked for what, and which recorded frames it is for.
+/// A recorded request: the task, its parameters, and the recorded frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) task: u32,
@@ -26,13 +27,13 @@ pub(crate) struct Claim {
     pub(crate) cpu: CpuId,
     /// Row of the recorded event.
     pub(crate) row: u64,
-    /// Its time.
+    /// Time of the recorded event, in nanoseconds.
     pub(crate) time: u64,
-    /// First recorded frame; none where the recorded kernel refused it.
+    /// First recorded frame; `None` if the recorded kernel refused the request.
     pub(crate) recorded: Option<usize>,
-    /// What the task was at.
+    /// Work of the task at the request.
     pub(crate) work: Work,
-    /// Whether it waited for its turn, and its frames are awaited since.
+    /// Whether the request waited for its task's turn, so that its frames are already awaited.
     pub(crate) is_queued: bool,
 }
 
@@ -50,27 +51,27 @@ impl Claim {
 /// A request under way.
 #[derive(Debug)]
 struct UnderWay {
-    /// When it was asked.
+    /// Time at which the request was issued.
     since: u64,
-    /// Row of its event, which may be yet to come.
+    /// Row of the request's event, which may be still to come.
     end: u64,
     order: Order,
-    /// Whose it is.
+    /// Owner of the result.
     fate: Owner,
 }
 
-/// Who gets the block of a request under way.
+/// Owner of the block of a request under way.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
-    /// The task of an event that is yet to come.
+    /// The task of an event that is still to come.
     ToCome,
-    /// This one.
+    /// The task of this claim.
     Claim(Claim),
-    /// Nobody: the task has it already.
+    /// No task: the requesting task already has the memory.
     Nobody,
 }
 
-/// An answer, and how long its request stalled, if it did.
+/// An answer, and the time for which its request stalled, if it did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
     pub(crate) answer: Answer,
@@ -83,16 +84,16 @@ impl Reply {
     }
 }
 
-/// A task that waits, or catches up.
+/// A task that waits or catches up.
 #[derive(Debug, Default)]
 struct Late {
-    /// Its request is under way.
+    /// Whether the task's request is under way.
     waits: bool,
-    /// What it does next.
+    /// Actions of the task that are due, in order.
     queue: VecDeque<Next>,
 }
 
-/// What a late task does when its turn comes.
+/// Action of a late task at its turn.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Ask(Claim),
@@ -105,11 +106,12 @@ struct Release {
     tenant: Tenant,
     order: Order,
     cpu: CpuId,
-    /// When the recorded task freed it.
+    /// Time at which the recorded task freed the block.
     time: u64,
 }
 
-/// Frames of a request that waits, which its own task frees later: from then on others stand for them.
+/// Frames of a waiting request that its own task frees later. Their contents get tenants above all frames, since other
+/// contents use the recorded frames from then on.
 #[derive(Clone, Copy, Debug)]
 struct DetachedFrames {
     first: usize,
@@ -117,28 +119,28 @@ struct DetachedFrames {
     tenant: Tenant,
 }
 
-/// All that wait.
+/// All waiting requests and late tasks.
 #[derive(Debug, Default)]
 pub(crate) struct WaitQueue {
     under_way: FxHashMap<Ticket, UnderWay>,
-    /// Answers to requests whose events are yet to come, by the events' rows.
+    /// Answers to requests whose events are still to come, by the events' rows.
     answered: FxHashMap<u64, Reply>,
-    /// Requests that were asked before their events, by the events' rows.
+    /// Requests that were issued before their events, by the events' rows.
     begun: FxHashMap<u64, Ticket>,
-    /// When requests of late tasks began to stall in the recording, by their events' rows.
+    /// Times at which requests of late tasks began to stall in the recording, by their events' rows.
     began: FxHashMap<u64, u64>,
-    /// Rows and tasks of the requests that recorded frames wait for.
+    /// Row and task of the waiting request of each recorded frame.
     awaited: FxHashMap<usize, (u64, u32)>,
-    /// Of these requests, the frames that were freed meanwhile.
+    /// Frames of these requests that were freed in the meantime, by the requests' rows.
     freed: FxHashMap<u64, Vec<usize>>,
     detached: FxHashMap<u64, Vec<DetachedFrames>>,
     late: FxHashMap<u32, Late>,
-    /// When late tasks go on.
+    /// Turns of late tasks: time, number of the turn, and task.
     turns: BinaryHeap<Reverse<(u64, u64, u32)>>,
     numbers: u64,
-    /// Nanoseconds that each request took which stalled.
+    /// Duration in nanoseconds of each request that stalled.
     pub(crate) stalled: Vec<u64>,
-    /// Nanoseconds by which tasks were late at last, by task.
+    /// Delay in nanoseconds of each late task at its last answer.
     pub(crate) lateness: FxHashMap<u32, u64>,
 }
 
@@ -147,18 +149,19 @@ impl WaitQueue {
         self.under_way.insert(ticket, UnderWay { since, end, order, fate: Owner::ToCome });
     }
 
-    /// Frames of a request that has no answer yet.
+    /// Marks the frames of a request that has no answer yet as awaited.
     fn wait_for(&mut self, claim: &Claim) {
         self.awaited.extend(claim.frames().map(|frame| (frame, (claim.row, claim.task))));
     }
 
-    /// A task goes on with what is next in its queue.
+    /// Schedules a task's next queued action.
     fn turn_at(&mut self, time: u64, task: u32) {
         self.numbers += 1;
         self.turns.push(Reverse((time, self.numbers, task)));
     }
 
-    /// A late task has had its turn: the next one comes at once if it is due, else when the recording says.
+    /// Schedules the next action of a late task, after it has had a turn: at once if the action is due, else at its
+    /// recorded time.
     fn plan_next(&mut self, task: u32, now: u64) {
         let Some(late) = self.late.get(&task).filter(|late| !late.waits) else { return };
         match late.queue.front().copied() {
@@ -171,7 +174,7 @@ impl WaitQueue {
         }
     }
 
-    /// The frames of a request that were freed while it waited. None of the others is awaited any longer.
+    /// Returns the frames of a request that were freed while it waited. Its other frames are no longer awaited.
     fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
         if !self.awaited.is_empty() {
             for frame in claim.frames() {

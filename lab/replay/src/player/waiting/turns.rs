@@ -1,9 +1,9 @@
-//! Whose turn it is: requests that take time are asked, wait, and are served; their tasks catch up.
+//! Turns of tasks: requests that take time are issued, wait, and get their answer, and then their tasks catch up.
 //!
-//! A request that stalled in the recording is asked when it began to stall there, and its event, which came when it had
-//! its page, finds it answered or under way. A task whose request is under way does nothing else: what it does next
-//! waits in its queue. Afterwards it catches up as fast as it can: what it did between two events it is taken to do
-//! while it is late.
+//! A request that stalled in the recording is issued at the time at which it began to stall. Its event was recorded
+//! when it had its page, and finds the request answered or under way. A task with a request under way does nothing
+//! else; its next actions wait in its queue. Afterwards the task catches up without delay: the work between two of its
+//! events is assumed to be done while the task is late.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ use super::{Claim, Next, Owner, Release, Reply, UnderWay};
 use crate::report::course::{StallTimes, Stalls};
 
 impl Player<'_, '_> {
-    /// A recorded request begins to stall here: the engine is asked now, unless its task is late.
+    /// Handles the start of a recorded stall: issues the request to the engine now, unless its task is late.
     pub(crate) fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
         let Some((gfp, order)) = self.adjust_request(stall.gfp, stall.order) else { return };
         let Some(waiting) = self.waiting() else { return };
@@ -41,7 +41,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A task asks: at once, or after what it waits for.
+    /// Issues a task's request, or queues it behind the actions for which the task waits.
     pub(crate) fn take_turn(&mut self, mut claim: Claim) {
         let paces = self.options.pacing == Pacing::Work;
         if let Some(waiting) = self.waiting().filter(|_| paces)
@@ -59,14 +59,15 @@ impl Player<'_, '_> {
         self.issue(claim, claim.time);
     }
 
-    /// The answer to a request; none if it is under way, and will be served when it comes.
+    /// Returns the answer to a request; `None` if the request is under way and its answer will be delivered later.
     pub(crate) fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Reply> {
         let Claim { task, gfp, order, row, work, .. } = claim;
         let model = match &mut self.consequences {
-            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O
-            // alone.
+            // The recorded compaction is played, and the engine's own would be added to it. Requests without I/O do not
+            // compact.
             Consequences::Recorded(_) => return Some(Reply::immediate(self.engine.alloc_pages(gfp - Gfp::IO, order))),
-            // It does not begin to reclaim or compact for this request as well, and may use all reserves.
+            // A task that reclaims or compacts does not start reclaim or compaction for this request, and may use all
+            // reserves.
             Consequences::Model(_) if work != Work::Own => {
                 return Some(Reply::immediate(self.ask_as(MEMALLOC, gfp, order)));
             }
@@ -94,7 +95,8 @@ impl Player<'_, '_> {
         None
     }
 
-    /// The task of an event has what it asks for, or nobody can have it: what was asked before the event goes back.
+    /// Handles a request whose task already has the memory, or whose frames cannot be mapped: a block that was
+    /// requested before the event is freed.
     pub(crate) fn abandon(&mut self, row: u64, order: Order) {
         let Some(waiting) = self.waiting() else { return };
         if let Some(ticket) = waiting.begun.remove(&row) {
@@ -105,7 +107,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Lets everybody work until `time`, and serves those who have their answer by then.
+    /// Runs all work until `time`, and delivers the answers that are ready by then.
     pub(crate) fn work_until(&mut self, time: u64) {
         while let Consequences::Model(model) = &mut self.consequences {
             let turn = model.waiting.turns.peek().map_or(u64::MAX, |&Reverse((due, ..))| due);
@@ -119,7 +121,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// The next late task asks for what is next.
+    /// Performs the next queued action of the late task whose turn is next.
     fn go_on(&mut self, now: u64) {
         let Some(waiting) = self.waiting() else { return };
         let Some(Reverse((_, _, task))) = waiting.turns.pop() else { return };
@@ -143,7 +145,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// After the last event, serves everybody who is under way, and what late tasks still ask for.
+    /// After the last event, finishes all requests under way and all queued actions of late tasks.
     pub(crate) fn work_to_end(&mut self) {
         while let Consequences::Model(model) = &mut self.consequences {
             if let Some((ticket, answer, at)) = model.schedule.next_at_last() {
@@ -156,7 +158,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Hands a request its answer.
+    /// Delivers an answer to its request.
     fn deliver(&mut self, ticket: Ticket, answer: Answer, at: u64) {
         let Some(waiting) = self.waiting() else { return };
         let UnderWay { since, end, order, fate } = waiting.under_way.remove(&ticket).expect("it was asked");
@@ -186,7 +188,7 @@ impl Player<'_, '_> {
         waiting.plan_next(claim.task, at);
     }
 
-    /// How long requests stalled; none where they take no time.
+    /// Returns the stall times of requests; `None` if requests take no time.
     pub(crate) fn stalls(&self) -> Option<Stalls> {
         let Consequences::Model(model) = &self.consequences else { return None };
         let recorded = self.survey.stalls.iter().map(Stall::ns).collect();
