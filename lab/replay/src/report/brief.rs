@@ -1,4 +1,4 @@
-//! Recordings in a line: one by one, or what they have in common if they are many.
+//! One-line descriptions of recordings: each by itself, or a summary if there are many.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use freehold_trace::recording::RecordingFacts;
 
 use super::fidelity::FidelityRow;
 
-/// Recordings that are listed one by one; more of them are summed up.
+/// Largest number of recordings that are listed one by one. More recordings are summarized.
 pub const LISTED_MAX: usize = 12;
 
-/// What was recorded; `short` is what a recording is called.
+/// Describes the recordings. `short` returns the name of a recording.
 pub(crate) fn recordings(all: &[RecordingFacts], short: impl Fn(&RecordingFacts) -> String) -> String {
     if all.len() > LISTED_MAX {
         return sum_up(all);
@@ -37,14 +37,14 @@ fn sum_up(all: &[RecordingFacts]) -> String {
     format!("{} recordings: {kernels}, {cpus} CPUs, {seconds:.1} s in all", number::count(all.len() as u64))
 }
 
-/// How many CPUs were recorded, and how long.
+/// Returns the number of recorded CPUs, the number of replayed CPUs if it differs, and the duration.
 pub(crate) fn extent(facts: &RecordingFacts) -> String {
     let spread =
         if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
     format!("{} CPUs{spread}, {:.1} s", facts.cpus, facts.duration_seconds)
 }
 
-/// How many checks are within their bounds, by these rows of each recording's file.
+/// Counts the checks that are within their bounds. `rows` has the rows of each recording, by its file.
 pub(crate) fn checks<'r>(
     all: &[RecordingFacts],
     rows: impl Iterator<Item = (&'r str, &'r FidelityRow)>,
@@ -87,7 +87,7 @@ impl<'r> Checks<'r> {
     }
 }
 
-/// How far a row is off, in words.
+/// Formats the error of a row.
 fn format_error(row: &FidelityRow) -> String {
     row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
 }

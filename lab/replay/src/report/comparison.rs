@@ -1,7 +1,7 @@
 //! The document of `freehold compare`.
 //!
-//! People read its report, verdict first ([`super::verdict`]). In JSON it is that report for every policy B, and flat
-//! arrays whose rows name their recording, ready for a data frame.
+//! On a terminal it is a report that begins with the verdict ([`super::verdict`]). In JSON it is that report for every
+//! policy B, and flat arrays whose rows name their recording, for use in a data frame.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ use super::tables;
 use super::verdict;
 use super::view::{CourseView, PolicyCourse};
 
-/// What stands between a policy and the settings under which it was replayed, in the name of B.
+/// Separator between a policy and the settings of its replay, in the name of B.
 pub const WITH: &str = " with ";
 
 /// One recording under A and one B.
@@ -40,40 +40,40 @@ pub struct Comparison {
     pub metrics: MetricRows,
 }
 
-/// One fidelity row with where it comes from.
+/// A fidelity row with its recording and policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FidelityEntry {
     /// The recording's file.
     pub recording: String,
-    /// The policy whose replay is held against the kernel.
+    /// Policy of the replay that is compared with the kernel.
     pub policy: String,
     /// The numbers.
     #[serde(flatten)]
     pub row: FidelityRow,
 }
 
-/// A recording whose machine runs out of memory under a policy, and not under the recorded kernel's rules.
+/// A recording whose machine runs out of memory under a policy, but not under the recorded kernel's rules.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutOfMemoryEntry {
     /// The recording's file.
     pub recording: String,
     /// The policy.
     pub policy: String,
-    /// When, and for whom.
+    /// Time and task of the first request for which no page was left.
     #[serde(flatten)]
     pub short: OutOfMemory,
 }
 
-/// Something that was not replayed exactly.
+/// A kind of event that was not replayed exactly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreplayedEntry {
     /// The recording's file.
     pub recording: String,
     /// The policy.
     pub policy: String,
-    /// What it was.
+    /// Kind of event, or reason.
     pub what: String,
-    /// How often.
+    /// Number of events.
     pub events: u64,
 }
 
@@ -82,9 +82,9 @@ pub struct UnreplayedEntry {
 pub struct ComparisonReport {
     recordings: Vec<RecordingFacts>,
     a: String,
-    /// Relative changes up to this are none.
+    /// Relative changes up to this count as no change.
     margin: f64,
-    /// How sure an interval over recordings is.
+    /// Confidence level of an interval over recordings.
     #[serde(skip)]
     confidence: f64,
     verdicts: Vec<report::Report>,
@@ -92,7 +92,7 @@ pub struct ComparisonReport {
     fidelity: Vec<FidelityEntry>,
     unreplayed: Vec<UnreplayedEntry>,
     assumptions: Vec<String>,
-    /// Policies by name, and why each is what it is.
+    /// Name and explanation of each policy.
     #[serde(skip)]
     reading: Vec<(String, String)>,
     /// The recorded kernels on whose rules B was replayed.
@@ -111,20 +111,20 @@ pub struct ComparisonReport {
     detail: Detail,
 }
 
-/// One recording's replays.
+/// The replays of one recording.
 pub struct Replays<'r> {
-    /// Under A.
+    /// Replay under A.
     pub a: &'r ReplayOutcome,
-    /// Under each B.
+    /// Replay under each B.
     pub rivals: &'r [ReplayOutcome],
-    /// Under the rules of the recorded kernel, on its CPUs.
+    /// Replay under the rules of the recorded kernel, on its CPUs.
     pub baseline: &'r ReplayOutcome,
-    /// The recorded kernel, if B was put on its rules ([`Release::on_rules`]).
+    /// The recorded kernel, if B follows its rules ([`Release::on_rules`]).
     pub rules: Option<Release>,
 }
 
 impl ComparisonReport {
-    /// A document without recordings. `a` says what A is; relative changes up to `margin` are none.
+    /// Creates a document without recordings. `a` describes A. Relative changes up to `margin` count as no change.
     pub fn new(a: String, margin: f64, detail: Detail) -> ComparisonReport {
         ComparisonReport {
             recordings: Vec::new(),
@@ -145,7 +145,7 @@ impl ComparisonReport {
         }
     }
 
-    /// Sets the confidence that each of several comparisons needs: [`pool::confidence_of`].
+    /// Sets the confidence level that each of several comparisons needs: [`pool::confidence_of`].
     #[must_use]
     pub fn at_confidence(self, confidence: f64) -> ComparisonReport {
         ComparisonReport { confidence, ..self }
@@ -173,7 +173,7 @@ impl ComparisonReport {
         for outcome in std::iter::once(*a).chain(*rivals) {
             self.add_caveats(&facts.file, outcome);
         }
-        // Where a replay runs out under the recorded kernel's own rules, that is its error.
+        // Running out of memory under the recorded kernel's own rules is an error of the replay.
         let is_replay_error = baseline.replays().any(|replay| replay.course.out_of_memory.is_some());
         if !is_replay_error {
             self.out_of_memory.extend(rivals.iter().filter_map(|b| {
@@ -199,19 +199,19 @@ impl ComparisonReport {
         }
     }
 
-    /// B as it was replayed.
+    /// Returns the name of B with the recorded kernels on whose rules it was replayed.
     fn whole_name(&self, b: &str) -> String {
         let (policy, settings) = b.split_at(policy_of(b).len());
         let names: Vec<String> = self.kernels.iter().map(|kernel| kernel.on_rules(policy)).collect();
         if names.is_empty() { b.to_owned() } else { distinct(names.iter().map(String::as_str)).join(" or ") + settings }
     }
 
-    /// Says why a policy is what it is, and where to read on.
+    /// Adds the explanation of a policy, with a reference for further reading.
     pub fn explain(&mut self, policy: &str, why: &str) {
         self.reading.push((policy.to_owned(), why.to_owned()));
     }
 
-    /// Judges every B over all recordings, after the last one was added.
+    /// Judges every B over all recordings. Must be called after the last recording was added.
     #[must_use]
     pub fn conclude(mut self) -> ComparisonReport {
         let rivals: Vec<String> = distinct(self.comparisons.iter().map(|comparison| comparison.b.as_str()));
@@ -256,14 +256,15 @@ impl ComparisonReport {
         }
     }
 
-    /// A recording's name in tables: its file's, with folder and ending only if others are called the same.
+    /// Returns a recording's name in tables: the name of its file, with folder and extension only if other recordings
+    /// have this name too.
     fn short(&self, file: &str) -> String {
         let name = name_of(file);
         let called_so = self.recordings.iter().filter(|facts| name_of(&facts.file) == name).count();
         if called_so > 1 { file.to_owned() } else { name }
     }
 
-    /// How near the replays under the recorded kernel's rules come to what was recorded: a line.
+    /// Returns one line on the fidelity of the replays under the recorded kernel's rules.
     fn fidelity_in_short(&self) -> String {
         let rows = self.fidelity.iter().map(|entry| (entry.recording.as_str(), &entry.row));
         let checks = brief::checks(&self.recordings, rows, |facts| self.short(&facts.file));
@@ -277,7 +278,7 @@ impl ComparisonReport {
         self.is_single.then(|| "one replay a policy: sensitivity to watermarks is not known.".to_owned())
     }
 
-    /// Which recordings stand on guesses.
+    /// Returns a caution about recordings whose start state is partly guessed.
     fn guessed(&self) -> Option<String> {
         let guessed: Vec<String> = self
             .recordings
@@ -291,7 +292,7 @@ impl ComparisonReport {
         })
     }
 
-    /// Whether `policy` is another B than `b`.
+    /// Returns whether `policy` is another B than `b`.
     fn is_other_rival(&self, policy: &str, b: &str) -> bool {
         policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy)
     }
@@ -312,14 +313,14 @@ impl ComparisonReport {
     }
 }
 
-/// Draws the plots and the map of a recording under A and one B.
+/// Returns the plots and the map of a recording under A and one B.
 fn draw(file: &str, a: &ReplayOutcome, b: &ReplayOutcome) -> (Vec<Plot>, Option<MemoryMap>) {
     let sides = [a, b].map(|outcome| PolicyCourse { name: &outcome.policy, course: &outcome.course });
     let view = CourseView { recording: &name_of(file), sides: &sides };
     (view.plots(), view.map())
 }
 
-/// The policy of a B, without the settings in its name.
+/// Returns the policy of a B, without the settings in its name.
 fn policy_of(b: &str) -> &str {
     b.split_once(WITH).map_or(b, |(policy, _)| policy)
 }
@@ -328,7 +329,7 @@ fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
     vec![Value::text(&entry.what), Value::text(&entry.policy), Value::count(entry.events)]
 }
 
-/// Each text once, in order of first appearance.
+/// Returns each text once, in order of first appearance.
 fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = Vec::new();
     texts.for_each(|text| {
@@ -345,7 +346,7 @@ impl Document for ComparisonReport {
     }
 }
 
-/// A recording in one line.
+/// Describes a recording in one line.
 pub(crate) fn title(facts: &RecordingFacts) -> String {
     let rows = number::count(facts.rows);
     format!("{}: Linux {}, {}, {rows} rows", facts.file, facts.kernel_release, extent(facts))

@@ -1,5 +1,5 @@
-//! The course of a replay: where it and the recorded kernel were at each moment, who waited, who was refused, and what
-//! differed first.
+//! Course of a replay: the state of the engine and of the recorded kernel over time, stalls, failures, and the first
+//! decisions that differ.
 
 use freehold_report::report::map::{Side, Stretch};
 use serde::Serialize;
@@ -10,49 +10,49 @@ pub struct Course {
     /// The engine at evenly spaced moments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,
-    /// Its memory at each of these, if somebody wanted a map.
+    /// The engine's memory at each of these moments, if a map was requested.
     #[serde(skip)]
     pub watched: Option<WatchedMemory>,
-    /// The engine and the recorded kernel at the moments of the recorded samples.
+    /// The engine and the recorded kernel at the times of the recorded samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub divergence: Vec<Divergence>,
-    /// How long requests stalled; none where they take no time.
+    /// Stall times of requests; `None` if requests take no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
     /// The first decisions that differ from the recorded kernel's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
-    /// Requests that failed, by task and order; repeats are left out.
+    /// Failed requests by task and order, without repeats.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureCount>,
-    /// The same by tenths of a second.
+    /// Failed requests by tenths of a second, without repeats.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures_over_time: Vec<FailuresInTenth>,
-    /// Whether the machine would run out of memory.
+    /// The first request for which no page was left, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_memory: Option<OutOfMemory>,
 }
 
-/// The engine at one moment: what is free, and what it has done so far.
+/// The engine at one moment: free memory, and the counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moment {
     /// Nanoseconds since the recording started.
     pub time: u64,
     /// Free blocks of each order, in all zones.
     pub free_blocks: Vec<u64>,
-    /// Holds of zone locks.
+    /// Acquisitions of zone locks.
     pub zone_lock_acquisitions: u64,
     /// Requests that failed.
     pub failed_allocations: u64,
     /// Requests for huge pages that were served.
     pub huge_pages_served: u64,
-    /// Requests that reclaimed for themselves.
+    /// Direct reclaims.
     pub allocstall: u64,
-    /// Requests that compacted for themselves.
+    /// Direct compactions.
     pub compact_stall: u64,
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim scanned.
     pub pgscan: u64,
-    /// Pages that it took.
+    /// Pages that reclaim freed.
     pub pgsteal: u64,
 }
 
@@ -61,14 +61,14 @@ pub struct Moment {
 pub struct WatchedMemory {
     /// Frames of a pageblock.
     pub block_pages: u16,
-    /// Where pageblocks lie.
+    /// Ranges of pageblocks, each in one zone.
     pub stretches: Vec<Stretch>,
-    /// What they held; whose it is, and how more of it is had, nobody has said yet.
+    /// Contents of the pageblocks. The name of the policy and the command are not set yet.
     pub side: Side,
 }
 
 impl Course {
-    /// Says by which command more of the map is had, if there is one: [`Side::command`].
+    /// Sets the command that shows more of the map ([`Side::command`]), if there is a map.
     pub fn set_command(&mut self, command: impl FnOnce() -> String) {
         if let Some(watched) = &mut self.watched {
             watched.side.command = command();
@@ -76,19 +76,19 @@ impl Course {
     }
 }
 
-/// When nothing was left, not even below the watermarks and after reclaim, and for whom.
+/// The first request for which no page was left, not even below the watermarks and after reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutOfMemory {
     /// Nanoseconds since the recording started.
     pub time: u64,
-    /// Name of the task that asked first.
+    /// Name of the requesting task.
     pub task: String,
-    /// Pages that could not be had from then on.
+    /// Pages that could not be allocated from then on.
     pub pages: u64,
 }
 
 impl OutOfMemory {
-    /// What happens under this policy, as a sentence.
+    /// Returns a sentence about this event under `policy`.
     pub fn sentence(&self, policy: &str) -> String {
         let OutOfMemory { time, task, pages } = self;
         let asked = if task.is_empty() { "a request of no task".to_owned() } else { format!("`{task}`") };
@@ -100,88 +100,89 @@ impl OutOfMemory {
     }
 }
 
-/// Requests of a task's name that failed at one order; what is asked again in vain counts once.
+/// Failed requests of a task's name at one order. Repeats of a failed request count once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailureCount {
-    /// Name of the task, or of several.
+    /// Name of the task. Several tasks may share it.
     pub task: String,
     /// Order of the blocks.
     pub order: u8,
-    /// In the recording.
+    /// Number in the recording.
     pub recorded: u64,
-    /// In the engine.
+    /// Number in the engine.
     pub replayed: u64,
 }
 
-/// Requests that failed in a tenth of a second, by the moment at which they were asked; repeats are left out.
+/// Failed requests in a tenth of a second, by the time at which they were made. Repeats are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailuresInTenth {
-    /// Which tenth of a second since the recording started.
+    /// Index of the tenth of a second since the recording started.
     pub tenth: u64,
-    /// In the recording.
+    /// Number in the recording.
     pub recorded: u64,
-    /// In the engine.
+    /// Number in the engine.
     pub replayed: u64,
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "fate")]
 pub enum Fate {
-    /// It was served at once.
+    /// Served at once.
     Served,
-    /// It was served after it had reclaimed or compacted.
+    /// Served after reclaim or compaction.
     Stalled {
-        /// Nanoseconds that this took.
+        /// Stall time in nanoseconds.
         ns: u64,
     },
-    /// It was refused.
+    /// Refused.
     Refused,
 }
 
-/// A request of which the engine made something else than the recorded kernel did.
+/// A request with another result in the engine than in the recorded kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// Nanoseconds since the recording started.
     pub time: u64,
     /// Name of the task.
     pub task: String,
-    /// Order of the block that it asked for.
+    /// Order of the requested block.
     pub order: u8,
-    /// What the recorded kernel made of it.
+    /// Result in the recorded kernel.
     pub recorded: Fate,
-    /// What the engine made of it.
+    /// Result in the engine.
     pub replayed: Fate,
 }
 
-/// How long requests stalled, in the recording and in the engine.
+/// Stall times of requests, in the recording and in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stalls {
-    /// Of the recorded kernel.
+    /// Stall times in the recorded kernel.
     pub recorded: StallTimes,
-    /// Of the engine.
+    /// Stall times in the engine.
     pub replayed: StallTimes,
-    /// By how much later the work of the task that is latest at the end is done, in nanoseconds: what tasks wait for
-    /// each other is not known, so this is the least.
+    /// Delay of the work of the task that is latest at the end, in nanoseconds. This is a lower bound, since the
+    /// recording does not show which tasks wait for each other.
     pub later_at_least: u64,
-    /// By how much later, or sooner, all of it is done if every stall delays all: the most.
+    /// Delay of the whole work if every stall delays all tasks, in nanoseconds. This is an upper bound; a negative
+    /// number means that the work is done earlier.
     pub later_at_most: i64,
 }
 
-/// Nanoseconds that requests stalled.
+/// Summary of the stall times of requests, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StallTimes {
-    /// Requests that stalled.
+    /// Number of requests that stalled.
     pub requests: u64,
-    /// All together.
+    /// Sum of all stalls.
     pub total: u64,
-    /// Half of them took no longer.
+    /// Median stall.
     pub median: u64,
-    /// Nine of ten took no longer.
+    /// 90th percentile.
     pub p90: u64,
-    /// Ninety-nine of a hundred took no longer.
+    /// 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// Longest stall.
     pub max: u64,
 }
 
@@ -206,37 +207,37 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
     sorted.get(index).copied().unwrap_or(0)
 }
 
-/// A count of the recorded kernel, and the engine's.
+/// A count of the recorded kernel and of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pair {
-    /// Of the recorded kernel.
+    /// Count of the recorded kernel.
     pub recorded: u64,
-    /// Of the engine.
+    /// Count of the engine.
     pub replayed: u64,
 }
 
 impl Pair {
-    /// The kernel's, then the engine's.
+    /// Creates a pair from the kernel's count and the engine's.
     pub fn new(recorded: u64, replayed: u64) -> Pair {
         Pair { recorded, replayed }
     }
 }
 
-/// Where the engine and the recorded kernel were at one moment.
+/// The engine and the recorded kernel at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Divergence {
     /// Nanoseconds since the recording started.
     pub time: u64,
     /// Free pages.
     pub free_pages: Pair,
-    /// Whole pageblocks that are free.
+    /// Free huge pages: free memory in blocks of order 9 and above, in blocks of order 9.
     pub free_pageblocks: Pair,
-    /// Requests that have reclaimed for themselves so far.
+    /// Direct reclaims so far.
     pub stalls: Pair,
-    /// Pages that kswapd has looked at so far.
+    /// Pages that kswapd has scanned so far.
     pub scanned_by_kswapd: Pair,
-    /// Pages that requests have looked at so far.
+    /// Pages that direct reclaim has scanned so far.
     pub scanned_by_requests: Pair,
-    /// Requests that have compacted for themselves so far.
+    /// Direct compactions so far.
     pub compact_stalls: Pair,
 }

@@ -1,4 +1,4 @@
-//! Fidelity measures: what the recorded kernel reported too, so that the engine can be compared with it.
+//! Fidelity measures: measures that the recorded kernel reports too, so that the engine can be compared with it.
 
 use freehold::base::Order;
 use serde::{Serialize, Serializer};
@@ -18,7 +18,7 @@ pub enum FidelityMeasure {
     FreeBlocks(Order),
     /// Blocks that left the free lists.
     BlocksTaken,
-    /// Blocks that per-CPU lists gave back.
+    /// Blocks that were drained from per-CPU lists.
     BlocksDrained,
     /// Pages on per-CPU lists at the end.
     PagesOnPerCpuLists,
@@ -208,9 +208,9 @@ pub struct FidelityRow {
     pub recorded: f64,
     /// Value of the replay.
     pub replayed: f64,
-    /// `(replayed - recorded) / recorded`; `None` when the kernel recorded none but the replay has some.
+    /// `(replayed - recorded) / recorded`; `None` if only the recorded value is zero.
     pub relative_error: Option<f64>,
-    /// The largest relative error, either way, that counts as faithful; `None` where the row only informs.
+    /// Largest relative error in either direction that counts as faithful; `None` for an informative row.
     pub bound: Option<f64>,
     /// Whether the error is within the bound; `None` without a bound.
     pub within: Option<bool>,
@@ -225,7 +225,7 @@ impl FidelityRow {
     }
 }
 
-/// Returns `(replayed - recorded) / recorded`: zero for equal numbers, `None` where only `recorded` is zero.
+/// Returns `(replayed - recorded) / recorded`: zero for equal numbers, `None` if only `recorded` is zero.
 pub(super) fn relative_error(recorded: f64, replayed: f64) -> Option<f64> {
     if recorded == replayed {
         Some(0.0)

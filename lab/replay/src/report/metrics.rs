@@ -1,5 +1,5 @@
-//! Metrics of a replay: what is counted, in which unit, which direction is better, and which fidelity measures show
-//! whether a replay reproduces the metric.
+//! Metrics of a replay: their units, their better direction, and the fidelity measures that show whether a replay
+//! reproduces them.
 //!
 //! A metric that could not be measured is absent rather than zero.
 
@@ -11,10 +11,10 @@ use serde::ser::{SerializeMap, Serializer};
 use super::fidelity::FidelityMeasure::{self, Vmstat};
 use super::fidelity::VmstatCounter;
 
-/// What is measured in every replay. The order is that of the tables and of the JSON.
+/// Metrics of a replay. Their order is that of the tables and of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
-    /// Times a zone's lock was taken.
+    /// Acquisitions of zone locks.
     ZoneLockAcquisitions,
     /// Pages moved under one hold of a zone's lock, on average.
     PagesPerZoneLock,
@@ -24,59 +24,59 @@ pub enum Metric {
     PcpDrains,
     /// Recorded requests that the engine could not serve.
     FailedAllocations,
-    /// Share of the free memory that lies in blocks below order 9, at the end of the replay.
+    /// Share of the free memory in blocks below order 9, at the end of the replay.
     UnusableFreeIndexOrder9,
     /// Pageblocks that are free as a whole, at the end of the replay.
     FreePageblocks,
-    /// Pageblocks in the reserve for atomic requests, at the end of the replay.
+    /// Pageblocks in the high-atomic reserve, at the end of the replay.
     HighatomicPageblocks,
-    /// Fallbacks that took over a whole pageblock of another type.
+    /// Fallbacks that claimed a whole pageblock of another type.
     FallbackClaims,
-    /// Fallbacks that took pages from a pageblock that kept its type.
+    /// Fallbacks that stole pages from a pageblock that kept its type.
     FallbackSteals,
-    /// Blocks freed on another CPU than they were allocated on.
+    /// Blocks freed on another CPU than the one that allocated them.
     CrossCpuFrees,
     /// Recorded requests for a huge page that the engine could serve.
     HugePagesServed,
-    /// Requests that reclaimed for themselves.
+    /// Direct reclaims.
     AllocStalls,
-    /// Time that requests stalled, all together.
+    /// Total time that requests stalled.
     StallTime,
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim scanned.
     PagesScanned,
     /// Pages that reclaim freed.
     PagesReclaimed,
-    /// Requests that compacted for themselves.
+    /// Direct compactions.
     CompactStalls,
-    /// Share of these that got their block so.
+    /// Share of the direct compactions after which the request got its block.
     CompactSuccess,
-    /// Frames that compaction looked at, for pages to move and for places to move them to.
+    /// Frames that compaction scanned, for pages to move and for free targets.
     CompactScanned,
     /// Pages that compaction moved.
     PagesMigrated,
 }
 
-/// What makes metrics differ together.
+/// Common cause of differences in several metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// CPUs meet at a zone's lock.
+    /// Contention for a zone's lock.
     Contention,
-    /// Free memory lies in pieces, and types mix.
+    /// Fragmentation of free memory, and mixing of types.
     Fragmentation,
     /// Requests for huge pages.
     HugePages,
-    /// Requests that fail, and what is set apart so that they do not.
+    /// Failed requests, and the reserve that prevents them.
     Failures,
-    /// What is done when memory is short.
+    /// Reclaim and compaction.
     ReclaimAndCompaction,
 }
 
 impl Cause {
-    /// All of them, in the order of reports.
+    /// All causes, in the order of reports.
     pub const ALL: [Cause; 5] =
         [Cause::Contention, Cause::Fragmentation, Cause::HugePages, Cause::Failures, Cause::ReclaimAndCompaction];
 
-    /// What people call it.
+    /// Returns the name of the cause in reports.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Contention => "contention",
@@ -116,7 +116,7 @@ impl Metric {
         Metric::PagesMigrated,
     ];
 
-    /// The name under which the metric stands in tables and JSON.
+    /// Returns the name of the metric in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Metric::ZoneLockAcquisitions => "zone_lock_acquisitions",
@@ -147,7 +147,7 @@ impl Metric {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// What the number counts.
+    /// Returns the unit of the metric.
     pub fn unit(self) -> &'static str {
         match self {
             Metric::ZoneLockAcquisitions => "acquisitions",
@@ -167,13 +167,13 @@ impl Metric {
         }
     }
 
-    /// Whether the metric tells what was done because memory was short: it is measured only where that is decided anew,
-    /// and is left out of reports where it was not.
+    /// Returns whether the metric is about reclaim, compaction or huge pages. Such a metric is measured only if the
+    /// engine decides reclaim, and is left out of other reports.
     pub fn is_of_pressure(self) -> bool {
         self as usize >= Metric::HugePagesServed as usize
     }
 
-    /// What makes it differ: metrics of one cause are read together.
+    /// Returns the cause of differences in the metric. Reports group metrics by their cause.
     pub fn cause(self) -> Cause {
         match self {
             Metric::ZoneLockAcquisitions
@@ -198,8 +198,8 @@ impl Metric {
         }
     }
 
-    /// Sums of fidelity measures that show whether a replay reproduces this metric on a recording: each sum must come
-    /// near the recorded one.
+    /// Returns sums of fidelity measures that show whether a replay reproduces this metric on a recording: each
+    /// replayed sum must be near the recorded one.
     pub fn fidelity_sums(self) -> &'static [FidelitySum] {
         match self {
             Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => {
@@ -242,11 +242,11 @@ impl Metric {
         matches!(self, Metric::UnusableFreeIndexOrder9 | Metric::CompactSuccess)
     }
 
-    /// Which way is better.
+    /// Returns the better direction.
     ///
-    /// Some metrics have no good direction: more pages a hold mean fewer holds but longer ones, a reserve is a price
-    /// paid for atomic requests, where a block is freed is the workload's doing, and pages that are reclaimed or moved
-    /// are work done as well as work to do.
+    /// Some metrics have none. More pages per hold mean fewer holds but longer ones. The reserve is a price paid for
+    /// atomic requests. The workload decides on which CPU a block is freed. Pages that are reclaimed or moved are both
+    /// a result and a cost.
     pub fn direction(self) -> Direction {
         match self {
             Metric::ZoneLockAcquisitions
@@ -278,7 +278,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// No metric measured yet.
+    /// Creates metrics of which none is measured.
     pub fn new() -> Metrics {
         Metrics::default()
     }
@@ -290,27 +290,27 @@ impl Metrics {
         self
     }
 
-    /// Sets a metric to what a replay measured.
+    /// Sets a metric to a measured value.
     #[must_use]
     pub fn with(mut self, metric: Metric, value: Quantity) -> Metrics {
         self.values[metric as usize] = Some(value);
         self
     }
 
-    /// Sets a metric that is `part / whole`; it stays unmeasured when `whole` is zero.
+    /// Sets a metric to `part / whole`. The metric stays unmeasured if `whole` is zero.
     #[must_use]
     pub fn with_ratio(mut self, metric: Metric, part: u64, whole: u64) -> Metrics {
         self.values[metric as usize] = Quantity::ratio(part, whole);
         self
     }
 
-    /// The metrics to report: all, but those of memory pressure only if it was measured.
+    /// Returns the metrics to report: all, but those of memory pressure only if they were measured.
     pub fn reported(&self) -> impl Iterator<Item = Metric> {
         let measured = self.get(Metric::AllocStalls).is_some();
         Metric::ALL.into_iter().filter(move |metric| measured || !metric.is_of_pressure())
     }
 
-    /// Returns the number of events behind `metric`; `None` where it does not stand for events, or was not measured.
+    /// Returns the number of events behind `metric`; `None` if the metric does not count events, or was not measured.
     pub fn events(&self, metric: Metric) -> Option<f64> {
         let counted: &[Metric] = match metric {
             Metric::UnusableFreeIndexOrder9 => return None,
@@ -322,7 +322,7 @@ impl Metrics {
         counted.iter().filter_map(|metric| Some(self.get(*metric)?.value())).reduce(|sum, count| sum + count)
     }
 
-    /// The number measured for `metric`, if any.
+    /// Returns the value of `metric`; `None` if it was not measured.
     pub fn get(&self, metric: Metric) -> Option<Quantity> {
         self.values[metric as usize]
     }

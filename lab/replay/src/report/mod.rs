@@ -1,9 +1,9 @@
 //! Reports of replays and comparisons.
 //!
-//! [`metrics`] and [`fidelity`] define the measures, [`outcome`] holds those of one replay and [`course`] its events
+//! [`metrics`] and [`fidelity`] define the measures. [`outcome`] holds those of one replay, and [`course`] its events
 //! over time. [`rows`] compares two policies on one recording, [`verdict`] on all recordings. [`comparison`] and
-//! [`single`] are the two documents that leave the program. The names of metrics and the shapes of the JSON are a
-//! contract with people's scripts: they are added to, never changed.
+//! [`single`] are the two documents that the program prints. Scripts depend on the names of metrics and the shapes of
+//! the JSON: additions are allowed, changes are not.
 
 pub mod brief;
 pub mod comparison;

@@ -1,4 +1,4 @@
-//! Outcome of one replay, which every document in this folder reads.
+//! Outcome of one replay, which every document in this folder uses.
 
 use serde::{Serialize, Serializer};
 
@@ -6,38 +6,37 @@ use super::course::Course;
 use super::fidelity::FidelityRow;
 use super::metrics::Metrics;
 
-/// Everything one replay of one recording under one policy found.
+/// Results of one replay of one recording under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayOutcome {
-    /// The policy's name as it was asked for.
+    /// Name of the policy, as the caller gave it.
     pub policy: String,
     /// The metrics.
     pub metrics: Metrics,
-    /// Further replays that should come to the same, as far as nothing is left to chance
-    /// ([`nudges`](crate::advice::nudges)).
+    /// Further replays with settings that should make no difference ([`nudges`](crate::advice::nudges)).
     #[serde(skip)]
     pub nudged: Vec<ReplayOutcome>,
-    /// The engine against the recorded kernel.
+    /// Comparison of the engine with the recorded kernel.
     pub fidelity: Vec<FidelityRow>,
-    /// What could not be replayed exactly: the kind of event or reason, and how many.
+    /// Events that could not be replayed exactly: the kind of event or reason, and the number.
     #[serde(serialize_with = "serialize_unreplayed")]
     pub unreplayed: Vec<(String, u64)>,
-    /// What the replay takes for granted, in sentences.
+    /// Assumptions of the replay, in sentences.
     pub assumptions: Vec<String>,
-    /// When, and who.
+    /// Course of the replay.
     #[serde(flatten)]
     pub course: Course,
 }
 
 impl ReplayOutcome {
-    /// This replay, and the further ones.
+    /// Returns this replay and the further ones.
     pub fn replays(&self) -> impl Iterator<Item = &ReplayOutcome> {
         std::iter::once(self).chain(&self.nudged)
     }
 
-    /// What this means under other settings than the recorded ones, about which these sentences say what is taken for
-    /// granted: fidelity then shows differences, which are no errors, and so has no bounds. Without sentences, all
-    /// stays.
+    /// Marks the outcome as one under other settings than the recorded ones, with assumptions about them. The fidelity
+    /// rows then show differences and no errors, so their bounds are removed. Without assumptions, the outcome is
+    /// unchanged.
     #[must_use]
     pub fn with_assumptions(mut self, assumptions: Vec<String>) -> ReplayOutcome {
         if !assumptions.is_empty() {
@@ -47,7 +46,7 @@ impl ReplayOutcome {
         self
     }
 
-    /// The same, of a recording whose writer took this for granted: what was guessed comes first.
+    /// Puts the guesses of the recording's writer before the assumptions.
     #[must_use]
     pub(crate) fn with_guesses(mut self, guesses: &[String]) -> ReplayOutcome {
         self.assumptions.splice(0..0, guesses.iter().cloned());
@@ -55,7 +54,7 @@ impl ReplayOutcome {
     }
 }
 
-/// Objects with named fields, as in the document of a comparison, instead of pairs.
+/// Serializes the pairs as objects with named fields, as in the document of a comparison.
 fn serialize_unreplayed<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Entry<'a> {

@@ -1,9 +1,10 @@
-//! The rows of a comparison: every metric under A and under B, with its verdict.
+//! Rows of a comparison: every metric under A and under B, with its verdict.
 //!
 //! A replay is exact: the same recording and policy give the same numbers on any machine. A few pages may still decide
-//! what follows, so each policy is replayed with watermarks that vary by 1 % as well. The middle of these replays
+//! the further course, so each policy is also replayed with watermarks that vary by 1 %. The median of these replays
 //! counts, and a difference whose ranges overlap is sensitive to watermarks. A metric is judged on a recording only if
-//! the replay under the recorded kernel's rules reproduces it there: an error under A says nothing of B.
+//! the replay under the recorded kernel's rules reproduces it there, since B cannot be compared with an A that is in
+//! error.
 
 use freehold_report::number::Quantity;
 use freehold_report::report::Row;
@@ -14,12 +15,12 @@ use super::fidelity::{FidelityRow, relative_error};
 use super::metrics::{FidelitySum, Metric};
 use super::outcome::ReplayOutcome;
 
-/// The relative error up to which a replay counts as near, where the row of fidelity has no bound of its own.
+/// Largest relative error of a replay that counts as near, if the fidelity row has no bound of its own.
 const NEAR: f64 = 0.15;
 
-/// Rows of one recording: a row for each metric that the replay under A reports, in the order of [`Metric::ALL`].
+/// Rows of one recording: one for each metric that the replay under A reports, in the order of [`Metric::ALL`].
 ///
-/// In JSON each row has the name and the unit of its metric, and no case: the case is the recording.
+/// In JSON each row has the name and the unit of its metric, and no case, since the case is the recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricRows(Vec<(Metric, Row)>);
 
@@ -34,7 +35,7 @@ impl MetricRows {
         self.0.iter()
     }
 
-    /// Returns the same rows under another name of the case.
+    /// Returns the rows under another name of the case.
     pub(crate) fn with_case(&self, case: &str) -> MetricRows {
         let rows = self.0.iter().map(|(metric, row)| (*metric, Row { case: case.to_owned(), ..row.clone() }));
         MetricRows(rows.collect())
@@ -47,7 +48,7 @@ impl Serialize for MetricRows {
     }
 }
 
-/// A row with its metric in front, as data frames have it.
+/// A row that begins with its metric, for data frames.
 struct FlatRow<'r> {
     metric: Metric,
     row: &'r Row,
@@ -72,7 +73,7 @@ impl Serialize for FlatRow<'_> {
     }
 }
 
-/// Compares every metric that A reports with that of B, over all replays of each, on the recording called `case`.
+/// Compares every metric that A reports with B's, over all replays of each, on the recording called `case`.
 pub(crate) fn judge(
     case: &str,
     a: &ReplayOutcome,
@@ -84,26 +85,26 @@ pub(crate) fn judge(
     MetricRows(rows.collect())
 }
 
-/// Whether a replay reproduces `metric`: every fidelity measure that can contradict it is within its bound.
+/// Returns whether a replay reproduces `metric`: every fidelity measure of the metric is within its bound.
 pub(crate) fn is_reproduced(metric: Metric, fidelity: &[FidelityRow]) -> bool {
     Reproduction::assess(metric, fidelity) == Reproduction::Near
 }
 
-/// Returns the size of the largest relative error of a replay in what shows whether it reproduces `metric`; infinite
-/// where that is not known.
+/// Returns the size of the largest relative error of a replay in the fidelity measures of `metric`; infinite if it is
+/// not known.
 pub(crate) fn reproduction_error(metric: Metric, fidelity: &[FidelityRow]) -> f64 {
     let errors = known_sums(metric, fidelity).map(|sum| sum_error(sum, fidelity).map_or(f64::INFINITY, f64::abs));
     errors.reduce(f64::max).unwrap_or(if metric.fidelity_sums().is_empty() { 0.0 } else { f64::INFINITY })
 }
 
-/// Returns the fidelity sums of `metric` of which the recording has some measure.
+/// Returns the fidelity sums of `metric` of which the recording has at least one measure.
 fn known_sums(metric: Metric, fidelity: &[FidelityRow]) -> impl Iterator<Item = FidelitySum> {
     let sums = metric.fidelity_sums().iter().copied();
     sums.filter(|sum| fidelity.iter().any(|row| sum.contains(&row.measure)))
 }
 
-/// Returns the relative error of a replay in a sum of fidelity measures; `None` where the recording lacks one of them,
-/// or has none where the replay has some.
+/// Returns the relative error of a replay in a sum of fidelity measures; `None` if the recording lacks one of them, or
+/// only the recorded sum is zero.
 fn sum_error(sum: FidelitySum, fidelity: &[FidelityRow]) -> Option<f64> {
     let rows: Vec<&FidelityRow> = fidelity.iter().filter(|row| sum.contains(&row.measure)).collect();
     let recorded: f64 = rows.iter().map(|row| row.recorded).sum();
@@ -111,7 +112,7 @@ fn sum_error(sum: FidelitySum, fidelity: &[FidelityRow]) -> Option<f64> {
     relative_error(recorded, replayed).filter(|_| rows.len() == sum.len())
 }
 
-/// Compares a replay under the recorded kernel's rules with itself: its verdicts show which metrics it reproduces.
+/// Compares a replay under the recorded kernel's rules with itself. The verdicts show which metrics it reproduces.
 pub(crate) fn as_recorded(outcome: &ReplayOutcome) -> MetricRows {
     judge("", outcome, outcome, &outcome.fidelity, 0.0)
 }
@@ -141,7 +142,7 @@ fn judge_metric(
     Row { case, a: a.median(), b: b.median(), a_range, b_range, change, interval, verdict, replay_error }
 }
 
-/// Returns the change as it is judged, with its sensitivity to watermarks; `None` where a side was not measured.
+/// Returns the change to judge, with its sensitivity to watermarks; `None` if a side was not measured.
 fn judged_change(metric: Metric, a: &ReplayValues, b: &ReplayValues) -> Option<Change> {
     let middle = change_between(metric, a.median()?.value(), b.median()?.value());
     let (Some([a_low, a_high]), Some([b_low, b_high])) = (a.range(), b.range()) else {
@@ -159,7 +160,8 @@ fn change_between(metric: Metric, from: f64, to: f64) -> f64 {
     if is_tiny { 0.0 } else { relative_change(from, to).unwrap_or(f64::INFINITY) }
 }
 
-/// Values of one metric in all replays under one policy, ascending. Replays that did not measure it have none.
+/// Values of one metric in all replays under one policy, ascending. Replays that did not measure the metric are left
+/// out.
 struct ReplayValues(Vec<Quantity>);
 
 impl ReplayValues {
@@ -169,7 +171,7 @@ impl ReplayValues {
         ReplayValues(values)
     }
 
-    /// Returns the middle value; the greater of the two middle ones, if the number of values is even.
+    /// Returns the median; the greater of the two middle values if the number of values is even.
     fn median(&self) -> Option<Quantity> {
         self.0.get(self.0.len() / 2).copied()
     }
@@ -184,14 +186,14 @@ impl ReplayValues {
     }
 }
 
-/// How near a replay is to the recording in a metric.
+/// Error of a replay in a metric, compared with the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reproduction {
     /// The error is within the bound.
     Near,
     /// The relative error is beyond the bound.
     Far(f64),
-    /// The recording lacks the number, or is zero where the replay is not.
+    /// The recording lacks the number, or only the recorded number is zero.
     Unknown,
 }
 
@@ -200,8 +202,8 @@ impl Reproduction {
         if let Reproduction::Far(error) = self { Some(error) } else { None }
     }
 
-    /// Returns the worst reproduction among the fidelity sums of `metric`. Sums that the recording lacks are passed
-    /// over, if it has another one.
+    /// Returns the worst reproduction among the fidelity sums of `metric`. Sums that the recording lacks are skipped if
+    /// it has another one.
     fn assess(metric: Metric, fidelity: &[FidelityRow]) -> Reproduction {
         let assessed = known_sums(metric, fidelity).map(|sum| Reproduction::assess_sum(sum, fidelity));
         let unknown = if metric.is_recorded() { Reproduction::Near } else { Reproduction::Unknown };
@@ -325,7 +327,7 @@ mod tests {
         assert!(rows.iter().all(|(_, row)| row.verdict == Verdict::NotJudged && row.a.is_none()));
     }
 
-    /// A kernel with events and a replay without any, or the reverse, is not judged even where A equals B.
+    /// If the kernel has events and the replay has none, or the reverse, the metric is not judged even if A equals B.
     #[test]
     fn equal_values_that_the_kernel_contradicts_are_not_judged() {
         for (metric, value, recorded) in [(Metric::FallbackSteals, 0, 4035.0), (Metric::FallbackClaims, 134, 0.0)] {

@@ -13,15 +13,15 @@ use super::outcome::ReplayOutcome;
 use super::tables;
 use super::view::{CourseView, PolicyCourse};
 
-/// The whole document. Its JSON is that of [`ReplayOutcome`] with the recording in front.
+/// The whole document. Its JSON is that of [`ReplayOutcome`], preceded by the recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayReport {
     /// The recording that was replayed.
     pub recording: RecordingFacts,
-    /// Settings that are not as they were recorded.
+    /// Settings that differ from the recorded ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// What the replay found.
+    /// Results of the replay.
     #[serde(flatten)]
     pub outcome: ReplayOutcome,
 }
@@ -81,7 +81,7 @@ impl Document for ReplayReport {
     }
 }
 
-/// Describes how long requests stalled, and how much later the work is done; `None` if no request stalled.
+/// Describes the stall times of requests and the delay of the work; `None` if no request stalled.
 fn describe_stalls(stalls: &Stalls) -> Option<String> {
     let Stalls { recorded, replayed, later_at_least, later_at_most } = stalls;
     let direction = if *later_at_most < 0 { "sooner" } else { "later" };

@@ -1,4 +1,4 @@
-//! The table of a replay against the recorded kernel.
+//! Tables of a replay: the comparison with the recorded kernel, failures and decisions.
 
 use freehold_report::number::Quantity;
 use freehold_report::report::{Column, Table, Value};
@@ -6,7 +6,7 @@ use freehold_report::report::{Column, Table, Value};
 use super::course::{Decision, Divergence, FailureCount, Fate, Pair};
 use super::fidelity::FidelityRow;
 
-/// The table of the engine against the recorded kernel.
+/// Returns the table of the engine's and the recorded kernel's values.
 pub(crate) fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
     let numbers = ["recorded", "replayed", "error", "bound"].map(Column::numbers);
     let columns = [vec![Column::words("fidelity")], numbers.to_vec(), vec![Column::words("within")]].concat();
@@ -24,15 +24,15 @@ fn row(row: &FidelityRow) -> Vec<Value> {
     ]
 }
 
-/// A number that is whole in most rows: no decimals then.
+/// Returns a number without decimals if it is whole, as in most rows.
 fn bare(number: f64) -> Quantity {
     if number.fract() == 0.0 && number >= 0.0 { Quantity::Count(number as u64) } else { Quantity::Ratio(number) }
 }
 
-/// Moments that a table of divergence shows at most: about every so many-th of all there are.
+/// Largest number of moments in a table of divergence. Longer series are thinned evenly.
 const MOMENTS_MAX: usize = 12;
 
-/// The table of the engine and the recorded kernel over time.
+/// Returns the table of the engine and the recorded kernel over time.
 pub(crate) fn divergence(moments: &[Divergence]) -> Table {
     let names = ["free pages", "free pageblocks", "stalls", "kswapd scanned", "requests scanned", "compact stalls"];
     let columns = [vec![Column::numbers("seconds")], names.map(Column::words).to_vec()].concat();
@@ -58,10 +58,10 @@ fn pair_cell(Pair { recorded, replayed }: Pair) -> Value {
     Value::text(format!("{recorded} > {replayed}"))
 }
 
-/// Rows that a table of failures shows at most.
+/// Largest number of rows in a table of failures.
 const FAILURES_MAX: usize = 10;
 
-/// The table of the requests that failed, the most frequent tasks and orders.
+/// Returns the table of failed requests, with the most frequent tasks and orders.
 pub(crate) fn failures(failures: &[FailureCount]) -> Table {
     let columns =
         [vec![Column::words("task")], ["order", "recorded", "replayed"].map(Column::numbers).to_vec()].concat();
@@ -72,7 +72,7 @@ pub(crate) fn failures(failures: &[FailureCount]) -> Table {
     Table::new("Failed requests, repeats left out", columns, rows)
 }
 
-/// The table of the first decisions that differ.
+/// Returns the table of the first decisions that differ.
 pub(crate) fn decisions(decisions: &[Decision]) -> Table {
     let numbers = ["seconds", "order"].map(Column::numbers).to_vec();
     let columns = [numbers, ["task", "recorded kernel", "engine"].map(Column::words).to_vec()].concat();

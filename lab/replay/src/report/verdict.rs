@@ -26,7 +26,7 @@ pub(crate) fn measure(metric: Metric, recordings: &[MetricRows], margin: f64, co
     Measure { name: metric.name(), unit: metric.unit(), direction, rows, pooled }
 }
 
-/// Returns the headline of a comparison, which counts labels, and the measures that all recordings decide together.
+/// Returns the headline of a comparison, which counts labels, and the measures with a verdict over all recordings.
 pub(super) fn sentences(b: &str, groups: &[Group], recordings: usize) -> Vec<String> {
     let headline = format!("{b}: {}.", count_labels(groups));
     let decided = [Verdict::Better, Verdict::Worse].map(|label| list_decided(groups, label));
@@ -42,8 +42,8 @@ fn count_labels(groups: &[Group]) -> String {
     shown.map(|(label, count)| format!("{} {count}", label.word())).collect::<Vec<_>>().join(", ")
 }
 
-/// Lists the measures with this verdict over all recordings, and their changes; `None` if there are none. A measure that
-/// only one of several recordings judges is left out.
+/// Lists the measures with this verdict over all recordings, and their changes; `None` if there are none. A measure
+/// that is judged on only one of several recordings is left out.
 fn list_decided(groups: &[Group], label: Verdict) -> Option<String> {
     let pooled = measures(groups).filter(|measure| measure.pooled.is_none_or(|pooled| pooled.cases > 1));
     let decided = pooled.filter(|measure| measure.verdict() == label);

@@ -1,14 +1,14 @@
-//! Views of replays: their course as plots, and memory as a map.
+//! Views of replays: plots of the course, and a map of memory.
 //!
-//! Lines of the recorded kernel come from its samples, where a recording has them; those of policies from evenly spaced
-//! moments. A plot in which nothing ever happens is left out.
+//! Lines of the recorded kernel come from its samples, if the recording has any. Lines of policies come from evenly
+//! spaced moments. Plots without any nonzero value are left out.
 
 use freehold_report::report::map::{MemoryMap, Side};
 use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 
 use super::course::{Course, Divergence, Moment, StallTimes};
 
-/// The name of what was recorded, in legends.
+/// Name of the recorded kernel in legends.
 const RECORDED: &str = "recorded kernel";
 
 /// One recording under some policies.
@@ -28,7 +28,7 @@ pub struct PolicyCourse<'s> {
 }
 
 impl CourseView<'_> {
-    /// The plots in which anything happens.
+    /// Returns the plots that have a nonzero value.
     pub fn plots(&self) -> Vec<Plot> {
         let mut plots: Vec<Plot> = self.sides.iter().map(|side| self.free_by_order(side)).collect();
         plots.extend([
@@ -80,7 +80,7 @@ impl CourseView<'_> {
         plots
     }
 
-    /// The map, if memory was watched on all sides.
+    /// Returns the map, if memory was watched in all replays.
     pub fn map(&self) -> Option<MemoryMap> {
         let first = self.sides.first()?;
         let frame = first.course.watched.as_ref()?;
@@ -146,7 +146,7 @@ impl CourseView<'_> {
         Plot { title, of: self.recording.to_owned(), along: "seconds".into(), scale: Scale::Even, ..Plot::default() }
     }
 
-    /// How long requests stalled: a bar for each quantile.
+    /// Returns the plot of stall times, with a bar for each quantile.
     fn stalls(&self) -> Plot {
         let known: Vec<_> =
             self.sides.iter().filter_map(|side| Some((side.name, side.course.stalls.as_ref()?))).collect();
@@ -171,7 +171,7 @@ impl CourseView<'_> {
     }
 }
 
-/// The quantiles of stall times as a line of a plot.
+/// Returns the quantiles of stall times as a line of a plot.
 fn quantiles(name: &str, times: &StallTimes) -> PlotLine {
     let quantiles = [times.median, times.p90, times.p99, times.max];
     let points = (0..).zip(quantiles).map(|(index, ns): (u32, u64)| (f64::from(index), ns as f64 / 1e6));
@@ -182,7 +182,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Free memory in blocks of this order or more, in blocks of this order.
+/// Returns the free memory in blocks of this order or more, in blocks of this order.
 fn whole(moment: &Moment, order: usize) -> u64 {
     let blocks = moment.free_blocks.iter().enumerate().skip(order);
     blocks.map(|(of, blocks)| blocks << (of - order)).sum()
