@@ -1,8 +1,8 @@
-//! `transparent_hugepage.defrag`: how hard a fault tries for a huge page.
+//! `transparent_hugepage.defrag`: the effort of a page fault to get a huge page.
 //!
-//! The setting decides the flags of a request, together with whether its area was madvised. A fault asks twice where it
-//! may wait: first on its own node and without retries, then anywhere. khugepaged has a setting of its own; it asks on
-//! one node, too, but with retries. So flags tell the three apart.
+//! The setting and the madvise state of the area decide the flags of a request. A fault that may wait makes two
+//! requests: the first only on its own node and without retries, the second on any node. khugepaged has its own
+//! setting. It also uses one node only, but with retries, so the flags distinguish the three kinds of requests.
 //!
 //! linux: mm/huge_memory.c:vma_thp_gfp_mask, mm/mempolicy.c:alloc_pages_mpol, mm/khugepaged.c:alloc_charge_folio
 
@@ -11,10 +11,10 @@ use freehold_trace::facts::Facts;
 
 use super::DEFRAG;
 
-/// What the setting can be, in the order of [`Defrag`].
+/// Values of the setting, in the order of [`Defrag`].
 pub(crate) const WORDS: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
 
-/// What is inferred where the setting changes.
+/// Assumption that is reported if the setting changes.
 pub(crate) const ASSUMPTION: &str = "Whether a request for a huge page came from a madvised area is not recorded: it did if it could wait for \
     memory where the recorded setting grants that to madvised areas alone; where the recorded setting treats all areas alike, none was \
     madvised. Requests that the other setting would have added are not there: a fault that now may wait asks once.";
@@ -22,15 +22,15 @@ pub(crate) const ASSUMPTION: &str = "Whether a request for a huge page came from
 /// The setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Defrag {
-    /// Every fault waits; those of areas that were not madvised do not retry.
+    /// Every fault waits; faults in areas that were not madvised do not retry.
     Always,
     /// No fault waits; all wake kswapd.
     Defer,
-    /// Madvised areas wait, others wake kswapd.
+    /// Faults in madvised areas wait, others wake kswapd.
     DeferOrMadvise,
-    /// Madvised areas wait, others do nothing.
+    /// Faults in madvised areas wait, others neither wait nor wake kswapd.
     Madvise,
-    /// No fault does anything for its huge page.
+    /// No fault reclaims, compacts or wakes kswapd for a huge page.
     Never,
 }
 
@@ -39,35 +39,37 @@ const ALL: [Defrag; 5] = [Defrag::Always, Defrag::Defer, Defrag::DeferOrMadvise,
 /// Flags that the setting decides.
 const WAITING: Gfp = Gfp::DIRECT_RECLAIM.union(Gfp::KSWAPD_RECLAIM);
 
-/// Whether a program asked for huge pages in an area.
+/// Whether a program requested huge pages for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Area {
     Madvised,
     Other,
 }
 
-/// The word that is chosen: as the kernel shows it, `always defer [madvise] never`, or as it was set, `madvise`.
+/// Returns the chosen value. The recorded text is either the kernel's list, `always defer [madvise] never`, or a single
+/// value, `madvise`.
 pub(crate) fn chosen(facts: &Facts) -> Option<&'static str> {
     let text = facts.settings.get(DEFRAG)?;
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word);
     WORDS.into_iter().find(|word| *word == chosen)
 }
 
-/// How requests for huge pages are made: as recorded, or under another setting.
+/// Translation of requests for huge pages from the recorded setting to another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugeRequests {
-    /// The recorded setting, and the other one.
+    /// The recorded setting and the other one, if they differ.
     change: Option<(Defrag, Defrag)>,
 }
 
 impl HugeRequests {
-    /// What changes in them from one machine to the other. Nothing, where either does not say how it is set.
+    /// Returns the translation from one machine's setting to another's. It changes nothing if either setting is not
+    /// known.
     pub(crate) fn between(recorded: &Facts, facts: &Facts) -> HugeRequests {
         let change = Option::zip(Defrag::from_facts(recorded), Defrag::from_facts(facts));
         HugeRequests { change: change.filter(|(before, after)| before != after) }
     }
 
-    /// The flags of a recorded request, as it is made here.
+    /// Returns the flags of a recorded request under the new setting.
     #[inline]
     pub(crate) fn adjust(&self, gfp: Gfp, order: Order) -> Gfp {
         match self.change {
@@ -77,7 +79,7 @@ impl HugeRequests {
     }
 }
 
-/// Whether these are the flags of a fault that asks for a huge page.
+/// Returns whether these are the flags of a fault that requests a huge page.
 fn is_fault(gfp: Gfp, order: Order) -> bool {
     let light = (Gfp::HIGHUSER_MOVABLE - WAITING) | Gfp::COMP | Gfp::NOMEMALLOC | Gfp::NOWARN;
     order > Order::ZERO && gfp.contains(light) && (!gfp.contains(Gfp::THISNODE) || gfp.contains(Gfp::NORETRY))
@@ -89,7 +91,7 @@ impl Defrag {
         WORDS.iter().position(|word| *word == chosen).map(|at| ALL[at])
     }
 
-    /// The area that a request came from under this setting, as far as its flags tell.
+    /// Infers the area of a request under this setting, as far as its flags show it.
     fn area(self, gfp: Gfp) -> Area {
         let is_madvised = match self {
             Defrag::Madvise | Defrag::DeferOrMadvise => gfp.contains(Gfp::DIRECT_RECLAIM),
@@ -99,7 +101,7 @@ impl Defrag {
         if is_madvised { Area::Madvised } else { Area::Other }
     }
 
-    /// The flags of a request from such an area under this setting.
+    /// Returns the flags of a request from such an area under this setting.
     fn flags(self, gfp: Gfp, area: Area) -> Gfp {
         let bits = match (self, area) {
             (Defrag::Always, Area::Other) => Gfp::DIRECT_RECLAIM | Gfp::NORETRY,
@@ -107,7 +109,7 @@ impl Defrag {
             (Defrag::Defer, _) | (Defrag::DeferOrMadvise, Area::Other) => Gfp::KSWAPD_RECLAIM,
             (Defrag::Madvise, Area::Other) | (Defrag::Never, _) => Gfp::empty(),
         };
-        // The first of two requests does not retry, whatever the setting.
+        // The first of two requests does not retry, whatever the setting is.
         let retry = if gfp.contains(Gfp::THISNODE) { Gfp::empty() } else { Gfp::NORETRY };
         (gfp - (WAITING | retry)) | bits
     }
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     const HUGE: Order = Order::new(9);
-    /// Flags that all have.
+    /// Flags that all these requests have.
     const LIGHT: u32 = 0x1c_20ca;
     const FIRST: u32 = 0x20_0000 | 0x1_0000;
 

@@ -1,7 +1,8 @@
-//! Watermarks and per-CPU lists of a machine whose settings were changed: by the rules that the engine has.
+//! Watermarks and per-CPU lists of a machine whose settings were changed, by the engine's own rules.
 //!
-//! The kernel computes watermarks when a setting is written, from all memory that its zones manage by then. Those of a
-//! machine that nobody set may be a few pages off: they are older than the memory that the boot gives back last.
+//! The kernel computes watermarks when a setting is written, from all memory that its zones manage at that time. The
+//! watermarks of a machine on which no setting was written may differ by a few pages, since they were computed before
+//! the boot process freed its last memory.
 
 use freehold::base::ZoneKind;
 use freehold::policy::Numbers;
@@ -11,8 +12,8 @@ use freehold_trace::facts::{Facts, PcpFacts, ZoneFacts};
 
 use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, high_fraction, number};
 
-/// Gives the zones of `facts`, whose settings are no longer those of `recorded`, what the kernel would give them. What
-/// depends on no changed setting stays as it was; boosts stay too.
+/// Gives the zones of `facts` the watermarks and list limits that the kernel would compute from the settings of
+/// `facts`. Values that depend on no changed setting keep those of `recorded`. Boosts are not changed.
 pub(crate) fn set_up(recorded: &Facts, facts: &mut Facts) {
     let [min_free, scale, lists] =
         [MIN_FREE, SCALE_FACTOR, HIGH_FRACTION].map(|name| number(recorded, name) != number(facts, name));
@@ -24,7 +25,7 @@ pub(crate) fn set_up(recorded: &Facts, facts: &mut Facts) {
     }
 }
 
-/// linux: mm/page_alloc.c:__setup_per_zone_wmarks
+/// Computes the watermarks. linux: mm/page_alloc.c:__setup_per_zone_wmarks
 fn set_marks(facts: &mut Facts) {
     let min_pages = min_pages(facts);
     let scale = number(facts, SCALE_FACTOR).unwrap_or(watermark::SCALE_FACTOR);
@@ -36,7 +37,8 @@ fn set_marks(facts: &mut Facts) {
     }
 }
 
-/// Pages that are kept free: as the machine is set, or as its zones do if the recording does not say.
+/// Returns the number of pages that are kept free: by the setting, or the sum over the zones if the recording lacks the
+/// setting.
 fn min_pages(facts: &Facts) -> u64 {
     let kib = u64::from(facts.page_size.max(1024)) / 1024;
     match number(facts, MIN_FREE) {
@@ -45,7 +47,7 @@ fn min_pages(facts: &Facts) -> u64 {
     }
 }
 
-/// The zones among which these pages are divided.
+/// Returns the zones among which these pages are divided.
 fn low(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
     facts
         .zones_start
@@ -53,8 +55,8 @@ fn low(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
         .filter(|zone| ZoneKind::from_name(&zone.name).is_some_and(|kind| kind != ZoneKind::Movable))
 }
 
-/// A list that was at its lowest limit is there again; another one stays where it was, within the new limits.
-/// linux: mm/page_alloc.c:pageset_update
+/// Sets the limits of the lists. A list at its old lowest limit gets the new lowest limit. Other lists keep their
+/// limit, clamped to the new range. linux: mm/page_alloc.c:pageset_update
 fn set_lists(recorded: &Facts, facts: &mut Facts) {
     let before: Vec<Limits> = recorded.zones_start.iter().map(|zone| limits(recorded, zone)).collect();
     let after: Vec<Limits> = facts.zones_start.iter().map(|zone| limits(facts, zone)).collect();
@@ -69,10 +71,10 @@ fn move_limit(list: &mut PcpFacts, before: Limits, after: Limits) {
     (list.batch, list.high_min, list.high_max) = (after.batch, after.high_min, after.high_max);
 }
 
-/// Limits of the lists of a zone, by Linux's rule.
+/// Computes the limits of the lists of a zone, by Linux's rule.
 fn limits(facts: &Facts, zone: &ZoneFacts) -> Limits {
     let nodes = facts.zones_start.iter().map(|zone| u32::from(zone.node) + 1).max().unwrap_or(1);
-    // As the replayed machine deals them: to the nodes in turn.
+    // CPUs are assigned to nodes in turn, as on the replayed machine.
     let cpus = u32::from(facts.cpus).saturating_sub(u32::from(zone.node)).div_ceil(nodes);
     let of = pcp::ZoneFacts { managed: zone.managed, low: zone.low, cpus };
     let numbers = Numbers { pcp_high_fraction: high_fraction(facts), ..Numbers::default() };
@@ -88,7 +90,7 @@ mod tests {
     use super::super::{Setting, Situation};
     use super::*;
 
-    /// Facts of a bundled recording. In those of format 1 the boost is on top of the watermarks.
+    /// Returns the facts of a bundled recording. Format 1 adds the boost to the watermarks, so it is subtracted.
     fn bundled(name: &str) -> Facts {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings").join(name);
         let mut facts = Reader::open(&path).unwrap().facts().clone();
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn recorded_settings_give_the_recorded_marks() {
-        // The guest of that one gave back 12 MiB of its boot after its watermarks were computed.
+        // The guest of the last recording freed 12 MiB of boot memory after its watermarks were computed.
         for (name, late) in [
             ("build.parquet", 0),
             ("pressure.parquet", 0),
@@ -128,7 +130,7 @@ mod tests {
                 let limits = limits(&facts, zone);
                 for list in &zone.pcp {
                     assert_eq!(list.batch, limits.batch, "{name} {}", zone.name);
-                    // Linux 6.12 does not show them.
+                    // Linux 6.12 does not show these limits.
                     if list.high_max > 0 {
                         assert_eq!((list.high_min, list.high_max), (limits.high_min, limits.high_max), "{name}");
                     }

@@ -1,9 +1,9 @@
-//! Settings of the recorded kernel, and other ones: what if this machine had `vm.min_free_kbytes=65536`?
+//! Kernel settings of a replay: the recorded ones, and other values to try, such as `vm.min_free_kbytes=65536`.
 //!
-//! A replay heeds what the recorded machine was set to: numbers that decide when memory is compacted and how long lists
-//! grow ([`heeded`]). Under other settings the machine is what the kernel would have made of them ([`Situation`]):
-//! watermarks and limits of per-CPU lists by the engine's own rules ([`marks`]), requests for huge pages by another
-//! `defrag` ([`huge`]). What the workload does, and when, stays as recorded.
+//! A replay uses the recorded settings that decide when memory is compacted and how long lists grow ([`heeded`]). Under
+//! other settings, [`Situation`] holds the machine as the kernel would have set it up: watermarks and limits of per-CPU
+//! lists follow from the engine's own rules ([`marks`]), and requests for huge pages from another `defrag` ([`huge`]).
+//! The workload and its timing stay as recorded.
 
 mod huge;
 mod marks;
@@ -17,13 +17,13 @@ use freehold_trace::facts::Facts;
 
 pub(crate) use huge::HugeRequests;
 
-/// `vm.min_free_kbytes`, KiB.
+/// `vm.min_free_kbytes`, in KiB.
 pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
-/// `vm.watermark_scale_factor`, 1/10000 of a zone.
+/// `vm.watermark_scale_factor`, in 1/10000 of a zone.
 pub(crate) const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
-/// `vm.percpu_pagelist_high_fraction`, 0 for the kernel's own rule.
+/// `vm.percpu_pagelist_high_fraction`; 0 selects the kernel's own rule.
 pub(crate) const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
-/// `vm.watermark_boost_factor`, 1/10000 of the high watermark.
+/// `vm.watermark_boost_factor`, in 1/10000 of the high watermark.
 pub(crate) const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
 /// `vm.compaction_proactiveness`, 0 to 100.
 pub(crate) const PROACTIVENESS: &str = "vm.compaction_proactiveness";
@@ -32,17 +32,18 @@ pub(crate) const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
 /// `transparent_hugepage.defrag`, a word.
 pub(crate) const DEFRAG: &str = "transparent_hugepage.defrag";
 
-/// Largest number that a setting of the kernel's can have.
+/// Largest number that a kernel setting can have.
 const INT_MAX: u32 = i32::MAX as u32;
 
 /// A setting that a replay can change.
 struct KnownSetting {
     name: &'static str,
-    /// Values that the kernel takes; none where they are words.
+    /// Range of the numbers that the kernel accepts; `None` if the values are words.
     numbers: Option<(u32, u32)>,
 }
 
-/// Those. linux: mm/page_alloc.c:page_alloc_sysctl_table, mm/compaction.c:vm_compaction, mm/huge_memory.c:defrag_store
+/// Settings that a replay can change. linux: mm/page_alloc.c:page_alloc_sysctl_table, mm/compaction.c:vm_compaction,
+/// mm/huge_memory.c:defrag_store
 const KNOWN: [KnownSetting; 7] = [
     KnownSetting { name: MIN_FREE, numbers: Some((0, INT_MAX)) },
     KnownSetting { name: SCALE_FACTOR, numbers: Some((1, 3000)) },
@@ -53,7 +54,7 @@ const KNOWN: [KnownSetting; 7] = [
     KnownSetting { name: DEFRAG, numbers: None },
 ];
 
-/// A setting with a value that the kernel would take.
+/// A setting with a value that the kernel accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     name: &'static str,
@@ -61,12 +62,12 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Its name, as recordings have it.
+    /// Returns the name of the setting, as in recordings.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it is set to.
+    /// Returns the value.
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -94,7 +95,7 @@ impl FromStr for Setting {
 }
 
 impl KnownSetting {
-    /// A value in the one way in which it is written.
+    /// Returns a valid value in its canonical spelling.
     fn value(&self, text: &str) -> Result<String, String> {
         let KnownSetting { name, numbers } = self;
         let Some((min, max)) = *numbers else {
@@ -116,15 +117,15 @@ impl KnownSetting {
 /// The recorded machine under the settings of a replay.
 #[derive(Debug)]
 pub(crate) struct Situation<'f> {
-    /// What was recorded.
+    /// The recorded facts.
     pub(crate) recorded: &'f Facts,
-    /// The same, as the kernel would have it under the settings.
+    /// The facts as the kernel would have them under the settings.
     pub(crate) facts: Cow<'f, Facts>,
 }
 
 impl<'f> Situation<'f> {
-    /// The recorded machine under these settings; as it was recorded, where there are none. Where a setting is given
-    /// twice, the last one counts.
+    /// Creates the recorded machine under these settings. Without settings it is unchanged. If a setting is given
+    /// twice, the last value counts.
     pub(crate) fn new(recorded: &'f Facts, settings: &[Setting]) -> Situation<'f> {
         let mut facts = Cow::Borrowed(recorded);
         if !settings.is_empty() {
@@ -135,13 +136,13 @@ impl<'f> Situation<'f> {
         Situation { recorded, facts }
     }
 
-    /// How huge pages are asked for here.
+    /// Returns the translation of requests for huge pages to these settings.
     pub(crate) fn huge_requests(&self) -> HugeRequests {
         HugeRequests::between(self.recorded, &self.facts)
     }
 }
 
-/// The policy with what the machine is set to, where the policy leaves it to Linux.
+/// Returns the policy with the recorded settings filled in where the policy uses Linux's default.
 pub(crate) fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
     let numbers = &mut policy.numbers;
     numbers.pcp_high_fraction = numbers.pcp_high_fraction.or_else(|| high_fraction(facts));
@@ -153,7 +154,7 @@ pub(crate) fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
     policy
 }
 
-/// What is taken for granted under these settings, in sentences.
+/// Returns the assumptions under these settings, in sentences.
 pub(crate) fn assumptions(settings: &[Setting]) -> Vec<String> {
     if settings.is_empty() {
         return Vec::new();
@@ -170,22 +171,22 @@ pub(crate) fn assumptions(settings: &[Setting]) -> Vec<String> {
     sentences
 }
 
-/// Names of the settings that a replay can change.
+/// Returns the names of the settings that a replay can change.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| known.name)
 }
 
-/// What the machine is set to, as one would write it; nothing where the recording does not say it.
+/// Returns the recorded value of a setting in its canonical spelling; `None` if the recording lacks it.
 pub(crate) fn recorded(facts: &Facts, name: &str) -> Option<String> {
     if name == DEFRAG { huge::chosen(facts).map(str::to_owned) } else { number(facts, name).map(|set| set.to_string()) }
 }
 
-/// The share of a zone that a list may have, unless that is left to the kernel's own rule.
+/// Returns the share of a zone that a list may hold; `None` if the kernel's own rule applies.
 fn high_fraction(facts: &Facts) -> Option<u32> {
     number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0)
 }
 
-/// A recorded setting, if it is a number that the kernel would take.
+/// Returns a recorded setting, if it is a number that the kernel accepts.
 fn number(facts: &Facts, name: &str) -> Option<u32> {
     let (min, max) = KNOWN.iter().find(|known| known.name == name)?.numbers?;
     facts.settings.get(name)?.trim().parse().ok().filter(|number| (min..=max).contains(number))
