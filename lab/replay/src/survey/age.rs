@@ -1,26 +1,26 @@
-//! How old a page of page cache is when the recording starts: in which order reclaim would come to it.
+//! Age of page cache when the recording starts: the order in which reclaim would take it.
 //!
-//! linux: mm/vmscan.c:folio_check_references, shrink_active_list. Reclaim takes what is inactive; what it finds used,
-//! mapped or not yet stored stays for another round; and what is active has to become inactive first.
+//! Reclaim takes inactive pages. Inactive pages that are used, mapped or not yet written stay for another round, and
+//! active pages have to become inactive first. linux: mm/vmscan.c:folio_check_references, shrink_active_list
 
 use freehold_trace::event::class;
 
-/// The youngest comes last.
+/// Age of a page of page cache, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Age {
-    /// Inactive, and nothing speaks for it: the first look takes it.
+    /// Inactive and unused: the first scan takes it.
     Unused,
-    /// Inactive, and used, mapped, dirty or being written: a later look takes it.
+    /// Inactive and used, mapped, dirty or being written: a later scan takes it.
     Used,
     /// Active: it has to become inactive first.
     Active,
 }
 
 impl Age {
-    /// The oldest first.
+    /// All ages, the oldest first.
     pub(crate) const ALL: [Age; 3] = [Age::Unused, Age::Used, Age::Active];
 
-    /// The age of a page of this class; `None` if it is no page cache that can be reclaimed.
+    /// Returns the age of a page of this class; `None` if the page is not page cache that can be reclaimed.
     pub(crate) fn from_class(class: i64) -> Option<Age> {
         let is_cached =
             has(class, class::LRU) && has(class, class::FILE) && !has(class, class::ANON | class::UNEVICTABLE);
@@ -32,7 +32,7 @@ impl Age {
     }
 }
 
-/// Whether a page has any of these flags.
+/// Returns whether a page has any of these flags.
 fn has(class: i64, flags: i64) -> bool {
     class & flags != 0
 }

@@ -10,9 +10,9 @@ pub(crate) struct CachedBlock {
     pub(crate) pfn: u32,
     pub(crate) order: u8,
     pub(crate) cpu: u16,
-    /// The list's type: that of the request that was served from it, or of the pageblock when it was drained.
+    /// Type of the list: that of the request that was served from it, or of the pageblock when it was drained.
     pub(crate) migratetype: i8,
-    /// Whether `cpu` is only the CPU that drained the block: perhaps another's list.
+    /// Whether `cpu` is only the CPU that drained the block. The block may have been on another CPU's list.
     pub(crate) drained: bool,
 }
 
@@ -28,19 +28,19 @@ impl CachedBlock {
     }
 }
 
-/// Blocks of one order that were allocated when the recording started, one after the other.
+/// Consecutive blocks of one order that were allocated when the recording started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllocatedBlocks {
     pub(crate) pfn: u32,
     pub(crate) blocks: u32,
     pub(crate) order: u8,
     pub(crate) movable: bool,
-    /// How old it is, if it is page cache that can be reclaimed.
+    /// Age, if it is page cache that can be reclaimed.
     pub(crate) age: Option<Age>,
 }
 
 impl AllocatedBlocks {
-    /// The first frame of each block.
+    /// Returns the first frame of each block.
     pub(crate) fn heads(self) -> impl Iterator<Item = u32> {
         (0..self.blocks).map(move |block| self.pfn + (block << self.order))
     }
@@ -53,7 +53,7 @@ pub(crate) struct FreeBlock {
     pub(crate) order: u8,
 }
 
-/// A pageblock's type.
+/// A run of pageblocks of one type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageblockRun {
     pub(crate) pfn: u32,

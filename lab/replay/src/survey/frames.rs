@@ -1,8 +1,8 @@
-//! What each frame was when last heard of, and by which row.
+//! State of each frame after its last event, and the row of that event.
 //!
-//! Most frames of a machine are in the start state and in no event. So the rows of the start state are kept as runs of
-//! frames, and looked up in the seldom case that somebody asks for one; the table has rows of events alone, and
-//! its memory is that of the frames on which something happened.
+//! Most frames of a machine are in the start state and in no event. The rows of the start state are therefore kept as
+//! runs of frames, and searched only when a frame's row is requested, which is rare. The table has only rows of events,
+//! and takes memory only for frames near which events occurred.
 
 use std::cell::OnceCell;
 use std::hint::black_box;
@@ -10,11 +10,11 @@ use std::ops::Range;
 
 use freehold::base::zeroed::Zeroed;
 
-/// What one frame was when last heard of.
+/// State of a frame after its last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Frame {
-    /// Not RAM, or never the allocator's.
+    /// Not RAM, or never managed by the allocator.
     Outside,
     /// On a free list.
     Free,
@@ -30,37 +30,37 @@ impl Frame {
     const ALL: [Frame; 5] = [Frame::Outside, Frame::Free, Frame::Cached, Frame::Live, Frame::Unknown];
 }
 
-/// The frames. A byte each, and four more for those near which events name some.
+/// States of all frames. One byte per frame, and four more for frames near those that events name.
 #[derive(Debug)]
 pub(crate) struct Frames {
     states: Zeroed<u8>,
-    /// Row of the last event on each frame, 0 if there was none: no event is in row 0, but perhaps one that does not
-    /// need to be told from it.
+    /// Row of the last event on each frame; 0 if there was none. Row 0 needs no distinction, although it may hold an
+    /// event.
     last: Zeroed<u32>,
     /// Rows of the start state: frames and row, in order of the rows.
     start: Vec<(Range<u32>, u32)>,
-    /// The same in order of the frames, once it is asked for.
+    /// Rows of the start state in order of the frames, sorted at the first lookup.
     sorted: OnceCell<Vec<(Range<u32>, u32)>>,
 }
 
 impl Frames {
-    /// Frames below `end`, all of them outside.
+    /// Creates the states of frames below `end`, all of them outside.
     pub(crate) fn new(end: usize) -> Frames {
         Frames { states: Zeroed::dense(end), last: Zeroed::dense(end), start: Vec::new(), sorted: OnceCell::new() }
     }
 
-    /// Frames below this number are known.
+    /// Returns the number of frames; frames below it are known.
     pub(crate) fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// What a frame is.
+    /// Returns the state of a frame.
     #[inline]
     pub(crate) fn state(&self, frame: usize) -> Frame {
         Frame::ALL[usize::from(self.states[frame])]
     }
 
-    /// Reads what is known of these frames, so that the waits for memory are one wait. Changes nothing.
+    /// Reads the state of these frames, so that their cache misses overlap. Changes nothing.
     #[inline]
     pub(crate) fn look_ahead(&self, pfns: &[u64]) {
         for frame in pfns.iter().filter_map(|&pfn| usize::try_from(pfn).ok()) {
@@ -68,12 +68,12 @@ impl Frames {
         }
     }
 
-    /// Says what frames are, and nothing about a row.
+    /// Sets the state of frames without a row.
     pub(crate) fn mark(&mut self, frames: Range<usize>, state: Frame) {
         self.states[frames].fill(state as u8);
     }
 
-    /// Says what frames are by a row of the start state. Not to be called any more when [`last`](Self::last) was.
+    /// Sets the state of frames by a row of the start state. Must not be called after [`last`](Self::last).
     pub(crate) fn start(&mut self, frames: Range<usize>, state: Frame, row: u32) {
         match self.start.last_mut() {
             Some((known, same)) if *same == row && known.end == frames.start as u32 => known.end = frames.end as u32,
@@ -82,10 +82,10 @@ impl Frames {
         self.mark(frames, state);
     }
 
-    /// Says what frames are by an event.
+    /// Sets the state of frames by an event.
     #[inline]
     pub(crate) fn settle(&mut self, frames: Range<usize>, state: Frame, row: u32) {
-        // Most blocks are single pages, for which a fill is a call.
+        // Most blocks are single pages, for which a fill would be a function call.
         if frames.len() == 1 {
             (self.last[frames.start], self.states[frames.start]) = (row, state as u8);
             return;
@@ -94,7 +94,7 @@ impl Frames {
         self.mark(frames, state);
     }
 
-    /// The last row that named a frame; 0 if none did.
+    /// Returns the last row that named a frame; 0 if none did.
     pub(crate) fn last(&self, frame: usize) -> u32 {
         match self.last.get(frame).copied().unwrap_or(0) {
             0 => self.started(frame as u32),
@@ -102,7 +102,7 @@ impl Frames {
         }
     }
 
-    /// The row of the start state that named a frame, the last one if there are several: a binary search, after a sort.
+    /// Returns the last row of the start state that named a frame. Cost: a binary search, and a sort at the first call.
     fn started(&self, frame: u32) -> u32 {
         let sorted = self.sorted.get_or_init(|| {
             let mut sorted = self.start.clone();
@@ -116,7 +116,7 @@ impl Frames {
         }
     }
 
-    /// Frames without flags or events, in order.
+    /// Returns the frames without flags or events, in order.
     pub(crate) fn untouched(&self) -> Vec<u32> {
         let states = (0..).zip(self.states.iter());
         states.filter(|&(_, &state)| state == Frame::Unknown as u8).map(|(pfn, _)| pfn).collect()

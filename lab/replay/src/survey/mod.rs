@@ -1,13 +1,18 @@
-//! The first pass: what the events do not say.
+//! First pass over a recording: facts that no event reports.
 //!
-//! *Frames without page flags.* At the start, a frame that the page flags say nothing about is on a per-CPU list or
-//! allocated by the kernel. The first event on it tells: if it is allocated, or drained, it was on a
-//! list; if it is freed, it was allocated, as a block of that order; if it leaves a free list, it was free. Frames on
-//! which nothing happens count as allocated, but as many as the recorded lists still lack are taken to be on them.
+//! *Frames without page flags.* A frame without page flags at the start is on a per-CPU list or allocated by the
+//! kernel. Its first event decides:
 //!
-//! *Silent hand-overs.* Bulk allocations and the targets of migrations have no event; ranges that are taken back have
-//! none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
-//! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
+//! - A frame that is allocated or drained was on a per-CPU list.
+//! - A frame that is freed was allocated, as a block of that order.
+//! - A frame that leaves a free list was free.
+//!
+//! Frames without any event count as allocated. Some of them are placed on the per-CPU lists, up to the recorded
+//! numbers of pages.
+//!
+//! *Silent allocations and frees.* Bulk allocations, the targets of migrations, and ranges that are taken back have no
+//! event. They are inferred from later events. A frame that is freed while it is free was allocated silently before
+//! ([`silent`] determines when). A frame that is allocated while it is allocated was freed just before.
 
 use std::sync::mpsc;
 use std::thread;
@@ -50,48 +55,49 @@ use super::lists::Lists;
 use super::{HUGE, ReclaimMode, machine};
 use crate::error::Error;
 
-/// `args[1]` of pages without flags that the kernel had not given to its allocator yet.
+/// Value of `args[1]` for pages without flags that the kernel had not given to its allocator yet.
 const NOT_YET_MEMORY: i64 = 2;
 
-/// Rows that are looked at together.
+/// Number of rows whose frames are read ahead together.
 const AHEAD: usize = 16;
 
-/// Batches that are decoded before they are looked at, on a thread of their own: decoding takes as long as looking.
+/// Largest number of decoded batches that wait for the survey. A separate thread decodes, since decoding takes as long
+/// as the survey.
 const BATCHES_AHEAD: usize = 16;
 
-/// What the first pass found.
+/// Results of the first pass.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// Frames below this number can be named.
+    /// Number of frames: the end of the highest zone.
     pub(crate) end: usize,
     pub(crate) pageblocks: Vec<PageblockRun>,
     pub(crate) free: Vec<FreeBlock>,
     pub(crate) allocated: Vec<AllocatedBlocks>,
-    /// In the order in which they are used: the first is at the head of its list.
+    /// Blocks on per-CPU lists at the start, in the order of their use: the first is at the head of its list.
     pub(crate) cached: Vec<CachedBlock>,
-    /// When a kernel worker first drained a list: the moment of a tick.
+    /// Time at which a kernel worker first drained a list, which is the time of a tick.
     pub(crate) tick: Option<u64>,
-    /// Lists that were empty at some time: CPU, order, type.
+    /// Lists that were refilled, and so were empty at that time: CPU, order, type.
     pub(crate) refilled: FxHashSet<(u16, u8, i8)>,
     /// Frames without flags or events.
     pub(crate) untouched: Vec<u32>,
-    /// In order of time.
+    /// Silent allocations, in order of time.
     pub(crate) silent: Vec<Silent>,
     /// Single pages that were freed together, in order of time.
     pub(crate) together: Vec<Together>,
-    /// Of these, pages that are known to have been on a per-CPU list then.
+    /// Number of these pages that are known to have gone to a per-CPU list.
     pub(crate) together_listed: u64,
-    /// Blocks free by order, pageblocks and pages at the end, from the end state; empty if there is none.
+    /// Free blocks by order at the end, from the end state; empty if there is none.
     pub(crate) end_free: Vec<u64>,
-    /// Recorded events by kind that the engine should show too.
+    /// Blocks that left a free list. This count and the following counts of events are compared with the engine's.
     pub(crate) zone_locked: u64,
-    /// Blocks that left the lists of the reserve.
+    /// Blocks that left the lists of the high-atomic reserve.
     pub(crate) from_reserve: u64,
     pub(crate) pcpu_drain: u64,
     pub(crate) failures: u64,
     pub(crate) claims: u64,
     pub(crate) steals: u64,
-    /// Frames allocated at the end of which no event ever spoke.
+    /// Pages that are allocated at the end without an event after they were free.
     pub(crate) appeared: u64,
     /// Requests for a huge page that were served.
     pub(crate) huge_served: u64,
@@ -99,13 +105,13 @@ pub(crate) struct Survey {
     pub(crate) start_rows: u64,
     /// Blocks that reclaim freed.
     pub(crate) reclaimed: ReclaimOrder,
-    /// How fast kswapd and kcompactd were.
+    /// Speed of kswapd and kcompactd.
     pub(crate) pace: Pace,
-    /// Requests that reclaimed or compacted, in the order in which they began to.
+    /// Requests that reclaimed or compacted, in the order in which they began to stall.
     pub(crate) stalls: Vec<Stall>,
 }
 
-/// The pass while it runs.
+/// State of the pass.
 struct Pass {
     survey: Survey,
     mode: ReclaimMode,
@@ -130,7 +136,10 @@ struct Pass {
 }
 
 impl Survey {
-    /// Reads the recording once, for replays in this mode, and hands on what it reads.
+    /// Reads the recording once, for replays in this mode, and passes each batch to `keep`.
+    ///
+    /// # Errors
+    /// If the recording cannot be read.
     pub(crate) fn read(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
         let zones = machine::zones(reader.facts());
         let end = zones.map(|(zone, _)| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
@@ -156,7 +165,7 @@ impl Survey {
         };
         thread::scope(|scope| {
             let (decoded, batches) = mpsc::sync_channel(BATCHES_AHEAD);
-            // Ends when all is read, or nobody wants more.
+            // The thread ends when all batches are read or the receiver is gone.
             scope.spawn(move || reader.batches().all(|batch| decoded.send(batch).is_ok()));
             batches.into_iter().try_for_each(|batch| {
                 let batch = batch?;
@@ -185,7 +194,7 @@ impl Pass {
 
     fn visit(&mut self, row: &Row) {
         let is_free = row.kind == Kind::Free;
-        // What reclaim and compaction free in a row is theirs, and no range.
+        // Consecutive frees by reclaim and compaction are no range.
         let ended = if is_free && self.windows.work(row.task) != Work::Own {
             self.neighbours.freed_for_memory(row)
         } else {
@@ -200,20 +209,22 @@ impl Pass {
         self.row += 1;
     }
 
-    /// The last event on the frame that this row frees, if nothing says that it was allocated since.
+    /// Returns the row of the last event on the frame that this row frees, if the frame is free by that event. The
+    /// frame was then allocated silently.
     fn silent_since(&self, row: &Row) -> Option<u64> {
         let (start, _) = self.block(row)?;
         matches!(self.frames.state(start), Frame::Free | Frame::Cached).then(|| u64::from(self.frames.last(start)))
     }
 
-    /// Large blocks of a range are not on any list, if the kernel freed them as such.
+    /// Records pages that were freed together. If the kernel freed them as blocks, the large blocks are on no per-CPU
+    /// list.
     fn freed_together(&mut self, together: Together) {
         self.survey.together.push(together);
         self.range_needs.extend(take_range(&mut self.needs, together));
         if self.frees_in_blocks {
             for (pfn, order) in together.blocks() {
                 let (start, end) = (pfn.index(), pfn.index() + order.pages() as usize);
-                // Another CPU may have been given some meanwhile.
+                // Another CPU may have allocated some of them in the meantime.
                 if (start..end).all(|frame| self.frames.state(frame) == Frame::Cached) {
                     self.frames.mark(start..end, self.where_free(order.get()));
                 }
@@ -264,7 +275,7 @@ impl Pass {
         }
     }
 
-    /// An event about a task, and no page.
+    /// Handles an event about a task and no page.
     fn visit_task(&mut self, row: &Row) {
         self.windows.observe(row);
         self.stopwatch.observe(row, &self.windows);
@@ -277,7 +288,7 @@ impl Pass {
         self.moments.push(Moment { row: self.row, cpu: row.cpu, pages, place });
     }
 
-    /// The frames of a block, if all of them can be named.
+    /// Returns the first frame and the number of frames of a block; `None` if the block exceeds the known frames.
     fn block(&self, row: &Row) -> Option<(usize, usize)> {
         let pages = 1_usize.checked_shl(u32::from(row.order))?;
         let start = usize::try_from(row.pfn).ok()?;
@@ -294,19 +305,19 @@ impl Pass {
         self.frames.settle(start..start + pages, state, self.row as u32);
     }
 
-    /// The same by a row of the start state.
+    /// Sets the state of frames by a row of the start state.
     fn starts(&mut self, start: usize, pages: usize, state: Frame) {
         self.frames.start(start..start + pages, state, self.row as u32);
     }
 
-    /// Where a block of this order lies that was freed, or was taken to be handed out.
+    /// Returns the place of a block of this order after it was freed, or taken from a free list for allocation.
     fn where_free(&self, order: u8) -> Frame {
         let has_list = Order::from_u8(order).is_some_and(|order| has_pcp_list(order, self.pageblock_order));
         if has_list { Frame::Cached } else { Frame::Free }
     }
 
-    /// The first frames of the blocks that a row of allocated memory stands for, and their pages. Reserved memory is
-    /// nobody's.
+    /// Returns the first frames of the blocks of a row of allocated memory, and their sizes in pages. Reserved memory
+    /// is left out.
     fn pieces(&self, row: &Row) -> impl Iterator<Item = (usize, usize)> + use<> {
         let first = self.block(row).filter(|_| row.args[1] & class::RESERVED == 0);
         let (count, end) = (row.args[0].max(0) as usize, self.frames.len());
@@ -345,7 +356,7 @@ impl Pass {
                     age: None,
                 });
             }
-            // A place that compaction had set apart, and to which it moved nothing.
+            // A target that compaction isolated but did not use.
             Frame::Free | Frame::Cached if work == Work::Compacting && self.mode == ReclaimMode::Model => return,
             Frame::Free | Frame::Cached => self.silent(start, row.order, row.cpu),
             Frame::Live | Frame::Outside => {}
@@ -373,7 +384,7 @@ impl Pass {
         }
     }
 
-    /// Notes an allocation without event, between the frame's last event and this row.
+    /// Records an allocation without event, between the frame's last event and this row.
     fn silent(&mut self, start: usize, order: u8, cpu: u16) {
         let place = match self.frames.state(start) {
             Frame::Cached => Place::PercpuList,
@@ -383,7 +394,7 @@ impl Pass {
         self.needs.push(Need { after, before: self.row, pfn: start as u32, order, cpu, place });
     }
 
-    /// A run of pageblocks of one type, as far as it lies in memory that can be named.
+    /// Records a run of pageblocks of one type, limited to the known frames.
     fn starts_typed(&mut self, row: &Row) {
         let Some((start, _)) = self.block(row) else { return };
         let left = (self.frames.len() - start).div_ceil(self.pageblock_order.pages() as usize);
@@ -424,7 +435,7 @@ impl Pass {
         self.survey.end_free[order] += 1;
     }
 
-    /// What is allocated at the end and was free at its last event was allocated silently.
+    /// Blocks that are allocated at the end but free by their last event were allocated silently.
     fn ends_allocated(&mut self, row: &Row) {
         for (start, pages) in self.pieces(row) {
             if matches!(self.frames.state(start), Frame::Free | Frame::Cached) {

@@ -1,12 +1,13 @@
-//! How fast the recorded background tasks worked, and when they could not: facts of the machine, not of the policy.
+//! Speed of the recorded background tasks, and the times at which they waited. Both are facts of the machine and do not
+//! depend on the policy.
 //!
-//! What kswapd and kcompactd do is decided by the engine, but while they do it the recorded time goes on, and requests
-//! that come meanwhile see memory short. So each of their passes takes as long as the recorded task took to look at as
-//! many pages. kswapd also waits, for a CPU, a disk or a lock, at times for longer than all its work takes; where the
-//! recorded one waited, the engine's waits too.
+//! The engine decides the work of kswapd and kcompactd. While they work, the recorded time continues, and requests in
+//! that time see little free memory. Each pass therefore takes the time that the recorded task took for as many pages.
+//! kswapd also waits for a CPU, a disk or a lock, sometimes for longer than all its work takes. The engine's kswapd
+//! waits at the times at which the recorded one did.
 //!
-//! kswapd reports every few pages, and says each time it begins anew, a nap behind it. So a long time before a report
-//! is a wait, and the time before a beginning was its own choice.
+//! kswapd reports after every few pages, and each time it starts again after a sleep. A long time before a report is
+//! therefore a wait, and the time before a start is sleep.
 
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Row};
@@ -15,34 +16,34 @@ use super::super::counts::vmstat_delta;
 use super::super::lists::Lists;
 use super::windows::{Daemon, Windows};
 
-/// Nanoseconds a page where a recording does not tell; those of `recordings/pressure.parquet`.
+/// Nanoseconds per scanned page if a recording does not show them; measured in `recordings/pressure.parquet`.
 const KSWAPD_DEFAULT: u64 = 3_184;
-/// Nanoseconds a frame that compaction looks at, where a recording does not tell; those of
+/// Nanoseconds per frame that compaction scans, if a recording does not show them; measured in
 /// `recordings/pressure.parquet`.
 const SCANNED_FRAME_DEFAULT: u64 = 99;
-/// Pages that a run has moved at least to tell what moving takes.
+/// Fewest moved pages of a compaction run for an estimate of the cost of moving.
 const MOVED_MIN: u64 = 64;
-/// Nanoseconds a page that compaction moves, where a recording does not tell; as above.
+/// Nanoseconds per page that compaction moves, if a recording does not show them; measured in the same recording.
 const MOVED_PAGE_DEFAULT: u64 = 3_000;
-/// Nanoseconds from the wake of kswapd to its work, likewise.
+/// Nanoseconds from the wake-up of kswapd to its start, if a recording does not show them.
 const WAKE_LATENCY_DEFAULT: u64 = 50_000;
-/// Nanoseconds between two reports that are no work any more: a few time slices.
+/// Shortest time between two reports that counts as a wait, in nanoseconds: a few time slices.
 const WAIT_MIN: u64 = 10_000_000;
 
-/// How fast they were.
+/// Speed of the background tasks and of direct reclaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// Nanoseconds a page that kswapd looks at.
+    /// Nanoseconds per page that kswapd scans.
     pub(crate) kswapd: u64,
-    /// Nanoseconds a page that a request looks at which reclaims.
+    /// Nanoseconds per page that direct reclaim scans.
     pub(crate) direct: u64,
-    /// What compaction by requests takes.
+    /// Costs of compaction by requests.
     pub(crate) compacting: CompactionCosts,
-    /// What kcompactd takes.
+    /// Costs of compaction by kcompactd.
     pub(crate) kcompactd: CompactionCosts,
-    /// Nanoseconds from the wake of kswapd until it works.
+    /// Nanoseconds from the wake-up of kswapd to its start.
     pub(crate) wake_latency: u64,
-    /// When each node's kswapd waited: from, until. In order of time.
+    /// Waits of each node's kswapd as pairs of start and end, in order of time.
     pub(crate) waits: Vec<Vec<(u64, u64)>>,
 }
 
@@ -59,35 +60,35 @@ impl Default for Pace {
     }
 }
 
-/// Measures it.
+/// Measurement of the [`Pace`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stopwatch {
-    /// Which of a report's numbers is what was looked at: all of it, or what was reclaimed.
+    /// Index of the argument of a report that counts as scanned: 0 for scanned pages, 1 for reclaimed pages.
     counted: usize,
-    /// For each kswapd, when it last reported or began.
+    /// For each kswapd task, the time of its last report or start.
     reported: Vec<(u32, u64)>,
     kswapd_ns: u64,
     kswapd_pages: u64,
     waits: Vec<Vec<(u64, u64)>>,
-    /// Tasks that compact, and since when; and those that reclaim for themselves.
+    /// Tasks that compact (first field) or reclaim (second field), and the time of their last start.
     compactors: Vec<(u32, u64)>,
     reclaiming: Vec<(u32, u64)>,
-    /// What compaction took: that of requests, and kcompactd's.
+    /// Runs of compaction: by requests, and by kcompactd.
     compacting: [CompactionRuns; 2],
     direct_ns: u64,
     direct_pages: u64,
-    /// When somebody first asked for a kswapd that has not begun since.
+    /// Time of the first wake-up of a kswapd that has not started since.
     woken: Option<u64>,
     latencies: Vec<u64>,
 }
 
 impl Stopwatch {
-    /// Nothing was measured yet, of a kernel that keeps its pages so.
+    /// Creates a measurement of a kernel with this arrangement of reclaimable pages.
     pub(crate) fn new(lists: Lists) -> Stopwatch {
         Stopwatch { counted: usize::from(lists == Lists::Generations), ..Stopwatch::default() }
     }
 
-    /// Takes note of an event.
+    /// Updates the measurement by an event.
     pub(crate) fn observe(&mut self, row: &Row, windows: &Windows) {
         match (row.kind, windows.daemon(row.task)) {
             (Kind::KswapdWake, Some(Daemon::Kswapd)) => {
@@ -126,7 +127,7 @@ impl Stopwatch {
         self.waits[node].push((since, row.time));
     }
 
-    /// What was measured, at the end of the recording.
+    /// Returns the measured speeds, at the end of the recording.
     pub(crate) fn pace(mut self, facts: &Facts) -> Pace {
         let [daemon, all]: [u64; 2] = [
             ["compact_daemon_migrate_scanned", "compact_daemon_free_scanned"],
@@ -146,15 +147,15 @@ impl Stopwatch {
     }
 }
 
-/// What a kind of compaction took, run by run: nanoseconds, and pages moved.
+/// Runs of one kind of compaction: nanoseconds, and pages moved.
 #[derive(Clone, Debug, Default)]
 struct CompactionRuns {
     runs: Vec<(u64, u64)>,
-    /// Pages moved by the run under way.
+    /// Pages moved by the current run.
     moved: u64,
 }
 
-/// What a frame that is looked at takes, and a page that is moved, in nanoseconds.
+/// Costs of compaction in nanoseconds: per scanned frame, and per moved page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompactionCosts {
     pub(crate) scanned_frame: u64,
@@ -162,12 +163,13 @@ pub(crate) struct CompactionCosts {
 }
 
 impl CompactionRuns {
-    /// A run has ended.
+    /// Ends a run.
     fn end(&mut self, ns: u64) {
         self.runs.push((ns, std::mem::take(&mut self.moved)));
     }
 
-    /// Runs that moved much for their time tell what moving takes; what is left of all their time, scans took.
+    /// Estimates the costs. Moving a page costs the first quartile of the time per page over runs that moved many
+    /// pages. The rest of all runs' time is divided by the scanned frames.
     fn speed(&self, scanned: u64) -> CompactionCosts {
         let mut pace: Vec<u64> =
             self.runs.iter().filter(|&&(_, moved)| moved >= MOVED_MIN).map(|&(ns, moved)| ns / moved).collect();
@@ -183,12 +185,12 @@ fn per_page(ns: u64, pages: u64) -> Option<u64> {
     ns.checked_div(pages).filter(|&ns| ns > 0)
 }
 
-/// How long a task has been at what it began last.
+/// Returns the nanoseconds since a task's last start; 0 if it is not known.
 fn since_begin(laps: &mut Vec<(u32, u64)>, row: &Row) -> u64 {
     lap(laps, row).map_or(0, |since| row.time.saturating_sub(since))
 }
 
-/// The time of a task's last lap; this row ends it.
+/// Returns the time of a task's previous event in `laps`, and replaces it by the time of this row.
 fn lap(laps: &mut Vec<(u32, u64)>, row: &Row) -> Option<u64> {
     match laps.iter_mut().find(|(task, _)| *task == row.task) {
         Some((_, time)) => Some(std::mem::replace(time, row.time)),

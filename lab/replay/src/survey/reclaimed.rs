@@ -1,8 +1,8 @@
-//! Pages that the recorded kernel reclaimed: which, in which order, and how many it looked at to find them.
+//! Pages that the recorded kernel reclaimed: their order, and the number of pages scanned to find them.
 //!
-//! When memory is reclaimed, and how much, is the policy's doing and is decided anew by the engine; which pages were
-//! cold is the workload's, and the recording tells it, by the order in which they went. A page is known by its frame
-//! and by the time between the rows that bore it and that freed it, since a frame has many lives.
+//! The engine decides when memory is reclaimed and how much, since both depend on the policy. Which pages are cold
+//! depends on the workload, and the recorded order of reclaim shows it. A frame is used for several allocations in a
+//! recording, so a reclaimed page is identified by its frame and by the rows of its allocation and its free.
 
 use freehold_trace::Row;
 use rustc_hash::FxHashMap;
@@ -14,28 +14,28 @@ use super::super::lists::Lists;
 pub(crate) struct ReclaimedBlock {
     pub(crate) pfn: u32,
     pub(crate) order: u8,
-    /// Pages looked at in vain before it was found; those of a whole batch are charged to its first block.
+    /// Pages scanned in vain before the block was found. The pages of a whole batch count for its first block.
     pub(crate) in_vain: u32,
-    /// Row of the frame's last event before this life ended.
+    /// Row of the frame's last event before the free.
     pub(crate) born: u64,
-    /// Row of its free.
+    /// Row of the free.
     pub(crate) row: u64,
 }
 
-/// All of them, in order of time; a block's place in it is its number.
+/// All reclaimed blocks in order of time. A block's index is its number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReclaimOrder {
     blocks: Vec<ReclaimedBlock>,
-    /// Their numbers by frame, then time.
+    /// Numbers of the blocks by frame, then by time.
     by_frame: Vec<u32>,
-    /// For each task, its batch since it last reported how many pages it had looked at: the first block, and all pages.
+    /// For each task, the batch since its last report of scanned pages: the number of its first block, and its pages.
     open: FxHashMap<u32, (usize, u32)>,
-    /// Pages looked at in vain since a block was last found.
+    /// Pages scanned in vain since the last block was found.
     in_vain: u32,
 }
 
 impl ReclaimOrder {
-    /// Takes note of a free by reclaim, of a block whose last event was at row `born`.
+    /// Adds a free by reclaim at row `at`, of a block whose last event was at row `born`.
     pub(crate) fn push(&mut self, row: &Row, at: u64, born: u64) {
         let (_, pages) = self.open.entry(row.task).or_insert((self.blocks.len(), 0));
         *pages += 1_u32.checked_shl(u32::from(row.order)).unwrap_or(0);
@@ -43,8 +43,8 @@ impl ReclaimOrder {
         self.blocks.push(ReclaimedBlock { pfn, order: row.order, in_vain: 0, born, row: at });
     }
 
-    /// A task says how many pages it looked at. Where pages are kept by generation, most of them were not looked at for
-    /// what they are, and the kernel does not count them as scanned.
+    /// Handles a task's report of scanned pages. With generations, most pages are not scanned individually, and the
+    /// kernel does not count them as scanned, so the report counts as zero.
     pub(crate) fn note_scan(&mut self, row: &Row, lists: Lists) {
         let batch = self.open.remove(&row.task);
         let looked_at = match lists {
@@ -57,7 +57,7 @@ impl ReclaimOrder {
         }
     }
 
-    /// Everything was seen: makes [`living_at`](Self::living_at) possible.
+    /// Sorts the blocks after the last row. Must be called before [`living_at`](Self::living_at).
     pub(crate) fn finish(&mut self) {
         self.open = FxHashMap::default();
         self.by_frame = (0..self.blocks.len() as u32).collect();
@@ -67,12 +67,13 @@ impl ReclaimOrder {
         });
     }
 
-    /// All blocks, by number.
+    /// Returns all blocks, by number.
     pub(crate) fn blocks(&self) -> &[ReclaimedBlock] {
         &self.blocks
     }
 
-    /// The number of the block that begins its life at a frame with this row, if reclaim will end it. A binary search.
+    /// Returns the number of the block that is allocated at a frame at this row, if reclaim will free it. Cost: a
+    /// binary search.
     pub(crate) fn living_at(&self, pfn: u32, row: u64) -> Option<u32> {
         let next = self.by_frame.partition_point(|&number| {
             let block = &self.blocks[number as usize];

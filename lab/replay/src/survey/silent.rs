@@ -1,28 +1,29 @@
-//! Silent allocations: how many there were is known, when each of them happened is not.
+//! Silent allocations: the recording shows their number, but not their times.
 //!
-//! A frame that is freed while it is free must have been allocated since its last event. Two things in the kernel do
-//! that without an event, and both leave a trace of another kind, which says how many pages it took: the allocation of
-//! many pages at once for a virtual area takes them off per-CPU lists; migration takes its targets off the free lists.
-//! So each such moment takes as many of the waiting frames as it can, from the place it takes them from; among them,
-//! those that are freed first, since these cannot wait. A frame that no moment takes is allocated just before its free.
+//! A frame that is freed while it is free must have been allocated since its last event. Two operations of the kernel
+//! allocate without an event. Both leave an event of another kind, which gives the number of pages: a bulk allocation
+//! for a virtual area takes pages off per-CPU lists, and a migration takes its targets off the free lists. Each such
+//! moment is therefore assigned as many of the waiting frames as it took, from the place from which it takes pages.
+//! Frames that are freed first are assigned first. A frame that is assigned to no moment is allocated just before its
+//! free.
 //!
-//! Pages that are freed together, and were all allocated silently, were allocated as a range. What could be moved was
-//! moved out of it first, so that is when: at the first such migration after the last event on any of its frames.
-//! Wherever they lay before, an isolated pageblock has its pages on the free lists.
+//! Pages that are freed together, and were all allocated silently, were allocated as a range. Movable pages were moved
+//! out of the range first. The range is therefore allocated at the first such migration after the last event on any of
+//! its frames. An isolated pageblock has its pages on the free lists, wherever they were before.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::together::{Origin, Together};
 
-/// Where a free frame lay.
+/// Place from which a silent allocation takes a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// On a zone's free list: a migration took it.
+    /// A zone's free list; the frame is the target of a migration.
     FreeList,
-    /// On a per-CPU list: an allocation in bulk took it.
+    /// A per-CPU list; the frame is part of a bulk allocation.
     PercpuList,
-    /// On a zone's free list, in an isolated pageblock: an allocation of a range took it.
+    /// A zone's free list, in an isolated pageblock; the frame is part of a range.
     Range,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Need {
     pub(crate) before: u64,
     pub(crate) pfn: u32,
     pub(crate) order: u8,
-    /// CPU of the row that shows it.
+    /// CPU of the row that shows the allocation.
     pub(crate) cpu: u16,
     pub(crate) place: Place,
 }
@@ -45,15 +46,15 @@ pub(crate) struct Need {
 pub(crate) struct Moment {
     pub(crate) row: u64,
     pub(crate) cpu: u16,
-    /// Pages that it took, at most.
+    /// Largest number of pages that it took.
     pub(crate) pages: u64,
     pub(crate) place: Place,
 }
 
-/// An allocation that the kernel did not report, and where to play it.
+/// A silent allocation, and the row before which it is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silent {
-    /// Before the row with this number.
+    /// Number of the row before which the allocation is played.
     pub(crate) before: u64,
     pub(crate) pfn: u32,
     pub(crate) order: u8,
@@ -71,9 +72,9 @@ pub(crate) struct RangeNeed {
     pages: Vec<Need>,
 }
 
-/// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one, and the
-/// pages were a range; `needs` are in order of `before`. What is left of them cannot wait for its own row: all go back
-/// at the first one's.
+/// Removes the needs of pages that were freed together from `needs` and returns them as a range, if every page has a
+/// need and the pages were a range. `needs` is in order of `before`. Otherwise, the needs stay, but with the row of the
+/// first free as their deadline, since all pages are freed at that row.
 pub(crate) fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
     let first = needs.partition_point(|need| need.before < freed.row);
     let (mut pages, others): (Vec<Need>, Vec<Need>) = needs
@@ -89,7 +90,7 @@ pub(crate) fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<Range
     Some(RangeNeed { after, freed: freed.row, pages })
 }
 
-/// Gives each range a moment, of the rows at which something was moved for a range.
+/// Assigns each range to one of the rows at which pages were moved for a range.
 pub(crate) fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterator<Item = Silent> {
     needs.iter().flat_map(|range| {
         let moved = moments.get(moments.partition_point(|&row| row <= range.after)).copied();
@@ -98,7 +99,7 @@ pub(crate) fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterato
     })
 }
 
-/// Gives each need a moment; in order of time.
+/// Assigns each need to a moment. The result is in order of time.
 pub(crate) fn place(mut needs: Vec<Need>, moments: &[Moment]) -> Vec<Silent> {
     needs.sort_unstable();
     let mut placed: Vec<Silent> = [Place::FreeList, Place::PercpuList]
@@ -112,7 +113,7 @@ pub(crate) fn place(mut needs: Vec<Need>, moments: &[Moment]) -> Vec<Silent> {
     placed
 }
 
-/// Earliest deadline first; `needs` in order of `after`, `moments` in order of time.
+/// Assigns needs to moments, earliest deadline first. `needs` is in order of `after`, `moments` in order of time.
 fn place_all<'a>(needs: impl Iterator<Item = &'a Need>, moments: impl Iterator<Item = &'a Moment>) -> Vec<Silent> {
     let mut needs = needs.peekable();
     let mut waiting = BinaryHeap::new();
@@ -159,7 +160,7 @@ mod tests {
             Moment { row: 40, cpu: 3, pages: 9, place: Place::FreeList },
         ];
         let placed: Vec<_> = place(needs, &moments).iter().map(|s| (s.before, s.pfn, s.cpu)).collect();
-        // 12 was freed before any moment; 11 cannot wait for the second; of 10 and 13 one finds no moment.
+        // 12 was freed before any moment; 11 cannot wait for the second; one of 10 and 13 gets no moment.
         assert_eq!(placed, [(5, 12, 7), (10, 11, 1), (30, 13, 2), (90, 10, 7)]);
     }
 

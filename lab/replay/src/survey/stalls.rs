@@ -1,8 +1,8 @@
-//! Requests that reclaimed or compacted for themselves, from the moment at which they began to.
+//! Requests that reclaimed or compacted, with the time at which they began to stall.
 //!
-//! An allocation's event comes when it has its page. One that had to work for it began before that: with the first
-//! begin of direct reclaim or compaction that its task reported since its last allocation. There the replay asks for
-//! it.
+//! The event of an allocation is recorded when the request has its page. A request that had to reclaim or compact began
+//! before that: at the first start of direct reclaim or compaction that its task reported since its last allocation.
+//! The replay issues the request at that time.
 
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Row};
@@ -13,36 +13,36 @@ use super::windows::{Windows, Work};
 /// One request that stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
-    /// Row at which it began to work.
+    /// Row at which the stall began.
     pub(crate) row: u64,
-    /// Row of its allocation's event.
+    /// Row of the allocation's event.
     pub(crate) end: u64,
-    /// When it began, and when it had its answer, in nanoseconds.
+    /// Times of the start of the stall and of the answer, in nanoseconds.
     pub(crate) time: (u64, u64),
     pub(crate) task: u32,
     pub(crate) gfp: u32,
     pub(crate) order: u8,
-    /// Whether the recorded kernel refused it.
+    /// Whether the recorded kernel refused the request.
     pub(crate) failed: bool,
 }
 
 impl Stall {
-    /// How long it took, in nanoseconds.
+    /// Returns the stall time in nanoseconds.
     pub(crate) fn ns(&self) -> u64 {
         self.time.1.saturating_sub(self.time.0)
     }
 }
 
-/// Finds them.
+/// Detection of stalls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stalls {
-    /// Tasks that work for a request, since which row and time.
+    /// Row and time of the start of each open stall, by task.
     open: FxHashMap<u32, (u64, u64)>,
     all: Vec<Stall>,
 }
 
 impl Stalls {
-    /// Takes note of an event, before `windows` has.
+    /// Handles an event. Must be called before `windows` has handled it.
     #[inline]
     pub(crate) fn observe(&mut self, at: u64, row: &Row, windows: &Windows) {
         match row.kind {
@@ -66,7 +66,7 @@ impl Stalls {
         }
     }
 
-    /// All of them, in the order in which they began.
+    /// Returns all stalls, in the order in which they began.
     pub(crate) fn finish(mut self) -> Vec<Stall> {
         self.all.sort_by_key(|stall| stall.row);
         self.all

@@ -1,13 +1,14 @@
 //! Single pages that are freed together: ranges, and areas of pages that were allocated in bulk.
 //!
-//! A recording shows such a free page by page, whatever the kernel made of it: kernels before 7.2 put each page on a
-//! per-CPU list, later ones free as large blocks as fit. So a replay must know which frees belong together. They are
-//! those that one task makes on one CPU, one after the other, of frames that follow each other in memory, if
+//! A recording shows the free of such pages one by one, however the kernel freed them. Kernels before 7.2 put each page
+//! on a per-CPU list, and later kernels free the largest blocks that fit. A replay must therefore determine which frees
+//! belong together. They are consecutive frees of one task on one CPU, of consecutive frames, under one of these
+//! conditions:
 //!
-//! - all frames are parts of blocks, which are now given back in single pages; or
-//! - no frame was allocated by itself, or was page cache when the recording started, and there are more than the kernel
-//!   frees of folios in one go. Where some may be targets of migrations, which are allocated without an event too,
-//!   there must be more than a pageblock holds.
+//! - All frames are parts of blocks, which are now freed in single pages.
+//! - No frame was allocated as a single page or was page cache when the recording started, and there are more frames
+//!   than the kernel frees folios in one batch. If some frames may be targets of migrations, which are also allocated
+//!   without an event, there must be more frames than a pageblock holds.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
 
@@ -18,60 +19,61 @@ use freehold::base::{Gfp, Order, Pfn};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Row};
 
-/// `args[2]` of migrations that empty a range. linux: include/linux/migrate_mode.h:MR_CONTIG_RANGE
+/// Value of `args[2]` for migrations that empty a range. linux: include/linux/migrate_mode.h:MR_CONTIG_RANGE
 pub(crate) const FOR_A_RANGE: i64 = 6;
 
-/// Folios that the kernel frees in one go. linux: include/linux/pagevec.h:PAGEVEC_SIZE
+/// Folios that the kernel frees in one batch. linux: include/linux/pagevec.h:PAGEVEC_SIZE
 const FOLIOS_IN_A_BATCH: u32 = 31;
 
-/// Pages that were freed together, by the row of the first.
+/// Pages that were freed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Together {
     /// Row of the first free.
     pub(crate) row: u64,
     /// First frame.
     pub(crate) pfn: u32,
-    /// How many pages follow each other.
+    /// Number of consecutive pages.
     pub(crate) pages: u32,
-    /// The CPU that freed them.
+    /// CPU that freed the pages.
     pub(crate) cpu: u16,
-    /// What they were allocated as, if no event says it.
+    /// Kind of their allocation, if it had no event.
     pub(crate) origin: Origin,
 }
 
-/// Where pages lay that were allocated without an event.
+/// Place from which pages without an allocation event were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// On the free lists: a range.
+    /// The free lists: the pages are a range.
     Range,
-    /// Some on per-CPU lists, which had been refilled with them: an allocation in bulk.
+    /// Per-CPU lists, at least for some pages that had refilled such a list: the pages were allocated in bulk.
     Bulk,
 }
 
 impl Together {
-    /// Its frames.
+    /// Returns the frames.
     pub(crate) fn frames(self) -> Range<usize> {
         self.pfn as usize..(self.pfn + self.pages) as usize
     }
 
-    /// The largest blocks that fit: first frame and order of each. linux: mm/page_alloc.c:free_prepared_contig_range
+    /// Returns the largest blocks that fit: the first frame and the order of each. linux:
+    /// mm/page_alloc.c:free_prepared_contig_range
     pub(crate) fn blocks(self) -> impl Iterator<Item = (Pfn, Order)> {
         Pfn::new(self.pfn).blocks_up_to(Pfn::new(self.pfn + self.pages), Order::MAX)
     }
 }
 
-/// Frees that may yet go on.
+/// A run of frees that may continue.
 #[derive(Clone, Copy, Debug)]
 struct OpenRun {
     first: Together,
     task: u32,
     /// Whether every frame is part of a block that was allocated as one.
     is_of_blocks: bool,
-    /// Whether some frame was allocated by itself.
+    /// Whether some frame was allocated as a single page.
     has_singles: bool,
     /// Whether some frame may have been the target of a migration.
     has_targets: bool,
-    /// Pages that are known to have been on a list already.
+    /// Pages that are known to have gone to a per-CPU list already.
     listed: u64,
 }
 
@@ -91,11 +93,11 @@ impl OpenRun {
     }
 }
 
-/// Something that is so of some frames, a bit each.
+/// Bitmap over frames.
 #[derive(Debug)]
 struct Bits {
     words: Zeroed<u64>,
-    /// Whether any was ever set.
+    /// Whether any bit was ever set.
     was_set: bool,
 }
 
@@ -119,7 +121,7 @@ impl Bits {
         }
     }
 
-    /// Changes the word of each of these frames at its bit; those beyond the end have none.
+    /// Changes the word of each of these frames at its bit. Frames beyond the end are skipped.
     fn change_bits(&mut self, frames: Range<usize>, mut change: impl FnMut(&mut u64, u64)) {
         let end = frames.end.min(64 * self.words.len());
         (frames.start.min(end)..end).for_each(|frame| change(&mut self.words[frame / 64], 1 << (frame % 64)));
@@ -130,37 +132,37 @@ impl Bits {
     }
 }
 
-/// The frames of a block.
+/// Returns the frames of a block; `None` for an impossible order or a row without a frame.
 fn frames(row: &Row) -> Option<Range<usize>> {
     let (order, start) = (Order::from_u8(row.order)?, usize::try_from(row.pfn).ok()?);
     (row.pfn != NO_PFN).then(|| start..start.saturating_add(order.pages() as usize))
 }
 
-/// Looks for them.
+/// Detection of pages that are freed together.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
-    /// By CPU.
+    /// Open run of each CPU.
     open: Vec<Option<OpenRun>>,
     /// Pages in a pageblock.
     pageblock: u32,
-    /// Row of the last migration that was for no range.
+    /// Row of the last migration that was not for a range.
     migrated: u64,
     /// Frames of blocks that may be freed in parts.
     of_blocks: Bits,
-    /// Frames that were allocated by themselves, and page cache of the start.
+    /// Frames that were allocated as single pages, and page cache of the start state.
     singles: Bits,
-    /// Frames that came off the free lists to refill a per-CPU list.
+    /// Frames that were taken from the free lists to refill a per-CPU list.
     refilled: Bits,
-    /// Frames below this number are known.
+    /// Number of known frames.
     end: usize,
-    /// Frames that were freed together, and of which no event spoke since.
+    /// Frames that were freed together and have had no event since.
     waiting: Bits,
-    /// Pages that were freed together, and drained from a per-CPU list later, or handed out again from one.
+    /// Pages that were freed together and were later drained from a per-CPU list or allocated again from one.
     listed: u64,
 }
 
 impl Neighbours {
-    /// Frames below `end`, of which nothing is known yet.
+    /// Creates the detection for frames below `end`, without any information about them.
     pub(crate) fn new(cpus: u16, end: usize, pageblock_order: Order) -> Neighbours {
         Neighbours {
             open: vec![None; usize::from(cpus)],
@@ -175,13 +177,13 @@ impl Neighbours {
         }
     }
 
-    /// Frames were a user's, or page cache, when the recording started.
+    /// Marks frames that belonged to users, or were page cache, when the recording started.
     pub(crate) fn start_with_users(&mut self, frames: Range<usize>) {
         self.singles.set(frames);
     }
 
-    /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last
-    /// event on the frame that the row frees, if nothing says that it was allocated since.
+    /// Handles the next row. Returns the pages that were freed together, if the run ends with this row. `silent` is the
+    /// row of the last event on the frame that the row frees, if that frame was allocated silently since.
     #[inline]
     pub(crate) fn observe(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
         match row.kind {
@@ -215,7 +217,8 @@ impl Neighbours {
         }
     }
 
-    /// A list that is full gives pages back while others are still being freed; that does not end it.
+    /// Handles a drained block. A drain does not end a run, since a full list gives pages back while others are still
+    /// being freed.
     fn drained(&mut self, row: &Row) {
         let Some(frames) = frames(row) else { return };
         self.left_list(frames.clone());
@@ -232,25 +235,27 @@ impl Neighbours {
         let (parts, singles) = (&mut self.of_blocks, &mut self.singles);
         match row.order {
             0 => (parts.clear(frames.clone()), singles.set(frames)),
-            // It is freed as it was allocated.
+            // A compound block is freed as it was allocated.
             _ if is_compound => (parts.clear(frames.clone()), singles.clear(frames)),
             _ => (parts.set(frames.clone()), singles.clear(frames)),
         };
     }
 
-    /// What was freed together, and leaves a per-CPU list now, was put on one.
+    /// Handles frames that leave a per-CPU list. If they were freed together, they had gone to that list.
     fn left_list(&mut self, frames: Range<usize>) {
         self.listed += self.waiting.count(frames.clone());
         self.waiting.clear(frames);
     }
 
-    /// Reclaim or compaction frees a block: that is no part of a range.
+    /// Handles a free by reclaim or compaction, which is no part of a range. Returns the pages that were freed
+    /// together, if a run ends here.
     pub(crate) fn freed_for_memory(&mut self, row: &Row) -> Option<Together> {
         self.forget(row);
         self.end(row.cpu)
     }
 
-    /// What a frame was says nothing about what it is allocated for next, perhaps without an event.
+    /// Clears the information about a block's frames, since it does not apply to their next allocation, which may be
+    /// silent.
     fn forget(&mut self, row: &Row) {
         if let Some(frames) = frames(row) {
             let known = [&mut self.of_blocks, &mut self.singles, &mut self.refilled, &mut self.waiting];
@@ -283,7 +288,7 @@ impl Neighbours {
         ended
     }
 
-    /// Whatever comes next on this CPU, it does not belong to what was freed before.
+    /// Ends the open run of this CPU. Returns its pages if they were freed together.
     pub(crate) fn end(&mut self, cpu: u16) -> Option<Together> {
         let open = self.open.get_mut(usize::from(cpu))?.take()?;
         let enough = if open.has_targets { self.pageblock } else { FOLIOS_IN_A_BATCH };
@@ -296,13 +301,14 @@ impl Neighbours {
         })
     }
 
-    /// Those that the recording's end finds going on.
+    /// Ends all open runs at the end of the recording.
     pub(crate) fn end_all(&mut self) -> Vec<Together> {
         let cpus = self.open.len() as u16;
         (0..cpus).filter_map(|cpu| self.end(cpu)).collect()
     }
 
-    /// Pages that were freed together, and drained from a per-CPU list later, or handed out again from one.
+    /// Returns the number of pages that were freed together and were later drained from a per-CPU list or allocated
+    /// again from one.
     pub(crate) fn listed(&self) -> u64 {
         self.listed
     }

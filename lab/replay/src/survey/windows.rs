@@ -1,30 +1,29 @@
-//! What the task of an event is at: its own work, or what the kernel makes it do when memory is short.
+//! Work of the task of each event: its own work, or reclaim or compaction on behalf of the kernel.
 //!
-//! Reclaim and compaction run in the tasks that need memory, between a begin and an end that are events; kswapd
-//! reclaims whenever it runs. A free inside such a window is a consequence of the recorded policy, not the workload's
-//! doing.
+//! Reclaim and compaction run in the tasks that need memory, between a begin event and an end event. kswapd reclaims
+//! whenever it runs. A free inside such a window follows from the recorded policy and not from the workload.
 
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Row};
 
-/// What a task is at.
+/// Current work of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Its own work.
     #[default]
     Own,
-    /// It reclaims: what it frees, nobody gave up.
+    /// Reclaim: pages that it frees were still in use by the workload.
     Reclaiming,
-    /// It compacts: what it frees lives on elsewhere, or was a place that nothing moved to.
+    /// Compaction: a block that it frees was moved, or was an unused target.
     Compacting,
 }
 
 /// Background tasks of the kernel that the engine has too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemon {
-    /// Reclaims.
+    /// kswapd, which reclaims.
     Kswapd,
-    /// Compacts.
+    /// kcompactd, which compacts.
     Kcompactd,
 }
 
@@ -38,7 +37,7 @@ impl Daemon {
     }
 }
 
-/// Watches all tasks. A byte or two for each.
+/// Current work of all tasks. Takes a byte or two per task.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     daemons: Vec<Option<Daemon>>,
@@ -46,14 +45,14 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Every task at its own work; kswapd's own work is to reclaim.
+    /// Creates the state in which every task does its own work, which is reclaim for kswapd.
     pub(crate) fn new(facts: &Facts) -> Windows {
         let daemons: Vec<_> = facts.tasks.iter().map(|task| Daemon::from_name(&task.name)).collect();
         let work = daemons.iter().map(|&daemon| usual_work(daemon)).collect();
         Windows { daemons, work }
     }
 
-    /// Takes note of a row.
+    /// Updates the state by a row.
     #[inline]
     pub(crate) fn observe(&mut self, row: &Row) {
         let task = row.task as usize;
@@ -68,13 +67,13 @@ impl Windows {
         }
     }
 
-    /// What a task is at.
+    /// Returns the current work of a task.
     #[inline]
     pub(crate) fn work(&self, task: u32) -> Work {
         self.work.get(task as usize).copied().unwrap_or_default()
     }
 
-    /// Which background task it is, if any.
+    /// Returns the kind of a background task; `None` for other tasks.
     pub(crate) fn daemon(&self, task: u32) -> Option<Daemon> {
         self.daemons.get(task as usize).copied().flatten()
     }
