@@ -1,10 +1,11 @@
-//! What lay on the per-CPU lists when the recording started.
+//! Contents of the per-CPU lists when the recording started.
 //!
-//! Most of it the events tell: a block that is allocated without having left a free list was on the list of the CPU
-//! that allocated it; one that is drained was on the list of the CPU that drained it or, if that list is full by then,
-//! on another one that lacks pages. The rest is pages that nobody asked for while the recording ran. How many there
-//! were on each CPU the recorded counts tell; which they were is chosen among the frames without flags or events, the
-//! largest blocks first. On which list they lay is told by what did not happen: a list that was refilled was empty.
+//! The events determine most of it. A block that is allocated without having left a free list was on the list of the
+//! CPU that allocated it. A block that is drained was on the list of the CPU that drained it or, if that list is
+//! already full, on the list of another CPU that lacks pages. The remaining pages were not requested while the
+//! recording ran. Their number on each CPU follows from the recorded counts. The pages themselves are chosen among the
+//! frames without flags and events, the largest blocks first. A list that was refilled during the recording was empty,
+//! so the chosen blocks go to lists without a refill.
 
 use freehold_trace::event::migratetype::{MOVABLE, RECLAIMABLE, UNMOVABLE};
 use freehold_trace::facts::{Facts, ZoneFacts};
@@ -13,7 +14,7 @@ use super::machine;
 use super::settings::Situation;
 use super::survey::{CachedBlock, Survey};
 
-/// The blocks, in the order of their use.
+/// Returns the blocks on per-CPU lists at the start, in the order of their use.
 pub(crate) fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
     let mut cached = survey.cached.clone();
     for (zone, _) in machine::zones(facts) {
@@ -26,7 +27,8 @@ pub(crate) fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
     cached
 }
 
-/// Takes out what lists whose limit is lower than it was recorded have no room for: the blocks that would be used last.
+/// Removes and returns the blocks that do not fit on lists whose limit is lower than the recorded one. These are the
+/// blocks that would be used last.
 pub(crate) fn surplus(situation: &Situation<'_>, cached: &mut Vec<CachedBlock>) -> Vec<CachedBlock> {
     let mut surplus = Vec::new();
     for (recorded, zone) in situation.recorded.zones_start.iter().zip(&situation.facts.zones_start) {
@@ -42,7 +44,8 @@ pub(crate) fn surplus(situation: &Situation<'_>, cached: &mut Vec<CachedBlock>) 
     surplus
 }
 
-/// Pages that each CPU's list still lacks when all blocks that the events name are on it.
+/// Returns the number of pages that each CPU's list lacks after all blocks that the events name are on it. Drained
+/// blocks are moved to another CPU where the own list is full.
 fn lacking_after(zone: &ZoneFacts, cached: &mut [CachedBlock]) -> Vec<i64> {
     let mut lacking: Vec<i64> = zone.pcp.iter().map(|list| i64::from(list.count)).collect();
     let (mut drained, taken): (Vec<_>, Vec<_>) =
@@ -71,7 +74,7 @@ fn is_in(zone: &ZoneFacts, pfn: u32) -> bool {
 
 /// Frames of a zone without flags or events, as blocks of the orders that lists hold.
 struct Pool {
-    /// The huge order, then 3 to 0.
+    /// Each order and the first frames of its blocks: the pageblock order, then 3 to 0.
     orders: Vec<(u8, Vec<u32>)>,
 }
 
@@ -103,7 +106,7 @@ impl Pool {
         }
     }
 
-    /// Puts blocks on the lists of a CPU that were not refilled, until they hold what they should.
+    /// Puts blocks on the lists of a CPU that were not refilled, until the recorded number of pages is reached.
     fn fill(&mut self, cpu: u16, lacking: &mut i64, survey: &Survey, cached: &mut Vec<CachedBlock>) {
         for (order, blocks) in &mut self.orders {
             let types = [MOVABLE, UNMOVABLE, RECLAIMABLE];

@@ -1,6 +1,6 @@
-//! When a replay parts from the recorded kernel: the same few counts of both, at the moments of the recorded samples.
+//! Divergence of a replay from the recorded kernel: a few counts of both, at the times of the recorded samples.
 //!
-//! Free memory is what it is at that moment; stalls and what reclaim looked at are counted from the first sample on.
+//! Free memory is the amount at that time. Stalls and scanned pages are counted from the first sample on.
 
 use freehold::base::Order;
 use freehold::stats::Counts;
@@ -10,7 +10,7 @@ use super::counts::{STALLS, free_blocks, pages_from, stalls, vmstat_until};
 use super::{Engine, HUGE};
 use crate::report::course::{Divergence, Pair};
 
-/// Keeps the line while a replay runs.
+/// Recorder of the divergence while a replay runs.
 #[derive(Debug)]
 pub(crate) struct Line<'f> {
     facts: &'f Facts,
@@ -20,18 +20,19 @@ pub(crate) struct Line<'f> {
 }
 
 impl<'f> Line<'f> {
-    /// Before the first event. The first sample is where both begin.
+    /// Creates the recorder, before the first event. The first sample is the common start of both, so the first
+    /// comparison is at the second.
     pub(crate) fn new(facts: &'f Facts) -> Line<'f> {
         Line { facts, next: 1, moments: Vec::new() }
     }
 
-    /// When the next sample was taken; never, after the last.
+    /// Returns the time of the next sample; `u64::MAX` after the last.
     #[inline]
     pub(crate) fn next_time(&self) -> u64 {
         self.facts.samples.get(self.next).map_or(u64::MAX, |sample| sample.time)
     }
 
-    /// The engine is where the machine was when the next sample was taken.
+    /// Compares the engine with the next sample. Must be called when the replay has reached the sample's time.
     pub(crate) fn take(&mut self, engine: &Engine<'_>, counts: &Counts) {
         let now = &self.facts.samples[self.next];
         self.next += 1;
@@ -50,18 +51,18 @@ impl<'f> Line<'f> {
         });
     }
 
-    /// Returns by how much these counters of `/proc/vmstat` went up until a sample.
+    /// Returns the sum of the increases of these counters of `/proc/vmstat` up to a sample.
     fn vmstat_sum(&self, sample: &Sample, names: &[&str]) -> u64 {
         names.iter().filter_map(|name| vmstat_until(self.facts, sample, name)).sum()
     }
 
-    /// All moments so far; they are forgotten here.
+    /// Returns all comparisons so far, and removes them from the recorder.
     pub(crate) fn take_all(&mut self) -> Vec<Divergence> {
         std::mem::take(&mut self.moments)
     }
 }
 
-/// Returns how many free blocks of `order` a sample shows, over all zones.
+/// Returns the number of free blocks of `order` in a sample, over all zones.
 fn recorded_free(sample: &Sample, order: Order) -> u64 {
     sample.buddyinfo.iter().map(|blocks| blocks.get(order.index()).copied().unwrap_or(0)).sum()
 }

@@ -1,17 +1,17 @@
-//! Why a recording could not be replayed.
+//! Errors of replays and of advice.
 
-/// What went wrong.
+/// Error of a replay or of advice.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is of a machine that the engine cannot hold; the sentence is complete.
+    /// The engine cannot represent the recorded machine. The message is a complete sentence.
     #[error("{0}")]
     Machine(String),
 
-    /// It cannot carry advice; the sentence is complete.
+    /// The recordings are not suited for advice. The message is a complete sentence.
     #[error("{0}")]
     Advice(String),
 
-    /// It could not be read.
+    /// The recording could not be read.
     #[error(transparent)]
     Recording(#[from] freehold_trace::Error),
 }

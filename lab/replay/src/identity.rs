@@ -1,79 +1,84 @@
-//! Identity: which block of the engine stands for which frame of the recording, and the other way round.
+//! Identity map: the engine's frame for each allocated frame of the recording, and the reverse direction.
 //!
-//! A free in a recording names a frame; here it means "what was allocated there". The map has one entry a
-//! recorded frame, so blocks that are split, freed in parts or replaced by smaller ones need no special case.
+//! A free in a recording names a frame. In a replay it means the allocation that occupied this recorded frame. The map
+//! has one entry per recorded frame, so blocks that are split, freed in parts or replaced by smaller ones need no
+//! special case.
 //!
-//! Where reclaim and compaction are decided anew, contents may outlive the recorded frame they were in: the recording
-//! reclaims a page that the engine has no need to reclaim yet, and uses the frame again. Such contents move to an entry
-//! above all frames. Whatever has an entry is a *tenant*; the engine finds the tenant of its own frames by the map
-//! back.
+//! Under [`ReclaimMode::Model`](crate::ReclaimMode::Model), reclaim and compaction are decided by the engine, so the
+//! contents of a page may outlive their recorded frame: the recorded kernel reclaims a page that the engine has no need
+//! to reclaim yet, and reuses the frame. Such contents move to an entry above all frame numbers. The owner of an entry
+//! is called a *tenant*. The engine finds the tenants of its own frames through the reverse map.
 
 use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};
 
 use super::touched::TouchedPageblocks;
 
-/// What a tenant stands for.
+/// The engine's frame that backs a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The engine's frame.
+    /// Frame of the engine.
     pub(crate) pfn: Pfn,
-    /// The CPU on which it was allocated; `None` if that was before the recording.
+    /// CPU on which the frame was allocated; `None` if it was allocated before the recording started.
     pub(crate) cpu: Option<CpuId>,
 }
 
-/// What is to be known of a tenant's page besides where it is.
+/// Reclaim state of a tenant's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Reclaim cannot take it.
+    /// Reclaim cannot take the page.
     #[default]
     Used,
-    /// Reclaim may take it, when nothing colder is left: page cache.
+    /// Page cache: reclaim may take the page when no cold page is left.
     Cached,
-    /// Reclaim takes it first: the recorded kernel reclaimed it.
+    /// The recorded kernel reclaimed the page, so reclaim takes it first.
     Cold,
 }
 
-/// Number of a tenant: a recorded frame, or one above all of them.
+/// Number of a tenant: a recorded frame, or a number above all of them.
 pub(crate) type Tenant = usize;
 
-/// What a tenant stands for, in eight bytes: the engine's frame, the CPU, the hold, and a mark that somebody wrote it.
+/// A tenant's entry in eight bytes: the engine's frame, the CPU, the [`Hold`], a bit for a split block, and a bit that
+/// distinguishes a written slot from a zero one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u64);
 
-/// The map. Eight bytes a recorded frame that events name, four more for the map back, and a bit for every frame: what
-/// was allocated at the start stands for itself until an event says otherwise, and takes no more than that bit.
+/// Map between tenants and the engine's frames.
+///
+/// It takes eight bytes for each recorded frame that events name, four more for the reverse map, and one bit for every
+/// frame. A frame that was allocated at the start maps to the engine's frame of the same number until an event changes
+/// it, and takes only the bit.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    /// Zero while nobody wrote a slot.
+    /// Entries of the recorded frames, as [`Slot`] bits; zero until first written.
     slots: Zeroed<u64>,
-    /// Frames that were allocated at the start, a bit each.
+    /// Bitmap of the frames that were allocated at the start.
     start: Zeroed<u64>,
-    /// Tenants above all frames.
+    /// Entries of the tenants above all frames.
     above: Vec<Slot>,
-    /// The tenant of each frame of the engine, as the difference from the frame's own number; it counts only if that
-    /// tenant stands for the frame. Empty if nobody asks.
+    /// Tenant of each of the engine's frames, as the difference from the frame's own number. An entry is valid only if
+    /// that tenant maps back to the frame. Empty under [`WayBack::None`].
     tenants: Zeroed<u32>,
-    /// Where in the engine's memory anything happened.
+    /// Pageblocks of the engine in which a frame was allocated, freed or moved.
     touched: TouchedPageblocks,
-    /// Where a page was moved from or to.
+    /// Pageblocks from which or to which a page was moved.
     moved: TouchedPageblocks,
 }
 
-/// Whether the engine's frames must find their tenants.
+/// Whether the map also finds the tenant of an engine's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WayBack {
-    /// They need not.
+    /// No reverse map.
     None,
-    /// They must.
+    /// The reverse map is kept.
     Kept,
 }
 
-/// Marks a tenant that is not there: no engine frame has this number.
+/// Frame number of a tenant that is not allocated. No frame of the engine has this number.
 const NONE: u32 = u32::MAX;
-/// Marks a recorded frame whose page the engine reclaimed, while the recording goes on with it.
+/// Frame number of a tenant whose page the engine reclaimed while it is still allocated in the recording.
 const RECLAIMED: u32 = u32::MAX - 1;
-/// Stands for a CPU that is not known: no CPU has this number.
+/// CPU number of an entry whose CPU is not known. No CPU has this number.
 const UNKNOWN_CPU: u16 = u16::MAX;
 
 impl Slot {
@@ -111,7 +116,7 @@ impl Slot {
 }
 
 impl Identity {
-    /// A map for recorded frames below `end`, none of them allocated.
+    /// Creates a map for recorded frames below `end`, none of them allocated.
     pub(crate) fn new(end: usize, back: WayBack) -> Identity {
         let kept = if back == WayBack::Kept { end } else { 0 };
         Identity {
@@ -124,18 +129,20 @@ impl Identity {
         }
     }
 
-    /// Where in the engine's memory anything happened.
+    /// Returns the pageblocks of the engine in which a frame was allocated, freed or moved.
     pub(crate) fn touched(&mut self) -> &mut TouchedPageblocks {
         &mut self.touched
     }
 
-    /// Where a page was moved from or to: the engine gives the old place back some time later.
+    /// Returns the pageblocks from which or to which a page was moved. The engine frees the old place some time later.
     pub(crate) fn moved(&mut self) -> &mut TouchedPageblocks {
         &mut self.moved
     }
 
-    /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be
-    /// said before anything else is of them.
+    /// Marks `pages` recorded frames from `first` on as allocated at the start, each mapped to the engine's frame of
+    /// the same number.
+    ///
+    /// Must be called before any other update of these frames.
     pub(crate) fn start_with(&mut self, first: usize, pages: usize) {
         let end = (first + pages).min(self.slots.len());
         (first..end).for_each(|frame| self.start[frame / 64] |= 1 << (frame % 64));
@@ -169,7 +176,7 @@ impl Identity {
         }
     }
 
-    /// What a tenant stands for, if it is allocated.
+    /// Returns the entry of a tenant; `None` if the tenant is not allocated or the engine reclaimed its page.
     #[inline]
     pub(crate) fn get(&self, tenant: Tenant) -> Option<Entry> {
         let slot = self.slot(tenant)?;
@@ -178,7 +185,7 @@ impl Identity {
             .then(|| Entry { pfn: Pfn::new(slot.pfn()), cpu: (cpu != UNKNOWN_CPU).then_some(CpuId(cpu)) })
     }
 
-    /// Says that `pages` recorded frames from `recorded` on stand for those of the engine from `pfn` on.
+    /// Maps `pages` recorded frames from `recorded` on to the engine's frames from `pfn` on.
     pub(crate) fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
         self.touched.touch(pfn.raw(), pages as u32);
         let Some(slots) = self.slots.get_mut(recorded..recorded + pages) else { return };
@@ -189,7 +196,7 @@ impl Identity {
         }
     }
 
-    /// Says that `pages` recorded frames from `recorded` on are free.
+    /// Marks `pages` recorded frames from `recorded` on as free.
     pub(crate) fn clear(&mut self, recorded: usize, pages: usize) {
         self.fill(recorded, pages, Slot::EMPTY);
     }
@@ -202,66 +209,68 @@ impl Identity {
         }
     }
 
-    /// Whether a recorded frame can be mapped at all.
+    /// Returns whether the map has entries for `pages` recorded frames from `recorded` on.
     pub(crate) fn covers(&self, recorded: usize, pages: usize) -> bool {
         recorded.checked_add(pages).is_some_and(|end| end <= self.slots.len())
     }
 
-    /// How a tenant's page may be treated.
+    /// Returns the reclaim state of a tenant's page.
     #[inline]
     pub(crate) fn hold(&self, tenant: Tenant) -> Hold {
         self.slot(tenant).map_or(Hold::Used, Slot::hold)
     }
 
-    /// Says how a tenant's page may be treated.
+    /// Sets the reclaim state of a tenant's page.
     pub(crate) fn set_hold(&mut self, tenant: Tenant, hold: Hold) {
         let slot = self.slot(tenant).expect("a tenant has a number that was given out");
         self.set_slot(tenant, slot.with_hold(hold));
     }
 
-    /// Says that the block which begins with this tenant is single pages now.
+    /// Marks the block that begins with this tenant as split into single pages.
     pub(crate) fn mark_split(&mut self, tenant: Tenant) {
         let Slot(bits) = self.slot(tenant).expect("a tenant has a number that was given out");
         self.set_slot(tenant, Slot(bits | Slot::SPLIT));
     }
 
-    /// Whether the block that begins with this tenant is single pages.
+    /// Returns whether the block that begins with this tenant is split into single pages.
     pub(crate) fn is_split(&self, tenant: Tenant) -> bool {
         self.slot(tenant).is_some_and(|Slot(bits)| bits & Slot::SPLIT != 0)
     }
 
-    /// Says that the engine reclaimed the pages of tenants that the recording still counts as allocated.
+    /// Marks `pages` tenants from `tenant` on as reclaimed by the engine. They are still allocated in the recording.
     pub(crate) fn mark_reclaimed(&mut self, tenant: Tenant, pages: usize) {
         self.fill(tenant, pages, Slot::new(RECLAIMED, 0));
     }
 
-    /// Whether the engine reclaimed the page of this tenant.
+    /// Returns whether the engine reclaimed the page of this tenant.
     pub(crate) fn is_reclaimed(&self, tenant: Tenant) -> bool {
         self.slot(tenant).is_some_and(|slot| slot.pfn() == RECLAIMED)
     }
 
-    /// Moves tenants above all frames: their contents live on, their recorded frames are free.
+    /// Moves tenants above all frame numbers: their contents stay allocated, and their recorded frames become free.
+    ///
+    /// Returns the first of the new numbers.
     pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
         let tenant = self.reserve(pages);
         self.move_in(recorded, tenant, pages);
         tenant
     }
 
-    /// Numbers for tenants that are no recorded frames, and stand for nothing yet.
+    /// Reserves `pages` consecutive tenant numbers above all recorded frames. The new tenants are not allocated.
     pub(crate) fn reserve(&mut self, pages: usize) -> Tenant {
         let tenant = self.slots.len() + self.above.len();
         self.above.resize(self.above.len() + pages, Slot::EMPTY);
         tenant
     }
 
-    /// Says that one tenant, whatever its number, stands for a frame of the engine.
+    /// Maps one tenant, a recorded frame or one above all frames, to a frame of the engine.
     pub(crate) fn set_one(&mut self, tenant: Tenant, pfn: Pfn, cpu: CpuId) {
         self.touched.touch(pfn.raw(), 1);
         self.set_slot(tenant, Slot::new(pfn.raw(), cpu.0));
         self.set_tenant(pfn.raw(), tenant);
     }
 
-    /// Moves tenants to other numbers.
+    /// Moves `pages` tenants to other numbers.
     pub(crate) fn move_in(&mut self, from: Tenant, to: Tenant, pages: usize) {
         for page in 0..pages {
             let slot = self.slot(from + page).expect("a tenant has a number that was given out");
@@ -271,14 +280,15 @@ impl Identity {
         }
     }
 
-    /// The tenant of a frame of the engine.
+    /// Returns the tenant of a frame of the engine.
     pub(crate) fn tenant_of(&self, pfn: Pfn) -> Option<Tenant> {
         let tenant = self.tenants.get(pfn.index())?.wrapping_add(pfn.raw()) as usize;
         (self.slot(tenant)?.pfn() == pfn.raw()).then_some(tenant)
     }
 
-    /// Says that the engine moved a block: all its tenants stand for the new frames. `false`, and nothing happened, if
-    /// one of the frames has no tenant.
+    /// Records that the engine moved a block: all its tenants map to the new frames.
+    ///
+    /// Returns `false` and changes nothing if one of the frames has no tenant.
     pub(crate) fn move_block(&mut self, from: Pfn, to: Pfn, pages: u32) -> bool {
         let all = (0..pages).all(|page| self.tenant_of(from.offset(page)).is_some());
         if all {

@@ -1,19 +1,24 @@
-//! Replay: a recording through the engine, under a policy.
+//! Replay of a recording through the engine, under a policy.
 //!
-//! The file is read once. [`survey`] sees all of it without the engine and finds out what the events do not say: what
-//! the frames without page flags were, and which pages changed hands silently; the events stay in memory, packed. Then,
-//! for each policy, a machine with the recorded zones is built ([`machine`]), put where the recorded one was at the
-//! start ([`start`]), and every event is played in order ([`player`]). A free names its allocation, never its frame
-//! ([`identity`]), since frames differ under another policy. At the end the engine is counted and held against the
-//! recorded kernel ([`outcome`], [`fidelity`]). Under other [`settings`] than the recorded ones the machine is what the
-//! kernel would have made of them.
+//! The file is read once. [`survey`] reads all of it without the engine and derives facts that no event reports: the
+//! state of frames without page flags at the start, and the pages that were allocated or freed silently. The events
+//! stay in memory in packed form. Then, for each policy:
 //!
-//! What the recorded kernel's reclaim and compaction did, its policy made them do. So by default it is left out, and
-//! the engine reclaims and compacts for itself, in its slow path and in its background tasks, through a platform
-//! ([`platform`]) that knows which pages are cold, since the recording shows it ([`memory`]). That takes time, in which
-//! the recording goes on ([`schedule`]), and at each recorded sample the engine is held against the kernel
-//! ([`divergence`]). [`ReclaimMode::Recorded`] plays it as recorded instead: frees and migrations are events like all
-//! others, and the policy changes nothing in them.
+//! 1. [`machine`] builds a machine with the recorded zones, and [`start`] brings it into the recorded start state.
+//!    Under other [`settings`] than the recorded ones, the machine has the watermarks and list limits that the kernel
+//!    would have computed from these settings.
+//! 2. [`player`] plays every event in order. A free names its allocation and never a frame ([`identity`]), since an
+//!    allocation gets a different frame under another policy.
+//! 3. At the end, [`outcome`] collects the engine's counts and [`fidelity`] compares them with the recorded kernel.
+//!
+//! The recorded kernel's reclaim and compaction are consequences of its own policy. By default they are therefore left
+//! out of the replay. The engine reclaims and compacts by its own decisions, in its slow path and in its background
+//! tasks. Its platform ([`platform`]) knows which pages are cold, because the recording shows which pages were
+//! reclaimed ([`memory`]). This work takes time, in which the recording continues ([`schedule`]). At each recorded
+//! sample the engine is compared with the kernel ([`divergence`]).
+//!
+//! Under [`ReclaimMode::Recorded`], the frees and migrations of reclaim and compaction are played as recorded, like all
+//! other events, and the policy does not affect them.
 
 pub mod advice;
 mod cached;
@@ -58,15 +63,15 @@ use survey::Survey;
 
 use crate::report::outcome::ReplayOutcome;
 
-/// Order of the blocks whose availability is judged: a huge page on x86-64.
+/// Order of the blocks whose availability is measured: a huge page on x86-64.
 const HUGE: u8 = 9;
 
-/// Counts what the engine does, on one thread.
+/// Counters of the engine's operations, for use on one thread.
 type Probe = Counters<Cell<u64>>;
-/// The engine as replays run it.
+/// The page allocator on the platform of replays.
 type Engine<'m> = freehold::PageAllocator<'m, Stage>;
 
-/// What becomes of what the recorded kernel did because memory was short.
+/// Treatment of the recorded kernel's reclaim and compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReclaimMode {
     /// The engine reclaims and compacts for itself
@@ -76,7 +81,7 @@ pub enum ReclaimMode {
     Recorded,
 }
 
-/// How time passes in a replay.
+/// Passage of time in a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Pacing {
     /// Requests that reclaim or compact take as long as their work takes
@@ -86,44 +91,45 @@ pub enum Pacing {
     Recorded,
 }
 
-/// The machine on which to replay: the recorded one, but for what is said here.
+/// Machine and conditions of a replay. Everything not set here is as in the recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'c> {
-    /// Spread the recorded tasks over this many CPUs; `None` keeps each event on its recorded CPU.
+    /// Number of CPUs over which the recorded tasks are spread; `None` keeps each event on its recorded CPU.
     pub cpus: Option<NonZeroU16>,
-    /// Settings of the kernel that are not as they were recorded.
+    /// Kernel settings that replace the recorded ones.
     pub settings: &'c [Setting],
-    /// How time passes.
+    /// Passage of time.
     pub pacing: Pacing,
-    /// What is kept of the course.
+    /// Data that is kept about the course of the replay.
     pub watch: Watch,
 }
 
-/// What is kept of the course of a replay, besides what it comes to at the end.
+/// Data that is kept about the course of a replay, besides its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watch {
     /// Nothing.
     #[default]
     Nothing,
-    /// What the engine's counters say at evenly spaced moments. Costs nothing to speak of.
+    /// The engine's counters at evenly spaced moments. The cost is negligible.
     Sums,
-    /// The same, and every pageblock at each of these, with the frames of those that changed at the last.
+    /// The counters, and every pageblock at each of these moments. At the last moment also the frames of the pageblocks
+    /// that changed.
     Map,
-    /// Every pageblock at one moment, and the frames of one of them.
+    /// Every pageblock at one moment, and the frames of one pageblock or of all that changed.
     Moment {
         /// The moment, in nanoseconds since the recording started.
         time: u64,
-        /// The pageblock, by its number in the map; without one, frames of all that changed.
+        /// Number of the pageblock in the map; `None` keeps the frames of all pageblocks that changed.
         block: Option<usize>,
     },
 }
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     /// See [`Conditions::cpus`].
     cpus: Option<NonZeroU16>,
-    /// What becomes of reclaim and compaction.
+    /// Treatment of reclaim and compaction.
     reclaim: ReclaimMode,
     /// See [`Conditions::pacing`].
     pacing: Pacing,
@@ -131,24 +137,27 @@ struct Options {
     watch: Watch,
 }
 
-/// What a recording's events do not say, found once for all replays of it. The file is not needed any more.
+/// A recording prepared for any number of replays: its events, and the facts that its events do not report. The file is
+/// not needed after preparation.
 pub struct PreparedReplay {
     facts: Arc<Facts>,
     reclaim: ReclaimMode,
     survey: Survey,
-    /// The events, decoded once.
+    /// The decoded events.
     events: Columns,
-    /// Rows after them.
+    /// Number of rows after the events.
     end_rows: u64,
 }
 
 impl PreparedReplay {
-    /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is
-    /// 14 to 18 bytes an event ([`Columns`]), and some for each block of the start state; while it reads, a byte a
-    /// frame of the recorded machine, and four more for each that events name.
+    /// Reads the recording once, for replays in this mode.
+    ///
+    /// The cost is about that of reading the file. In memory stay 14 to 18 bytes an event ([`Columns`]) and some bytes
+    /// for each block of the start state. While the file is read, one more byte is used for each frame of the recorded
+    /// machine and four more for each frame that events name.
     ///
     /// # Errors
-    /// If it cannot be read, or is of a machine that the engine cannot hold.
+    /// If the recording cannot be read, or the engine cannot represent its machine.
     pub fn new(reader: &Reader, reclaim: ReclaimMode) -> Result<PreparedReplay, Error> {
         machine::check(reader.facts())?;
         let (mut events, mut end_rows) = (Columns::default(), 0);
@@ -164,11 +173,11 @@ impl PreparedReplay {
         Ok(PreparedReplay { facts: reader.shared_facts(), reclaim, survey, events, end_rows })
     }
 
-    /// Replays the recording under `policy`, which is called `name`, and under these conditions; `advance` hears how
-    /// many events were played since it was last called.
+    /// Replays the recording under `policy`, with `name` as the policy's name in the outcome, and under these
+    /// conditions. `advance` receives the number of events that were played since its last call.
     ///
     /// # Errors
-    /// If its machine cannot be built.
+    /// If the machine cannot be built.
     pub fn replay(
         &self,
         name: &str,
@@ -179,8 +188,8 @@ impl PreparedReplay {
         self.replay_dyn(name, policy, conditions, &mut advance)
     }
 
-    /// Does [`PreparedReplay::replay`]'s work. It is not generic, so that the engine is compiled here and not once more
-    /// in each crate that replays.
+    /// Implements [`PreparedReplay::replay`]. It is not generic, so that the engine is compiled in this crate and not
+    /// again in each crate that replays.
     fn replay_dyn(
         &self,
         name: &str,
@@ -222,7 +231,7 @@ impl PreparedReplay {
     }
 }
 
-/// Reads the counters behind the platform.
+/// Access to the counters behind the platform.
 trait ProbeCounts {
     fn probe_counts(&self) -> Counts;
 }

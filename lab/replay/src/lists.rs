@@ -1,21 +1,22 @@
-//! How the recorded kernel kept pages that reclaim may take: on active and inactive lists, or by generation.
+//! Arrangement of reclaimable pages in the recorded kernel: active and inactive lists, or generations.
 
 use freehold_trace::facts::Facts;
 
-/// Setting that tells, a mask whose first bit turns generations on. linux: mm/vmscan.c:enabled_store
+/// Setting that enables the generations: a mask whose first bit turns them on. linux: mm/vmscan.c:enabled_store
 const ENABLED: &str = "lru_gen.enabled";
 
-/// How the recorded kernel kept pages that can be reclaimed.
+/// Arrangement of the pages that can be reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lists {
-    /// On active and inactive lists.
+    /// Active and inactive lists.
     Inactive,
-    /// By generation: the multi-generational LRU.
+    /// Generations: the multi-generational LRU.
     Generations,
 }
 
 impl Lists {
-    /// What the recording says; in doubt, active and inactive lists.
+    /// Returns the arrangement that the recorded setting gives; [`Lists::Inactive`] if the setting is missing or not a
+    /// number.
     pub(crate) fn from_facts(facts: &Facts) -> Lists {
         let mask = facts.settings.get(ENABLED).map(|text| text.trim().trim_start_matches("0x"));
         match mask.and_then(|mask| u32::from_str_radix(mask, 16).ok()) {

@@ -1,4 +1,4 @@
-//! The recorded machine, built anew: its zones, CPUs, watermarks, and the limits of its per-CPU lists.
+//! The recorded machine, rebuilt for the engine: its zones, CPUs, watermarks, and the limits of its per-CPU lists.
 
 use freehold::Policy;
 use freehold::base::{NodeId, Order, Pfn, ZoneKind};
@@ -11,16 +11,16 @@ use super::platform::Stage;
 use super::{Engine, Options, settings};
 use crate::error::Error;
 
-/// Pages of cache that a CPU has to itself, where the recording does not say: enough for blocks of order 1 to 3 to
-/// stay.
+/// Pages of CPU cache per CPU where the recording lacks this number. It is large enough for blocks of order 1 to 3 to
+/// stay on per-CPU lists.
 const CACHE_SLICE_DEFAULT: u32 = 512;
-/// Setting under which a recording says it, in bytes.
+/// Setting in which a recording gives the cache slice of a CPU, in bytes.
 const CACHE_SLICE_SETTING: &str = "cpu.cache_slice";
 
-/// The highest node that the engine can name.
+/// Highest node number that the engine can represent.
 const NODE_MAX: u16 = 62;
 
-/// What the allocator is built from.
+/// Configuration from which the allocator is built.
 pub(crate) struct Shape {
     cpu_nodes: Vec<NodeId>,
     nodes: u8,
@@ -31,7 +31,10 @@ pub(crate) struct Shape {
     policy: Policy,
 }
 
-/// Refuses a recording of a machine that the engine cannot hold.
+/// Checks that the engine can represent the recorded machine.
+///
+/// # Errors
+/// If it cannot.
 pub(crate) fn check(facts: &Facts) -> Result<(), Error> {
     match obstacle(facts) {
         Some(obstacle) => Err(Error::Machine(format!("this recording cannot be replayed: {obstacle}"))),
@@ -39,7 +42,7 @@ pub(crate) fn check(facts: &Facts) -> Result<(), Error> {
     }
 }
 
-/// Returns the reason for which the engine cannot hold this machine, if there is one.
+/// Returns the reason why the engine cannot represent this machine; `None` if it can.
 fn obstacle(facts: &Facts) -> Option<String> {
     if zones(facts).next().is_none() {
         return Some("none of its zones with memory is DMA, DMA32, Normal or Movable".to_owned());
@@ -59,7 +62,7 @@ fn end_pfn(zone: &ZoneFacts) -> Option<Pfn> {
     zone.start_pfn.checked_add(zone.spanned).and_then(Pfn::from_u64)
 }
 
-/// The recorded zones that the engine builds too: those with memory, of a kind it knows.
+/// Returns the recorded zones that the engine builds: those with memory, of a kind that the engine has.
 pub(crate) fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
     facts
         .zones_start
@@ -69,7 +72,8 @@ pub(crate) fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind
 }
 
 impl Shape {
-    /// The shape of a recorded machine under a policy, which heeds how that machine was set.
+    /// Computes the configuration of a recorded machine under a policy. The policy is adjusted to the recorded settings
+    /// by [`settings::heeded`].
     pub(crate) fn new(facts: &Facts, policy: Policy, options: Options) -> Shape {
         let nodes = zones(facts).map(|(zone, _)| zone.node + 1).max().unwrap_or(1) as u8;
         let cpus = options.cpus.map_or(facts.cpus, u16::from);
@@ -85,12 +89,12 @@ impl Shape {
         }
     }
 
-    /// Its ranges of memory, a zone each.
+    /// Returns the ranges of memory, one per zone.
     pub(crate) fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 
-    /// Builds the machine on a platform, all frames still Reserved, and hands it to `run`.
+    /// Builds the machine on a platform, with all frames Reserved, and passes it to `run`.
     pub(crate) fn build<R>(&self, stage: Stage, run: impl FnOnce(&mut Engine<'_>) -> R) -> Result<R, MachineError> {
         let end = self.ranges.iter().map(|range| range.end).max().unwrap_or(Pfn::new(0));
         let config = Config {
@@ -108,8 +112,8 @@ impl Shape {
     }
 }
 
-/// Gives every zone the recorded watermarks, boost and lowmem reserve. The limits of per-CPU lists follow from
-/// the watermarks by Linux's rule, or by the policy's numbers.
+/// Gives every zone the recorded watermarks, boost and lowmem reserve. The limits of the per-CPU lists follow from the
+/// watermarks by Linux's rule, or from the policy's numbers.
 pub(crate) fn restore_watermarks(engine: &mut Engine<'_>, facts: &Facts) {
     for (recorded, kind) in zones(facts) {
         let zone = engine.zone(NodeId(recorded.node as u8), kind);
@@ -122,7 +126,7 @@ pub(crate) fn restore_watermarks(engine: &mut Engine<'_>, facts: &Facts) {
     engine.set_up_grouping();
 }
 
-/// The recorded marks, unless the policy wants another distance between them.
+/// Returns the recorded watermarks, or watermarks at the policy's own distance if it sets one.
 fn watermarks(policy: &Policy, recorded: &ZoneFacts) -> Watermarks {
     match policy.numbers.watermark_scale_factor {
         None => Watermarks::given(recorded.min, recorded.low, recorded.high),

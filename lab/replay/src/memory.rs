@@ -1,12 +1,12 @@
-//! What is in the engine's memory, as far as reclaim and compaction must know it.
+//! Contents of the engine's memory, as far as reclaim and compaction need to know them.
 //!
-//! Pages that reclaim may take are of two kinds. *Cold* ones are those that the recorded kernel reclaimed, from their
-//! birth on: they go first, and in its order. When none is left, *cached* ones follow, oldest first: single pages of
-//! page cache that the recorded kernel had not reclaimed when the workload freed them, or the recording ended. Nothing
-//! else is ever taken: anonymous memory without a recorded place in swap has nowhere to go.
+//! Reclaim may take two kinds of pages. *Cold* pages are those that the recorded kernel reclaimed, and they are cold
+//! from their allocation on. They are taken first, in the recorded order. When no cold page is left, *cached* pages
+//! follow, oldest first: single pages of page cache that the recorded kernel did not reclaim before the workload freed
+//! them or the recording ended. No other pages are taken. Anonymous memory without a recorded place in swap has no
+//! place to which it could be written.
 //!
-//! A page is looked at when it is taken, and so are those that the recorded kernel looked at in vain before it took
-//! that page.
+//! A taken page counts as scanned. So do the pages that the recorded kernel scanned in vain before it took that page.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,46 +21,46 @@ use super::survey::ReclaimOrder;
 /// A block that the recorded kernel reclaimed.
 #[derive(Clone, Copy, Debug)]
 struct Cold {
-    /// Who has it, while it can be taken.
+    /// Tenant of the block, while reclaim can take it.
     home: Option<u32>,
     order: u8,
     in_vain: u32,
 }
 
-/// A zone of the engine, and its pages that reclaim may take.
+/// A zone of the engine, and the number of its pages that reclaim may take.
 #[derive(Debug)]
 struct Zone {
     range: Range,
     reclaimable: u64,
 }
 
-/// Everything that is allocated, by tenant.
+/// All allocated memory, by tenant.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) identity: Identity,
     cold: Vec<Cold>,
-    /// Numbers of cold blocks that can be taken, and perhaps of some that are gone; the coldest first.
+    /// Numbers of the cold blocks that can be taken, the coldest first. May contain numbers of blocks that are gone.
     coldest: BinaryHeap<Reverse<u32>>,
-    /// Cached pages, and perhaps tenants that are none any more; the oldest first.
+    /// Tenants of cached pages, the oldest first. May contain tenants that are no longer cached.
     cached: VecDeque<u32>,
     zones: Vec<Zone>,
     /// Pages that reclaim took although the recorded kernel kept them.
     taken_early: u64,
 }
 
-/// What one look for pages found.
+/// Result of one reclaim scan.
 #[derive(Debug, Default)]
 pub(crate) struct ReclaimBatch {
-    /// Blocks to be freed.
+    /// Blocks to free.
     pub(crate) blocks: Vec<(Pfn, Order)>,
-    /// Their pages.
+    /// Pages in these blocks.
     pub(crate) pages: u64,
-    /// Pages looked at.
+    /// Pages scanned.
     pub(crate) scanned: u64,
 }
 
 impl Memory {
-    /// Nothing is allocated yet.
+    /// Creates the state of a machine on which no memory is allocated.
     pub(crate) fn new(identity: Identity, order: &ReclaimOrder, ranges: &[Range]) -> Memory {
         let cold = order.blocks().iter();
         Memory {
@@ -73,7 +73,8 @@ impl Memory {
         }
     }
 
-    /// Reclaim may take this tenant's block, which the recorded kernel reclaimed under this number.
+    /// Makes a tenant's block available to reclaim. `number` is its position in the order in which the recorded kernel
+    /// reclaimed blocks.
     pub(crate) fn make_cold(&mut self, number: u32, tenant: Tenant) {
         let block = &mut self.cold[number as usize];
         block.home = Some(tenant as u32);
@@ -82,7 +83,7 @@ impl Memory {
         self.make_reclaimable(tenant, Hold::Cold, pages);
     }
 
-    /// Reclaim may take this tenant's page when nothing colder is left.
+    /// Makes a tenant's page available to reclaim once no cold page is left.
     pub(crate) fn make_cached(&mut self, tenant: Tenant) {
         self.cached.push_back(tenant as u32);
         self.make_reclaimable(tenant, Hold::Cached, 1);
@@ -95,25 +96,25 @@ impl Memory {
         }
     }
 
-    /// Who has the block of this number, if reclaim could still take it.
+    /// Returns the tenant of the block of this number, if reclaim can still take the block.
     pub(crate) fn home(&self, number: u32) -> Option<Tenant> {
         self.cold.get(number as usize)?.home.map(|tenant| tenant as usize)
     }
 
-    /// The recording uses the frames of this block for something else from now on; what is in it stays, as cold as it
-    /// was.
+    /// Detaches a cold block from its recorded frames, which the recording reuses from now on. The contents stay
+    /// allocated and keep their place in the order of reclaim.
     pub(crate) fn let_stay(&mut self, number: u32, recorded: usize, pages: usize) {
         self.cold[number as usize].home = Some(self.identity.move_out(recorded, pages) as u32);
     }
 
-    /// Moves tenants above all frames, and out of reach of reclaim.
+    /// Moves tenants above all frame numbers, and makes their pages unavailable to reclaim.
     pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
         self.release(recorded, pages as u64);
         self.identity.set_hold(recorded, Hold::Used);
         self.identity.move_out(recorded, pages)
     }
 
-    /// The tenants that stand for these recorded frames are gone.
+    /// Removes the tenants of these recorded frames.
     pub(crate) fn clear(&mut self, recorded: usize, pages: usize) {
         self.release(recorded, pages as u64);
         self.identity.clear(recorded, pages);
@@ -132,18 +133,19 @@ impl Memory {
         self.zones.iter_mut().find(|zone| (zone.range.start..zone.range.end).contains(&pfn))
     }
 
-    /// Pages of a zone that reclaim may take.
+    /// Returns the number of pages of a zone that reclaim may take.
     pub(crate) fn reclaimable(&self, node: NodeId, kind: ZoneKind) -> u64 {
         let zones = self.zones.iter().filter(|zone| zone.range.node == node && zone.range.kind == kind);
         zones.map(|zone| zone.reclaimable).sum()
     }
 
-    /// Pages that reclaim took although the recorded kernel kept them for as long as the workload did.
+    /// Returns the number of pages that reclaim took although the recorded kernel kept them for as long as the workload
+    /// did.
     pub(crate) fn taken_early(&self) -> u64 {
         self.taken_early
     }
 
-    /// Moves whoever is in a block; `false` if nobody is.
+    /// Moves the tenants of a block to the block's new frames. Returns `false` if one of the frames has no tenant.
     pub(crate) fn migrate(&mut self, migration: &Migration) -> bool {
         let Migration { from, to, order, .. } = *migration;
         let Some(tenant) = self.identity.tenant_of(from) else { return false };
@@ -156,7 +158,8 @@ impl Memory {
         moved
     }
 
-    /// Whether the block that begins at a frame may become single pages; if so, it is from now on.
+    /// Marks the block that begins at a frame as split into single pages. Returns `false` and changes nothing if one of
+    /// its frames has no tenant.
     pub(crate) fn split(&mut self, pfn: Pfn, order: Order) -> bool {
         let all = (0..order.pages()).all(|page| self.identity.tenant_of(pfn.offset(page)).is_some());
         if let Some(tenant) = self.identity.tenant_of(pfn).filter(|_| all) {
@@ -165,19 +168,19 @@ impl Memory {
         all
     }
 
-    /// Looks for pages: the coldest first, until the goal is met or enough were looked at. What it finds is no tenant's
-    /// any more.
+    /// Scans for pages, the coldest first, until the goal is met or [`Memory::pages_to_scan`] pages were scanned. The
+    /// blocks it returns no longer belong to a tenant.
     pub(crate) fn reclaim(&mut self, wanted: &Reclaim) -> ReclaimBatch {
         self.reclaim_some(wanted, self.pages_to_scan(wanted))
     }
 
-    /// Pages that a look at this priority is about.
+    /// Returns the number of pages that a scan at this priority covers.
     pub(crate) fn pages_to_scan(&self, wanted: &Reclaim) -> u64 {
         let kinds = ZoneKind::ALL.into_iter().filter(|&kind| kind <= wanted.highest);
         kinds.map(|kind| self.reclaimable(wanted.node, kind)).sum::<u64>() >> wanted.priority
     }
 
-    /// The same, of at most so many pages.
+    /// Works like [`Memory::reclaim`], but scans at most about `enough` pages.
     pub(crate) fn reclaim_some(&mut self, wanted: &Reclaim, enough: u64) -> ReclaimBatch {
         let mut found = ReclaimBatch::default();
         let (mut cold, mut cached) = (Vec::new(), Vec::new());
@@ -199,8 +202,8 @@ impl Memory {
         found
     }
 
-    /// Takes a cold block; `false` if it lies where it is of no use. Such a block does not count as looked at.
-    /// linux: mm/vmscan.c:isolate_lru_folios
+    /// Takes a cold block. Returns `false` if the block is in a zone that does not serve the request; such a block does
+    /// not count as scanned. linux: mm/vmscan.c:isolate_lru_folios
     fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let Cold { home, order, in_vain } = self.cold[number as usize];
         let Some(tenant) = home.map(|tenant| tenant as usize) else { return true };

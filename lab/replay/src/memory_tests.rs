@@ -1,4 +1,4 @@
-//! What reclaim takes, in which order, and what it leaves alone.
+//! Tests of reclaim: the pages that it takes, their order, and the pages that it leaves.
 
 use freehold::base::Gfp;
 use freehold::platform::{CompactEffort, Reclaimer};
@@ -14,8 +14,8 @@ fn range_of(start: u32, end: u32, kind: ZoneKind) -> Range {
     Range { start: Pfn::new(start), end: Pfn::new(end), node: NODE, kind }
 }
 
-/// A machine of two zones of 16 frames. The recorded kernel reclaimed the pages on frames 5, 3 and 20, in this order,
-/// and looked at ten pages for the first. All of its frames up to 8, and 20, are allocated where they were recorded.
+/// Returns a machine of two zones of 16 frames. The recorded kernel reclaimed the pages on frames 5, 3 and 20, in this
+/// order, and scanned ten pages for the first. Frames 0 to 7 and 20 are allocated at their recorded places.
 fn memory() -> Memory {
     let ranges = [range_of(0, 16, ZoneKind::Dma32), range_of(16, 32, ZoneKind::Normal)];
     let mut order = ReclaimOrder::default();
@@ -60,7 +60,7 @@ fn what_the_recorded_kernel_reclaimed_goes_first_and_in_its_order() {
     memory.make_cached(1);
     assert_eq!([ZoneKind::Dma32, ZoneKind::Normal].map(|kind| memory.reclaimable(NODE, kind)), [4, 1]);
     let found = memory.reclaim(&reclaim_all(2));
-    // Ten were looked at for the first; that is more than there are, and enough for one look.
+    // Ten pages were scanned for the first page. That is more than there are, and enough for one scan.
     assert_eq!((frames(&found), found.scanned), (vec![5], 10));
     assert_eq!(frames(&memory.reclaim(&reclaim_all(9))), [3, 20, 7, 1]);
     assert_eq!(memory.taken_early(), 2);

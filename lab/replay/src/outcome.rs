@@ -1,4 +1,4 @@
-//! Assembles the outcome of a replay from what was counted.
+//! Assembly of the outcome of a replay from its counts.
 
 use freehold::base::{MigrateType, Order};
 use freehold::stats::Counts;
@@ -13,7 +13,7 @@ use crate::report::course::{Course, Stalls};
 use crate::report::metrics::{Metric, Metrics};
 use crate::report::outcome::ReplayOutcome;
 
-/// What a replay has counted by its end.
+/// Counts of a replay at its end.
 pub(crate) struct Totals {
     pub(crate) counts: Counts,
     pub(crate) tally: Tally,
@@ -71,7 +71,7 @@ fn metrics(
     }
 }
 
-/// What the engine did because memory was short.
+/// Adds the metrics of reclaim, compaction and huge pages.
 fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally, times: Option<&Stalls>) -> Metrics {
     let metrics = metrics
         .with_count(Metric::HugePagesServed, tally.huge_served)
@@ -125,11 +125,11 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
     .collect()
 }
 
-/// How far to trust a difference between two policies where the engine reclaimed.
+/// Caveat about differences between two policies where the engine reclaimed.
 const SENSITIVE: &str = "Where memory is short, a few hundred pages decide what follows: a difference in one recording may have a \
                          small cause; believe it if several recordings show it, or `freehold sim` does.";
 
-/// What is taken for granted about reclaim and compaction.
+/// Returns the assumptions about reclaim and compaction.
 fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
     match reclaim {
         ReclaimMode::Model => &[

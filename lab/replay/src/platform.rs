@@ -1,8 +1,8 @@
-//! What surrounds the engine in a replay: CPUs that take turns, and memory that reclaim and compaction can work on.
+//! Platform of a replay: simulated CPUs that run in turns, and memory on which reclaim and compaction can work.
 //!
-//! Where reclaim is played as recorded, none of it answers: nothing can be reclaimed, nothing moves, nobody wakes.
-//! Where it is decided anew, the engine finds pages to reclaim among those that the recording shows to be cold, may
-//! move every page that can move, and leaves a note for its background tasks, which run between two events.
+//! Under [`ReclaimMode::Recorded`], the platform's promises do nothing: no page can be reclaimed or moved, and no
+//! background task is woken. Under [`ReclaimMode::Model`], the engine reclaims the pages that the recording shows to be
+//! cold, may move every movable page, and sets a bit for its background tasks, which run between two events.
 
 use std::cell::{Cell, RefCell, RefMut};
 
@@ -18,21 +18,21 @@ use super::memory::Memory;
 use super::survey::{CompactionCosts, Pace};
 use super::{Probe, ReclaimMode};
 
-/// What work takes, in nanoseconds: facts of the recorded machine.
+/// Cost of work in nanoseconds, measured on the recorded machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
-    /// A page that kswapd looks at.
+    /// A page that kswapd scans.
     pub(crate) kswapd_page: u64,
-    /// A page that a request looks at.
+    /// A page that direct reclaim scans.
     pub(crate) direct_page: u64,
-    /// What compaction by requests takes.
+    /// Costs of compaction by requests.
     pub(crate) compacting: CompactionCosts,
-    /// What kcompactd takes.
+    /// Costs of compaction by kcompactd.
     pub(crate) kcompactd: CompactionCosts,
 }
 
 impl Costs {
-    /// What the recorded machine took.
+    /// Returns the costs on the recorded machine.
     pub(crate) fn from_pace(pace: &Pace) -> Costs {
         Costs {
             kswapd_page: pace.kswapd,
@@ -50,16 +50,16 @@ impl Costs {
     }
 }
 
-/// What the work of the fiber that runs has come to, since it last paid.
+/// Time that the running fiber has worked since its last payment.
 #[derive(Debug)]
 pub(crate) struct Meter {
     costs: Costs,
     debt: Cell<u64>,
-    /// Frames that compaction had looked at by then, of all zones and tasks.
+    /// Frames that compaction had scanned at that time, over all zones and tasks.
     scanned: Cell<u64>,
-    /// For how long the fiber that just stopped wants to sleep.
+    /// Sleep time of the fiber that just stopped, in nanoseconds.
     sleeps: Cell<u64>,
-    /// Whose compaction it is, if the fiber that runs compacts.
+    /// Kind of task that compacts, if the running fiber does.
     compactor: Cell<Compactor>,
 }
 
@@ -69,12 +69,12 @@ impl Meter {
         Meter { costs, debt: Cell::default(), scanned: Cell::default(), sleeps: Cell::default(), compactor }
     }
 
-    /// For how long the fiber that just stopped sleeps.
+    /// Returns the sleep time of the fiber that just stopped, and resets it.
     pub(crate) fn take_sleep(&self) -> u64 {
         self.sleeps.take()
     }
 
-    /// Says who works now.
+    /// Sets the kind of task that runs.
     pub(crate) fn works_as(&self, compactor: Compactor) {
         self.compactor.set(compactor);
     }
@@ -90,7 +90,7 @@ impl Meter {
         self.debt.set(self.debt.get() + ns);
     }
 
-    /// All that is owed, compaction's scans among it.
+    /// Returns all owed time, including compaction's scans, and resets it.
     fn settle(&self, scanned: u64) -> u64 {
         let frames = scanned - self.scanned.replace(scanned);
         self.debt.take() + frames * self.compacting().scanned_frame
@@ -104,14 +104,14 @@ pub(crate) struct Stage {
     mode: ReclaimMode,
     lists: Lists,
     memory: RefCell<Memory>,
-    /// Nodes whose kswapd has work, a bit each; and whose kcompactd has.
+    /// Nodes whose kswapd (first field) or kcompactd (second field) has work, one bit per node.
     kswapd: Cell<u64>,
     kcompactd: Cell<u64>,
     meter: Meter,
 }
 
 impl Stage {
-    /// A platform that begins on CPU 0, and on which work costs this.
+    /// Creates a platform that starts on CPU 0 and on which work has these costs.
     pub(crate) fn new(mode: ReclaimMode, lists: Lists, memory: Memory, costs: Costs) -> Stage {
         Stage {
             solo: Solo::new(Probe::default()),
@@ -124,43 +124,43 @@ impl Stage {
         }
     }
 
-    /// What comes next runs on this CPU.
+    /// Sets the CPU for the following calls of the engine.
     pub(crate) fn run_on(&self, cpu: CpuId) {
         self.solo.run_on(cpu);
     }
 
-    /// What comes next is asked by a task like this.
+    /// Sets the task for the following calls of the engine.
     pub(crate) fn run_as(&self, task: Task) {
         self.solo.run_as(task);
     }
 
-    /// What is allocated. Not to be held while the engine is asked for anything.
+    /// Returns the allocated memory. The borrow must end before the engine is called.
     pub(crate) fn memory(&self) -> RefMut<'_, Memory> {
         self.memory.borrow_mut()
     }
 
-    /// Nodes whose kswapd was woken, a bit each.
+    /// Returns the nodes whose kswapd was woken, one bit per node.
     pub(crate) fn kswapds(&self) -> &Cell<u64> {
         &self.kswapd
     }
 
-    /// Nodes whose kcompactd was woken, a bit each.
+    /// Returns the nodes whose kcompactd was woken, one bit per node.
     pub(crate) fn kcompactds(&self) -> &Cell<u64> {
         &self.kcompactd
     }
 
-    /// What work costs, and how much of it is not paid for.
+    /// Returns the meter of work.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// The fiber that runs has worked for so long.
+    /// Adds work of the running fiber, in nanoseconds.
     pub(crate) fn owe(&self, ns: u64) {
         self.meter.owe(ns);
     }
 
-    /// Lets the time pass that the fiber which runs has worked for: it goes on when that is over. Whoever runs on no
-    /// fiber takes no time.
+    /// Suspends the running fiber for the time that it has worked since its last payment. Code that runs on no fiber
+    /// takes no time.
     pub(crate) fn pay(&self) {
         let probe = self.solo.probe();
         let ns = self.meter.settle(probe.compact_migrate_scanned.get() + probe.compact_free_scanned.get());
@@ -174,7 +174,7 @@ impl Stage {
         }
     }
 
-    /// Reclaims from inactive lists: as much as the priority says, 32 blocks at a time.
+    /// Reclaims from inactive lists. Scans as many pages as the priority gives, and frees 32 blocks at a time.
     fn take_in_batches(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let found = self.memory().reclaim(wanted);
         let batches = (found.blocks.len() as u64).div_ceil(Reclaim::CLUSTER).max(1);
@@ -191,9 +191,9 @@ impl Stage {
         Reclaimed { pages: found.pages, scanned: found.scanned }
     }
 
-    /// Reclaims from the oldest generation: 64 pages at a time (at least once: the kernel counts pages that nobody
-    /// knows to be cold, too), until the part that the priority says was looked at, or there is enough. linux:
-    /// mm/vmscan.c:try_to_shrink_lruvec
+    /// Reclaims from the oldest generation, 64 pages at a time, until the share given by the priority was scanned or
+    /// the goal is reached. The first batch is always taken, since the kernel's count also includes pages that no
+    /// recording shows to be cold. linux: mm/vmscan.c:try_to_shrink_lruvec
     fn evict(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let (to_scan, goal) = (self.memory().pages_to_scan(wanted), wanted.goal.max(gap(wanted.order)));
         let mut sum = Reclaimed::default();

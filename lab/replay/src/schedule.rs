@@ -1,11 +1,12 @@
-//! Who runs when: requests that reclaim or compact, kswapd and kcompactd, each on a fiber of its own.
+//! Schedule of the requests that reclaim or compact, of kswapd and of kcompactd, each on its own fiber.
 //!
-//! Work takes time: so long a page that is looked at, so long a page that is moved, as the recorded machine took
-//! ([`Costs`](super::platform::Costs)). Whoever has worked sleeps until that time is over, and meanwhile the recording
-//! goes on, other requests find memory as it is by then, and may stall beside it. kswapd and kcompactd are woken by the
-//! engine's own decision, as long after it as the recorded ones, and wait where the recorded kswapd waited ([`Pace`]).
+//! Work takes time: for each scanned page and each moved page, the time that the recorded machine took
+//! ([`Costs`](super::platform::Costs)). A fiber that has worked sleeps for that time. Meanwhile the recording
+//! continues, and other requests see the memory of that moment and may stall as well. kswapd and kcompactd are woken by
+//! the engine's decisions. kswapd starts after the wake-up latency of the recorded kswapd, and waits where the recorded
+//! kswapd waited ([`Pace`]).
 //!
-//! Under [`Pacing::Recorded`] requests take no time, as if each were alone on a machine without end.
+//! Under [`Pacing::Recorded`] requests take no time, as if each ran alone on an infinitely fast machine.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -20,14 +21,14 @@ use freehold_fiber::Fiber;
 use super::survey::Pace;
 use super::{Engine, Pacing};
 
-/// Nanoseconds between two looks of kcompactd at fragmentation. linux: mm/compaction.c:kcompactd
+/// Nanoseconds between two checks of fragmentation by kcompactd. linux: mm/compaction.c:kcompactd
 const LOOK: u64 = 500_000_000;
-/// Nanoseconds without an event of which no more is worth looking at.
+/// Longest time without an event, in nanoseconds, for which these checks are made up.
 const IDLE_MAX: u64 = 60_000_000_000;
-/// Nanoseconds that a pass of kswapd takes at least, so that one which finds nothing to look at takes its time too.
+/// Shortest duration of a pass of kswapd, in nanoseconds, so that a pass without scanned pages takes time too.
 const PASS_MIN: u64 = 10_000;
 
-/// A request, as it is asked.
+/// Parameters of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) gfp: Gfp,
@@ -35,31 +36,31 @@ pub(crate) struct Request {
     pub(crate) cpu: CpuId,
 }
 
-/// What a fiber works on.
+/// Job of a fiber.
 #[derive(Clone, Copy, Debug)]
 enum Job {
     Request(Request),
     Kswapd(NodeId),
     Kcompactd(NodeId),
-    /// kcompactd looks whether there is something to do unasked.
+    /// kcompactd checks whether the node needs proactive compaction.
     Look(NodeId),
 }
 
-/// Number of a request that takes time.
+/// Number of a request that takes time: the index of its worker.
 pub(crate) type Ticket = usize;
 /// The engine's answer.
 pub(crate) type Answer = Result<Pfn, AllocError>;
 
-/// What became of a request.
+/// State of a request after it was issued.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It has its answer.
+    /// The request has its answer.
     Now(Answer),
-    /// It is under way.
+    /// The request is under way.
     Later(Ticket),
 }
 
-/// A fiber, and what passes between it and the schedule.
+/// A fiber, and the cells for its jobs and results.
 struct Worker<'e> {
     fiber: Fiber<'e>,
     desk: Rc<Desk>,
@@ -71,34 +72,34 @@ struct Desk {
     result: Cell<Option<JobResult>>,
 }
 
-/// How a job ended.
+/// Result of a job.
 #[derive(Clone, Copy, Debug)]
 enum JobResult {
     Request(Answer),
     Background,
 }
 
-/// All fibers.
+/// All fibers and their wake-up times.
 pub(crate) struct Schedule<'e, 'm> {
     engine: &'e Engine<'m>,
     pacing: Pacing,
     workers: Vec<Worker<'e>>,
     idle: Vec<Ticket>,
-    /// Who goes on when: time, a number that keeps their order, worker.
+    /// Sleeping workers: wake-up time, a number that keeps their order, and the worker.
     sleeping: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
     numbers: u64,
-    /// Whether each node's kswapd, or kcompactd, is at work.
+    /// Whether each node's kswapd (first field) or kcompactd (second field) is working.
     kswapd: Vec<bool>,
     kcompactd: Vec<bool>,
     waits: Vec<Vec<(u64, u64)>>,
     wake_latency: u64,
     next_look: u64,
-    /// When somebody last worked: when those that were woken since were woken.
+    /// Time of the last work, which is when the tasks woken since then were woken.
     clock: u64,
 }
 
 impl<'e, 'm> Schedule<'e, 'm> {
-    /// Nobody works.
+    /// Creates a schedule without work.
     pub(crate) fn new(engine: &'e Engine<'m>, pace: &Pace, pacing: Pacing) -> Schedule<'e, 'm> {
         let nodes = usize::from(engine.nodes());
         Schedule {
@@ -117,7 +118,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         }
     }
 
-    /// Asks for a block; what may have to wait does so on a fiber.
+    /// Issues a request to the engine. A request that may have to wait runs on a fiber.
     pub(crate) fn ask(&mut self, now: u64, request: Request) -> Outcome {
         let stage = self.engine.platform();
         stage.run_on(request.cpu);
@@ -133,8 +134,8 @@ impl<'e, 'm> Schedule<'e, 'm> {
         }
     }
 
-    /// Lets everybody go on until `time`; the first request that gets its answer by then, and when. To be called until
-    /// nobody does.
+    /// Runs all workers until `time`, or until the first request gets its answer. Returns that request, its answer and
+    /// the time. Must be called until it returns `None`.
     #[inline]
     pub(crate) fn next_until(&mut self, time: u64) -> Option<(Ticket, Answer, u64)> {
         let stage = self.engine.platform();
@@ -145,8 +146,8 @@ impl<'e, 'm> Schedule<'e, 'm> {
         self.work_until(time)
     }
 
-    /// After the last event: the first request that is still under way gets its answer, however long that takes; and
-    /// when. Background tasks stay where they are.
+    /// After the last event, runs the requests that are still under way until the first of them gets its answer,
+    /// however long that takes. Returns the request, its answer and the time. Background tasks no longer run.
     pub(crate) fn next_at_last(&mut self) -> Option<(Ticket, Answer, u64)> {
         self.sleeping
             .retain(|&Reverse((.., ticket))| matches!(self.workers[ticket].desk.job.get(), Some(Job::Request(_))));
@@ -178,7 +179,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         }
     }
 
-    /// kcompactd of each node looks unasked, twice a second, if it does not work.
+    /// Starts the twice-a-second check of kcompactd on each node on which it is not working.
     fn look(&mut self) {
         let now = self.next_look;
         self.next_look += LOOK;
@@ -190,7 +191,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         }
     }
 
-    /// Those that the engine woke begin as long after it as recorded ones did.
+    /// Starts the background tasks that the engine woke; kswapd starts after its recorded wake-up latency.
     fn start_daemons(&mut self) {
         let now = self.clock;
         let stage = self.engine.platform();
@@ -212,7 +213,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         self.sleep(at, job, ticket);
     }
 
-    /// A worker for a job.
+    /// Gives a job to an idle worker, or to a new one.
     fn hire(&mut self, job: Job) -> Ticket {
         let ticket = self.idle.pop().unwrap_or_else(|| {
             self.workers.push(Worker::new(self.engine));
@@ -222,7 +223,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         ticket
     }
 
-    /// Lets a worker go on; how its job ended, if it did.
+    /// Resumes a worker. Returns the result of its job, if the job ended.
     fn go_on(&mut self, now: u64, ticket: Ticket) -> Option<JobResult> {
         self.clock = now;
         let worker = &mut self.workers[ticket];
@@ -252,7 +253,8 @@ impl<'e, 'm> Schedule<'e, 'm> {
         self.sleeping.push(Reverse((due, self.numbers, ticket)));
     }
 
-    /// When a node's kswapd goes on, if it would at `time`: later if it has to wait then.
+    /// Returns the time at which a node's kswapd continues, if it could at `time`. The result is later if the recorded
+    /// kswapd waited at that time.
     fn after_wait(&self, node: usize, time: u64) -> u64 {
         let Some(waits) = self.waits.get(node) else { return time };
         let next = waits.partition_point(|&(_, until)| until <= time);
@@ -303,7 +305,7 @@ impl Job {
         JobResult::Background
     }
 
-    /// On whose behalf it compacts, if it does; kswapd never does.
+    /// Returns the kind of task for which the job compacts. kswapd never compacts.
     fn compactor(self) -> Compactor {
         match self {
             Job::Request(_) | Job::Kswapd(_) => Compactor::Direct,
@@ -320,7 +322,7 @@ fn compact(engine: &Engine<'_>, node: NodeId) {
     sleep_again(engine.platform().kcompactds(), node);
 }
 
-/// Background tasks run on the first CPU of their node.
+/// Sets the CPU of a background task: the first CPU of its node.
 fn run_on_node(engine: &Engine<'_>, node: NodeId) {
     let cpu = engine.cpu_ids().find(|&cpu| engine.node_of(cpu) == node);
     engine.platform().run_on(cpu.unwrap_or(CpuId(0)));

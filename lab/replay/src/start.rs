@@ -1,8 +1,8 @@
-//! Puts the engine where the recorded machine was when the recording started.
+//! Restores the recorded start state in the engine.
 //!
-//! Pageblock types first, then allocated blocks, then free ones; last the per-CPU lists, filled in
-//! the reverse order of their use, so that the page that was used first lies at the head. A policy that holds less on
-//! its lists passes the rest on to the zone with its first frees, as it would.
+//! Pageblock types come first, then allocated blocks, then free ones, and the per-CPU lists last. Each list is filled
+//! in the reverse order of use, so that the page that was used first is at the head. A policy that keeps less on its
+//! lists passes the rest to the zone with its first frees, as usual.
 
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn};
 use freehold::page::Mobility;
@@ -13,8 +13,7 @@ use super::settings::Situation;
 use super::survey::{AllocatedBlocks, CachedBlock, Survey};
 use super::{Engine, machine};
 
-/// Restores the recorded start state, as it would have been under the replay's settings. All frames are Reserved
-/// before.
+/// Restores the recorded start state, adjusted to the replay's settings. All frames must be Reserved before the call.
 pub(crate) fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
@@ -41,17 +40,17 @@ fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
     let step = engine.map().pageblock_order().pages();
     for block in 0..blocks {
         let pfn = Pfn::new(pfn + block * step);
-        // A recording may name more than it has memory for.
+        // A recording may name more pageblocks than its zones contain.
         let _ = engine.set_pageblock_type(pfn, migratetype);
     }
 }
 
-/// Sets a block free.
+/// Makes a block free.
 fn release(engine: &Engine<'_>, pfn: u32, order: u8) {
     let _ = engine.release(Pfn::new(pfn), Pfn::new(pfn + (1 << order)));
 }
 
-/// Takes blocks in as allocated; single pages, together.
+/// Adopts blocks as allocated. Single pages are adopted in one call.
 fn take_in_all(engine: &Engine<'_>, owned: &AllocatedBlocks) {
     let (mobility, gfp) = match owned.movable {
         true => (Mobility::Movable, Gfp::HIGHUSER_MOVABLE),
@@ -63,9 +62,9 @@ fn take_in_all(engine: &Engine<'_>, owned: &AllocatedBlocks) {
     }
 }
 
-/// Takes a block in as allocated. One of several pages is compound, since only so do page flags tell it from single
-/// pages, and compaction judges it as such: it is released, and taken at once, while nothing is free that it could
-/// merge with.
+/// Adopts a block as allocated. A block of several pages becomes compound, since page flags distinguish only compound
+/// blocks from single pages and compaction treats it as such. It is released and allocated again at once, while there
+/// is no free block with which it could merge.
 fn take_in(engine: &Engine<'_>, pfn: u32, order: u8, mobility: Mobility, gfp: Gfp) {
     for (at, piece) in pieces(pfn, order) {
         if piece == Order::ZERO {
@@ -76,15 +75,15 @@ fn take_in(engine: &Engine<'_>, pfn: u32, order: u8, mobility: Mobility, gfp: Gf
     }
 }
 
-/// Takes a block in as allocated, for whoever knows more about it to go on with.
+/// Adopts a block as allocated, for the caller to process further.
 fn adopt(engine: &Engine<'_>, pfn: u32, order: u8) {
     for (at, piece) in pieces(pfn, order) {
         let _ = engine.adopt(at, piece, Mobility::Fixed);
     }
 }
 
-/// A block, or several if it is above the largest order, or not aligned to its size. What is in no zone, or was named
-/// twice, stays as it is.
+/// Splits a block into pieces of valid order and alignment. Frames in no zone and frames that were named twice are
+/// skipped by the engine's calls.
 fn pieces(pfn: u32, order: u8) -> impl Iterator<Item = (Pfn, Order)> {
     let start = Pfn::new(pfn);
     start.blocks_up_to(start.offset(1 << order), Order::MAX)
@@ -107,7 +106,7 @@ fn migratetype(number: i8) -> Option<MigrateType> {
     MigrateType::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Lists go on from the recorded limits, as if nothing had happened lately.
+/// Sets the lists' limits to the recorded ones.
 fn restore_limits(engine: &mut Engine<'_>, facts: &Facts) {
     for (recorded, kind) in machine::zones(facts) {
         for cpu in engine.cpu_ids() {

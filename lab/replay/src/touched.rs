@@ -1,22 +1,22 @@
-//! Pageblocks in which something was allocated, freed or moved: a bit each.
+//! Pageblocks in which a frame was allocated, freed or moved, with one bit each.
 
 use freehold::base::zeroed::Zeroed;
 
-/// Frames that share a bit: a pageblock of x86-64. Where pageblocks are of another size, several share a bit, or a block
-/// has several.
+/// Base-2 logarithm of the frames that share a bit: a pageblock of x86-64. With pageblocks of another size, several
+/// pageblocks share a bit, or a pageblock has several bits.
 const SHIFT: u32 = 9;
 
-/// The bits.
+/// The bitmap.
 #[derive(Debug)]
 pub(crate) struct TouchedPageblocks(Zeroed<u64>);
 
 impl TouchedPageblocks {
-    /// Of frames below `end`, none touched.
+    /// Creates a bitmap for frames below `end`, none of them touched.
     pub(crate) fn new(end: usize) -> TouchedPageblocks {
         TouchedPageblocks(Zeroed::sparse((end >> SHIFT) / 64 + 1))
     }
 
-    /// Says that something happened to `pages` frames from this one on.
+    /// Marks `pages` frames from `pfn` on as touched.
     #[inline]
     pub(crate) fn touch(&mut self, pfn: u32, pages: u32) {
         let last = pfn + pages.saturating_sub(1);
@@ -27,14 +27,14 @@ impl TouchedPageblocks {
         }
     }
 
-    /// Whether anything happened to `pages` frames from this one on.
+    /// Returns whether any of `pages` frames from `pfn` on may have been touched.
     pub(crate) fn is_touched(&self, pfn: u32, pages: u32) -> bool {
         let last = pfn + pages.saturating_sub(1);
         (pfn >> SHIFT..=last >> SHIFT)
             .any(|bit| self.0.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1))
     }
 
-    /// Nothing happened since.
+    /// Clears all marks.
     pub(crate) fn forget(&mut self) {
         self.0.iter_mut().filter(|word| **word != 0).for_each(|word| *word = 0);
     }

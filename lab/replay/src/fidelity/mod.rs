@@ -1,11 +1,11 @@
-//! Fidelity: the engine under the pinned kernel's policy, held against the recorded kernel.
+//! Fidelity: comparison of the engine under the pinned kernel's policy with the recorded kernel.
 //!
-//! Compared are the free pages, the free blocks by order, whole pageblocks and the unusable index at the end, the
-//! blocks that left the free lists and came back from per-CPU lists, the requests that failed, and the pageblocks in
-//! reserve; pages of ranges that went to a per-CPU list, as far as a recording shows it by draining them or handing
-//! them out again. Bounds are tighter where the recorded kernel is the pinned one. A row without a bound informs. Where
-//! reclaim and compaction are decided anew, what they did is held against the recorded counters of `/proc/vmstat`
-//! ([`pressure`]).
+//! The measures at the end are free pages, free blocks by order, whole pageblocks, the unusable free index, pages on
+//! per-CPU lists and high-atomic pageblocks. The measures over the whole recording are the blocks taken from free
+//! lists, the blocks drained from per-CPU lists, failed requests, fallbacks, and pages of ranges that went to a per-CPU
+//! list, as far as the recording shows them by a later drain or allocation. Bounds are tighter where the recorded
+//! kernel is the pinned one. A row without a bound is informative. Under [`ReclaimMode::Model`], the engine's reclaim
+//! and compaction are also compared with the recorded counters of `/proc/vmstat` ([`pressure`]).
 
 mod pressure;
 
@@ -22,7 +22,7 @@ use super::{Engine, HUGE, ReclaimMode};
 use crate::report::course::Stalls;
 use crate::report::fidelity::{FidelityMeasure, FidelityRow};
 
-/// The kernel whose rules the engine follows.
+/// Release prefix of the kernel whose rules the engine follows.
 const PINNED: &str = "6.12.";
 
 /// Largest relative errors that count as faithful.
@@ -31,7 +31,7 @@ struct Bounds {
     large_blocks: f64,
 }
 
-/// A replay at its end, and what was recorded.
+/// State of a replay at its end, and the recorded facts.
 pub(crate) struct Ending<'e, 'm> {
     pub(crate) engine: &'e Engine<'m>,
     pub(crate) facts: &'e Facts,
@@ -100,12 +100,12 @@ impl Ending<'_, '_> {
         !self.survey.end_free.is_empty()
     }
 
-    /// Returns how many free blocks of `order` the kernel had at the end.
+    /// Returns the number of free blocks of `order` that the kernel had at the end.
     fn recorded_free(&self, order: Order) -> u64 {
         self.survey.end_free.get(order.index()).copied().unwrap_or(0)
     }
 
-    /// Returns the free pages in blocks of order `from` and above.
+    /// Returns the recorded and the replayed free pages in blocks of order `from` and above.
     fn free_pages(&self, from: u8) -> Option<[u64; 2]> {
         let recorded = pages_from(Order::new(from), |order| self.recorded_free(order));
         let replayed = pages_from(Order::new(from), |order| free_blocks(self.engine, order));
@@ -139,7 +139,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the largest relative error of `measure` that counts as faithful; `None` where it only informs.
+    /// Returns the largest relative error of `measure` that counts as faithful; `None` for an informative measure.
     fn bound(&self, measure: FidelityMeasure) -> Option<f64> {
         match measure {
             FidelityMeasure::FreePages => Some(0.01),
@@ -174,14 +174,14 @@ fn recorded_on_lists(facts: &Facts) -> u64 {
     facts.zones_end.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.count)).sum()
 }
 
-/// Pages on all per-CPU lists.
+/// Returns the number of pages on all per-CPU lists.
 fn on_lists(engine: &Engine<'_>) -> u64 {
     let zones = engine.zones().iter();
     let lists = zones.flat_map(|zone| engine.cpu_ids().map(move |cpu| engine.pcp(cpu, zone)));
     lists.map(|list| u64::from(list.inspect(|lists| lists.count()))).sum()
 }
 
-/// Pageblocks of one type, over all zones.
+/// Returns the number of pageblocks of one type, over all zones.
 pub(crate) fn pageblocks(engine: &Engine<'_>, migratetype: MigrateType) -> u64 {
     let zones = engine.zones().iter().filter(|zone| zone.is_populated());
     zones.map(|zone| procfs::pageblock_counts(engine, zone)[migratetype.index()]).sum()

@@ -1,13 +1,14 @@
-//! The engine's counterparts of the counters of `/proc/vmstat` that tell what was done because memory was short.
+//! The engine's counterparts of the `/proc/vmstat` counters of reclaim and compaction.
 //!
-//! The kernel's counters go up by what it did between the recording's first sample and its last; the samples are taken
-//! a little before the first event and after the last one. Counters that the recording lacks make no row.
+//! The recorded value is the increase of the kernel's counter between the recording's first sample and its last. These
+//! samples are taken slightly before the first event and slightly after the last. Counters that the recording lacks
+//! have no row.
 
 use freehold::stats::Counts;
 
 use crate::report::fidelity::VmstatCounter;
 
-/// Returns the engine's count.
+/// Returns the engine's value of a counter.
 pub(super) fn replayed(counter: VmstatCounter, counts: &Counts) -> u64 {
     match counter {
         VmstatCounter::Pageoutrun => counts.pageoutrun,

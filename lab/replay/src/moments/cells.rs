@@ -1,4 +1,4 @@
-//! The cells of a map, counted in the engine.
+//! Cells of a memory map: the counts of every pageblock, taken from the engine.
 
 use freehold::base::pageblock::{NO_ZONE, Pageblock};
 use freehold::base::{Frame, Order, Pfn, State};
@@ -8,34 +8,35 @@ use freehold_report::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stret
 use super::super::Engine;
 use crate::report::course::WatchedMemory;
 
-/// For how many moments a block is counted again after a page of it was moved: compaction gives the old place back later.
+/// Moments at which a pageblock is counted again after a page was moved from or to it. Compaction frees the old place
+/// later than the move.
 const COUNTED_AGAIN: u8 = 8;
 
-/// The pageblocks of a machine, and what they held at each moment so far.
+/// Pageblocks of a machine, and their counts at each moment so far.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    /// First frames, in order.
+    /// First frames of the pageblocks, in order.
     blocks: Vec<Pfn>,
     stretches: Vec<Stretch>,
     order: Order,
     now: Vec<Cell>,
     taken: Vec<Vec<Cell>>,
-    /// What happened to each block.
+    /// Changes of each pageblock.
     changes: Vec<Changes>,
     frames: Frames,
 }
 
-/// What happened to a block.
+/// Changes of a pageblock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
-    /// Whether anything did since the first moment.
+    /// Whether the pageblock changed since the first moment.
     any: bool,
-    /// For how many moments it is counted again.
+    /// Number of further moments at which the pageblock is counted again.
     count_cell: u8,
 }
 
 impl Cells {
-    /// Every pageblock that is in a zone; nothing is counted yet.
+    /// Lists every pageblock that is in a zone. No frame is counted yet.
     pub(crate) fn count(engine: &Engine<'_>) -> Cells {
         let map = engine.map();
         let (mut blocks, mut stretches) = (Vec::new(), Vec::<(u8, Stretch)>::new());
@@ -66,7 +67,8 @@ impl Cells {
         }
     }
 
-    /// Counts what was touched since the last moment; at the first, everything.
+    /// Records one moment: counts the pageblocks that were touched since the last moment. At the first moment all are
+    /// counted.
     pub(crate) fn take(&mut self, engine: &Engine<'_>) {
         let mut memory = engine.platform().memory();
         let (is_first, pages) = (self.taken.is_empty(), self.order.pages());
@@ -89,8 +91,8 @@ impl Cells {
         self.taken.push(self.now.clone());
     }
 
-    /// The frames of every block that changed, or of one. It is the end: what was counted on the way
-    /// must be what a count of all comes to.
+    /// Records the frames of every pageblock that changed, or of pageblock `only`. Called at the end of a replay. In
+    /// debug builds, checks that the incremental counts agree with a full count.
     pub(crate) fn take_frames(&mut self, engine: &Engine<'_>, only: Option<usize>) {
         debug_assert_eq!(self.missed(engine), None, "map: the first frame of a block that changed unnoticed");
         for (number, &pfn) in self.blocks.iter().enumerate() {
@@ -101,7 +103,7 @@ impl Cells {
         }
     }
 
-    /// The first frame of a block of which a change was missed.
+    /// Returns the first frame of a pageblock whose cell differs from a full count; `None` if all agree.
     fn missed(&self, engine: &Engine<'_>) -> Option<Pfn> {
         let missed = self.blocks.iter().zip(&self.now).find(|&(&pfn, cell)| {
             let now = count_cell(engine, pfn, self.order);
@@ -110,7 +112,7 @@ impl Cells {
         missed.map(|(&pfn, _)| pfn)
     }
 
-    /// All of it.
+    /// Returns the pageblocks, their cells at all moments, and the recorded frames.
     pub(crate) fn into_watched_memory(self) -> WatchedMemory {
         WatchedMemory {
             block_pages: self.order.pages() as u16,
@@ -120,7 +122,7 @@ impl Cells {
     }
 }
 
-/// A zone's name, with its node if there are several.
+/// Returns a zone's name, with its node if there are several nodes.
 fn name(engine: &Engine<'_>, zone: u8) -> String {
     let Some(zone) = engine.zones().get(usize::from(zone)) else { return String::new() };
     if engine.nodes() > 1 {
@@ -130,13 +132,13 @@ fn name(engine: &Engine<'_>, zone: u8) -> String {
     }
 }
 
-/// What a pageblock is without its frames: number of its type, and of its owner.
+/// Returns the number of a pageblock's type and of its owner (0 for none). Neither depends on its frames.
 fn standing(pageblock: &Pageblock) -> (u8, u16) {
     let migratetype = if pageblock.zone() == NO_ZONE { ABSENT } else { pageblock.migratetype() as u8 };
     (migratetype, pageblock.owner().map_or(0, |cpu| cpu.0 + 1))
 }
 
-/// Counts the frames of a block.
+/// Counts the frames of a pageblock.
 fn count_cell(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
     let mut cell = Cell::default();
     walk(engine, first, order, |run| match run.state {
@@ -150,11 +152,11 @@ fn count_cell(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
     cell
 }
 
-/// Goes over a block's frames, a block of the allocator's at a time.
+/// Walks over a pageblock's frames, one block of the allocator at a time.
 fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)) {
     let map = engine.map();
     let mut at = 0;
-    // What begins before this pageblock, and reaches into it.
+    // A block that begins before this pageblock and reaches into it.
     if let Some((head, word)) = map.block_around(first).filter(|(head, _)| *head < first) {
         let (state, of) = frame_state(word.state());
         at = (head.raw() + of.pages() - first.raw()).min(order.pages());
@@ -162,7 +164,7 @@ fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)
     }
     let mut slices = map.frames(&(first..first.offset(order.pages())));
     let frames: &[Frame] = slices.next().expect("a pageblock has frames, and lies in one section");
-    // Neighbours are mostly alike: what a word means is found once.
+    // Neighbouring words are mostly equal, so a word is interpreted once per run.
     let mut last = frames[0].word();
     let mut meaning = frame_state(last.state());
     while at < order.pages() {
@@ -177,11 +179,12 @@ fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)
     }
 }
 
-/// What a frame's state is to a map, and the order of the block that it begins.
+/// Returns the state of a frame in a map, and the order of the block that begins at the frame.
 fn frame_state(state: State) -> (FrameState, Order) {
     match state {
         State::ZoneFree { order, .. } => (FrameState::Free, order),
-        // What a call has in hand, such as the free pages that compaction moves others to, is nobody's yet.
+        // A claimed block, such as the free pages that compaction moves others to, is in use by a call and has no owner
+        // yet.
         State::PcpCached { order, .. } | State::RemotePending { order } | State::Claimed { order } => {
             (FrameState::Listed, order)
         }

@@ -1,9 +1,9 @@
-//! The course of a replay: what the engine's memory is like at moments on the way, for whoever wants to see it.
+//! Course of a replay: the state of the engine's memory at moments during the replay.
 //!
-//! Sums are cheap: free blocks by order, and what the counters say. A map has every pageblock. It is counted once,
-//! frame by frame; from then on only blocks that were touched since the last moment are counted again
-//! ([`touched`](super::touched)), and all others stay as they were but for their type and their owner, which can change
-//! without them.
+//! Sums are cheap: free blocks by order, and the engine's counters. A map has a cell for every pageblock. All frames
+//! are counted once, at the first moment. After that, only the pageblocks that were touched since the last moment are
+//! counted again ([`touched`](super::touched)). The other cells keep their counts; only their type and owner are read
+//! again, since these can change without the frames.
 
 mod cells;
 
@@ -17,23 +17,24 @@ use super::{Engine, Watch};
 use crate::report::course::{Moment, WatchedMemory};
 use cells::Cells;
 
-/// A moment of a map costs as much as some thousand rows, so a recording has one for so many, but no fewer than these.
+/// Rows of a recording per moment, since one moment of a map costs as much as some thousand rows. Short recordings
+/// still have [`MOMENTS_MIN`] moments.
 const ROWS: u64 = 1 << 16;
 const MOMENTS_MIN: u64 = 24;
 
-/// Keeps what is wanted while a replay runs.
+/// Recorder of moments while a replay runs.
 #[derive(Debug)]
 pub(crate) struct Moments {
     times: Vec<u64>,
     next: usize,
     taken: Vec<Moment>,
     cells: Option<Cells>,
-    /// The one block whose frames are wanted; without it they are of all that changed.
+    /// The one pageblock whose frames are recorded; `None` records the frames of all pageblocks that changed.
     block: Option<usize>,
 }
 
 impl Moments {
-    /// Before the first event of a recording.
+    /// Creates the recorder, before the first event of a recording.
     pub(crate) fn new(engine: &Engine<'_>, watch: Watch, facts: &Facts) -> Moments {
         let duration = facts.duration;
         let (times, block) = match watch {
@@ -45,13 +46,13 @@ impl Moments {
         Moments { times, next: 0, taken: Vec::new(), cells: is_mapped.then(|| Cells::count(engine)), block }
     }
 
-    /// When the next moment is; never, after the last.
+    /// Returns the time of the next moment; `u64::MAX` after the last.
     #[inline]
     pub(crate) fn next_time(&self) -> u64 {
         self.times.get(self.next).copied().unwrap_or(u64::MAX)
     }
 
-    /// That moment is now; by now so many requests have failed, and so many got a huge page.
+    /// Records the next moment. `failed` requests have failed so far, and `huge_served` huge pages were allocated.
     pub(crate) fn take(&mut self, engine: &Engine<'_>, counts: &Counts, failed: u64, huge_served: u64) {
         let time = self.next_time();
         self.next += 1;
@@ -74,13 +75,13 @@ impl Moments {
         }
     }
 
-    /// All that was taken; it is forgotten here.
+    /// Returns all recorded moments and the map, and removes them from the recorder.
     pub(crate) fn finish(&mut self) -> (Vec<Moment>, Option<WatchedMemory>) {
         (std::mem::take(&mut self.taken), self.cells.take().map(Cells::into_watched_memory))
     }
 }
 
-/// Returns evenly spaced moments of a recording, the more the longer it is.
+/// Returns evenly spaced moments of a recording. Their number grows with its number of rows.
 fn evenly_spaced(facts: &Facts) -> Vec<u64> {
     let last = (facts.rows.values().sum::<u64>() / ROWS).clamp(MOMENTS_MIN, MOMENTS_MAX as u64) - 1;
     (0..=last).map(|number| (u128::from(facts.duration) * u128::from(number) / u128::from(last)) as u64).collect()
