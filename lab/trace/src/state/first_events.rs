@@ -1,92 +1,94 @@
-//! The start state held against the events that follow it.
+//! Comparison of the start state with the first events on its frames.
 //!
-//! Page flags leave two gaps: a page on a per-CPU list has no flags, and neither has a page of some kernel users. The
-//! first event on such a frame tells which it was: a page that is freed was allocated, a page that is allocated or
-//! drained without leaving the free lists first lay on a per-CPU list. The same first events check the rest of the
-//! state: a page that is freed first must not have been free. A page without flags that leaves the free lists first was
-//! free, though a scan could not show it.
+//! Page flags leave two gaps: pages on a per-CPU list have no flags, and neither have pages of some kernel users. The
+//! first event on such a frame distinguishes them. A page that is freed was allocated. A page that is allocated or
+//! drained, without having left the free lists, was on a per-CPU list. A page without flags that leaves the free lists
+//! was free, although the scan did not show it. The first events also check the rest of the state: a page whose first
+//! event is a free must not have been free.
 
 use super::frames::fits_percpu_lists;
 use crate::event::{Kind, NO_PFN, Row};
 use crate::snapshot::flag;
 
-/// What a frame was at the start, or that an event has touched it since.
+/// State of a frame at the start, or the fact that an event has named it since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Frame {
-    /// No such frame, or never part of the allocator, or withheld from it by a balloon.
+    /// The frame does not exist, was never managed by the allocator, or is withheld from it by a balloon.
     Absent,
-    /// The flags say nothing.
+    /// The frame has no flags.
     Unknown,
     Free,
     Allocated,
-    /// Its first event has been seen.
+    /// An event has named the frame.
     Touched,
-    /// As touched, and its last event put it on the free lists.
+    /// An event has named the frame, and the last one put it on the free lists.
     Listed,
 }
 
-/// A block that turned out to be on a per-CPU list when the recording started.
+/// A block that was on a per-CPU list when the recording started, according to its first event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedBlock {
     /// First frame.
     pub pfn: u64,
     /// Order.
     pub order: u8,
-    /// CPU that took it off the list: by Linux's rules its owner, unless it was a remote drain.
+    /// CPU that took it off the list. By Linux's rules it is the list's owner, unless it was a remote drain.
     pub cpu: u16,
     /// Migratetype of the event.
     pub migratetype: i8,
 }
 
-/// What the page flags said of a block.
+/// Page flags of a block at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flags {
-    /// It had none.
+    /// The block had no flags.
     None,
-    /// Nobody looked.
+    /// The flags were not read.
     Unseen,
 }
 
-/// A block that turned out to be allocated when the recording started.
+/// A block that was allocated when the recording started, according to its first event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatedBlock {
     /// First frame.
     pub pfn: u64,
     /// Order of its later free.
     pub order: u8,
-    /// What is known of its flags then.
+    /// Page flags of the block.
     pub flags: Flags,
 }
 
-/// How well the start state and the first events on its frames agree.
+/// Agreement of the start state with the first events on its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Blocks whose first event was looked at.
+    /// Number of blocks whose first event was checked.
     pub checked: u64,
-    /// Free at the start, yet freed or drained first: taken without an event.
+    /// Blocks that were free at the start but whose first event is a free or a drain: they were allocated without an
+    /// event.
     pub taken_silently: u64,
-    /// Allocated at the start, yet handed out first: returned without an event.
+    /// Blocks that were allocated at the start but whose first event is an allocation or a drain: they were freed
+    /// without an event.
     pub returned_silently: u64,
 }
 
-/// The start state, frame by frame, and what the events have said about it.
+/// The start state of each frame, and the results of the first events.
 #[derive(Debug)]
 pub struct FirstEvents {
     frames: Vec<Frame>,
     pageblock_order: u8,
     /// Blocks found on per-CPU lists, in order of discovery.
     pub cached: Vec<CachedBlock>,
-    /// Unflagged blocks found allocated, in order of discovery.
+    /// Blocks without flags found allocated, in order of discovery.
     pub allocated: Vec<AllocatedBlock>,
-    /// Unflagged blocks found on the free lists, as first frame and order, in order of discovery.
+    /// Blocks without flags found on the free lists, as first frame and order, in order of discovery.
     pub taken: Vec<(u64, u8)>,
-    /// The check of the rest.
+    /// Agreement of the other blocks.
     pub agreement: Agreement,
 }
 
 impl FirstEvents {
-    /// Begins with the flags of all frames at the start.
+    /// Creates the state from the flags of all frames at the start.
     pub fn new(words: &[u32], pageblock_order: u8) -> FirstEvents {
         let frames = words.iter().map(|&word| opening(word)).collect();
         FirstEvents {
@@ -99,26 +101,26 @@ impl FirstEvents {
         }
     }
 
-    /// Makes room for so many frames; nothing is known of those that are added.
+    /// Extends the state to `frames` frames. The added frames are unknown.
     pub fn reach(&mut self, frames: usize) {
         if self.frames.len() < frames {
             self.frames.resize(frames, Frame::Unknown);
         }
     }
 
-    /// Whether an event has named a frame.
+    /// Returns whether an event has named a frame.
     pub fn is_touched(&self, pfn: u64) -> bool {
         matches!(self.frames.get(pfn as usize), Some(Frame::Touched | Frame::Listed))
     }
 
-    /// Forgets blocks of which this is not true: those that lie outside of memory.
+    /// Removes the blocks for which `is_memory` is false: those outside of memory.
     pub fn retain(&mut self, is_memory: impl Fn(u64, u8) -> bool) {
         self.cached.retain(|block| is_memory(block.pfn, block.order));
         self.allocated.retain(|block| is_memory(block.pfn, block.order));
         self.taken.retain(|&(pfn, order)| is_memory(pfn, order));
     }
 
-    /// Takes note of an event after the start.
+    /// Handles an event after the start.
     pub fn observe(&mut self, row: &Row) {
         if row.pfn == NO_PFN {
             return;
@@ -141,24 +143,24 @@ impl FirstEvents {
         }
     }
 
-    /// Whether nothing is known of a frame, and no event has named it.
+    /// Returns whether a frame is unknown and no event has named it.
     pub fn is_untouched(&self, pfn: u64) -> bool {
         self.frames.get(pfn as usize) == Some(&Frame::Unknown)
     }
 
-    /// Whether a frame must be on the free lists, by the start state and the events since.
+    /// Returns whether a frame must be on the free lists, by the start state and the events since.
     pub fn is_on_free_lists(&self, pfn: u64) -> bool {
         matches!(self.frames.get(pfn as usize), Some(Frame::Free | Frame::Listed))
     }
 
-    /// Takes note that a frame of which nothing was known was free at the start.
+    /// Marks an unknown frame as free at the start.
     pub fn find_free(&mut self, pfn: u64) {
         if let Some(frame) = self.frames.get_mut(pfn as usize).filter(|frame| **frame == Frame::Unknown) {
             *frame = Frame::Free;
         }
     }
 
-    /// What the first event on a block that was uniformly `was` says.
+    /// Draws the conclusion from the first event on a block whose frames all had the state `was`.
     fn conclude(&mut self, was: Frame, row: &Row) {
         let &Row { pfn, order, cpu, migratetype, .. } = row;
         if !matches!(was, Frame::Touched | Frame::Listed) {
@@ -193,7 +195,7 @@ fn opening(word: u32) -> Frame {
     }
 }
 
-/// What all frames of a block are, if they are alike.
+/// Returns the state of all frames of a block; `None` if they differ.
 fn alike(block: &[Frame]) -> Option<Frame> {
     let first = block[0];
     block.iter().all(|&frame| frame == first).then_some(first)
@@ -216,7 +218,7 @@ mod tests {
         first_events.observe(&event(Kind::PcpuDrain, 4, 0));
         first_events.observe(&event(Kind::ZoneLocked, 5, 0));
         first_events.observe(&event(Kind::Alloc, 5, 0));
-        // Captured by a compactor: blocks of this order have no per-CPU list.
+        // Captured by compaction: blocks of this order have no per-CPU list.
         first_events.observe(&event(Kind::Alloc, 16, 4));
         let cached = [0, 4].map(|pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 });
         assert_eq!(first_events.cached, cached);

@@ -1,14 +1,14 @@
-//! From a scan that took a second to the state of all frames at one moment.
+//! State of all frames at one moment, from a scan of their flags that takes about a second.
 //!
-//! Each chunk of the scan tells the flags of its frames as they were some time after the chunk's stamp. The
-//! moment is the scan's end. Every event on a frame between its chunk's stamp and the moment is applied
-//! to its word in order. An event *sets* what the frame is and does not depend on what it was, so it does
-//! no harm that the scan may have seen the first of them already.
+//! The moment is the end of the scan. The flags of each chunk were read some time after the chunk's stamp. Every event
+//! on a frame between its chunk's stamp and the moment is applied to its word, in order. An event *sets* the state of a
+//! frame and does not depend on the previous state. It therefore does no harm if the scan has already seen the effect
+//! of the first events.
 //!
-//! What an event cannot tell is guessed, and the guess is a fact about Linux: a freed block of an order
-//! that fits the per-CPU lists lies on one, any other is merged into the free lists at once. Which larger
-//! free block a page came from or merged into needs no event: free blocks are cut out of the runs
-//! of free frames afterwards, as the buddy system would hold them.
+//! Effects that no event reports are guessed by Linux's rules. A freed block of an order that fits the per-CPU lists is
+//! on one of them. Any other block is merged into the free lists at once. It does not matter from which larger free
+//! block a page was split or into which it was merged: the free blocks are computed from the runs of free frames
+//! afterwards, as the buddy system would hold them.
 
 use crate::event::{Kind, NO_PFN, Row, migratetype};
 use crate::snapshot::{ALLOCATED, flag};
@@ -16,39 +16,39 @@ use crate::snapshot::{ALLOCATED, flag};
 /// Frames that share a stamp.
 pub const CHUNK_FRAMES: u64 = 4096;
 
-/// The orders that the per-CPU lists hold, besides that of a huge page. linux: mm/page_alloc.c:pcp_allowed_order
+/// Highest order on the per-CPU lists, besides that of a huge page. linux: mm/page_alloc.c:pcp_allowed_order
 const COSTLY_ORDER: u8 = 3;
 
-/// Whether a free block of `order` goes to a per-CPU list.
+/// Returns whether a free block of `order` goes to a per-CPU list.
 pub fn fits_percpu_lists(order: u8, pageblock_order: u8) -> bool {
     order <= COSTLY_ORDER || order == pageblock_order
 }
 
-/// The flags of all frames at one moment.
+/// Flags of all frames at one moment.
 #[derive(Debug)]
 pub struct Frames {
-    /// A word for each frame from 0; [`flag::NOPAGE`] where nothing was scanned.
+    /// One word per frame from 0 on; [`flag::NOPAGE`] if the frame was not scanned.
     words: Vec<u32>,
-    /// The stamp of each chunk of [`CHUNK_FRAMES`] frames.
+    /// Stamp of each chunk of [`CHUNK_FRAMES`] frames.
     stamps: Vec<u64>,
     pageblock_order: u8,
-    /// Events applied.
+    /// Number of events applied.
     applied: u64,
 }
 
 impl Frames {
-    /// No frame yet. `pageblock_order` is the order of a pageblock.
+    /// Creates a state without frames. `pageblock_order` is the order of a pageblock.
     pub fn new(pageblock_order: u8) -> Frames {
         Frames { words: Vec::new(), stamps: Vec::new(), pageblock_order, applied: 0 }
     }
 
-    /// Makes the state of frames from 0, all read at once.
+    /// Creates the state of frames from 0 on, all read at the same time.
     pub fn from_words(words: Vec<u32>, pageblock_order: u8) -> Frames {
         Frames { words, ..Frames::new(pageblock_order) }
     }
 
-    /// Puts scanned `words` of frames from `first`, all of one chunk that was read at `stamp`; frames come in ascending
-    /// order.
+    /// Adds scanned `words` of frames from `first` on, all of one chunk that was read at `stamp`. Must be called in
+    /// ascending order of frames.
     pub fn put(&mut self, first: u64, words: impl Iterator<Item = u32>, stamp: u64) {
         self.words.resize(first as usize, flag::NOPAGE);
         self.words.extend(words);
@@ -56,44 +56,44 @@ impl Frames {
         if self.stamps.len() <= chunk {
             self.stamps.resize(chunk + 1, u64::MAX);
         }
-        // Two ranges may share a chunk; the earlier stamp is right for both, because events set states.
+        // Two ranges may share a chunk. The earlier stamp is right for both, because events set states.
         self.stamps[chunk] = self.stamps[chunk].min(stamp);
     }
 
-    /// The words, by frame number.
+    /// Returns the words, by frame number.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// The words alone.
+    /// Converts the state into its words.
     pub fn into_words(self) -> Vec<u32> {
         self.words
     }
 
-    /// Marks a frame as free if nothing is known of it. Returns whether it did.
+    /// Marks a frame as free if it is unknown. Returns whether it was.
     pub fn find_free(&mut self, pfn: u64) -> bool {
         let word = self.words.get_mut(pfn as usize).filter(|word| **word == 0);
         word.map(|word| *word = flag::BUDDY).is_some()
     }
 
-    /// Puts one word in the place of another.
+    /// Replaces one word.
     pub fn replace(&mut self, pfn: u64, word: u32) {
         if let Some(place) = self.words.get_mut(pfn as usize) {
             *place = word;
         }
     }
 
-    /// Frames that are withheld from the allocator: offline, or in a balloon.
+    /// Returns the number of frames that are withheld from the allocator: offline, or in a balloon.
     pub fn offline(&self) -> u64 {
         self.words.iter().filter(|&&word| word & flag::NOPAGE == 0 && word & flag::OFFLINE != 0).count() as u64
     }
 
-    /// How many events were applied.
+    /// Returns the number of events that were applied.
     pub fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// Applies an event that happened at `time` of the monotonic clock, no later than the moment.
+    /// Applies an event that happened at `time` of the monotonic clock, which is not after the moment.
     pub fn apply(&mut self, time: u64, row: &Row) {
         let stamp = self.stamps.get((row.pfn / CHUNK_FRAMES) as usize);
         if row.pfn == NO_PFN || stamp.is_none_or(|&stamp| time < stamp) {
@@ -139,7 +139,7 @@ mod tests {
         Row { pfn, order, migratetype: migratetype::MOVABLE, ..Row::new(kind) }
     }
 
-    /// Two chunks: frames 0.. were read at 100, frames 4096.. at 200. All free.
+    /// Returns two chunks of free frames: frames from 0 on were read at 100, frames from 4096 on at 200.
     fn frames() -> Frames {
         let mut frames = Frames::new(9);
         frames.put(0, std::iter::repeat_n(flag::BUDDY, 4096), 100);

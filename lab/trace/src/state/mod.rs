@@ -1,16 +1,15 @@
-//! The state of memory at the start of a recording, out of what is known of it: page flags, zones, and the events that
-//! follow.
+//! State of memory at the start of a recording, combined from page flags, zones, and the events that follow.
 //!
 //! ```text
-//! frames        the flags of all frames, brought to one moment by the events of that time
-//! first_events  what the first event on each frame says that it was
-//! pageblocks    the type of each pageblock: as events name it, or guessed from its contents
-//! zones         the zones, and how many pageblocks of each type they have
-//! rows          all of it as rows
+//! frames        flags of all frames, brought to one moment by the events during the scan
+//! first_events  state of each frame at the start, according to its first event
+//! pageblocks    type of each pageblock: named by events, or guessed from its contents
+//! zones         the zones, and the number of their pageblocks of each type
+//! rows          conversion of all of these to rows
 //! ```
 //!
-//! A recorder scans the flags of the machine that it runs on; an importer has somebody's copy of them, or none. What
-//! follows is the same for both.
+//! A recorder scans the flags of the machine on which it runs. An importer has a copy of the flags of another machine,
+//! or none. The other steps are the same for both.
 
 mod first_events;
 mod frames;

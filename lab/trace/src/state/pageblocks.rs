@@ -1,14 +1,14 @@
-//! What type each pageblock had when the recording started, and when it ended.
+//! Types of the pageblocks when the recording started, and when it ended.
 //!
-//! Linux shows nowhere the type of a given pageblock, only how many of each type a zone has
-//! (`/proc/pagetypeinfo`). But events name types: a block that leaves the free lists comes from a list of its
-//! type, a drained page goes to the list of its block's type, and a fallback that changes a block says
-//! what it was. The first such word on a pageblock is its *vote*.
+//! Linux does not show the type of a given pageblock, only the number of each type in a zone (`/proc/pagetypeinfo`).
+//! But events name types: a block that leaves the free lists comes from a list of its type, a drained page goes to the
+//! list of its pageblock's type, and a fallback that changes a pageblock's type names the old one. The first type that
+//! an event names for a pageblock is its *vote*.
 //!
-//! Blocks without a vote are guessed from what lies in them, so that the counts of the zone come out as
-//! `/proc/pagetypeinfo` has them: the blocks with the most unmovable pages become the missing Unmovable and
-//! Reclaimable ones, the rest is Movable. Each row says which of the two it is. The types at the end, which
-//! the free blocks of the end state carry, are settled in the same way from the last words.
+//! Pageblocks without a vote are guessed from their contents, so that the numbers in the zone match
+//! `/proc/pagetypeinfo`. The pageblocks with the most unmovable pages become the missing Unmovable and Reclaimable
+//! ones, and the rest Movable. Each row tells whether its type was named or guessed. The types at the end, which the
+//! free blocks of the end state carry, are determined in the same way from the last type that an event names.
 
 use std::collections::HashMap;
 
@@ -16,38 +16,38 @@ use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, migratetype};
 use crate::facts::{TypeFacts, ZoneFacts};
 use crate::snapshot::flag;
 
-/// `args[0]` of a pageblock that an event named.
+/// `args[0]` of a pageblock whose type an event named.
 const NAMED: i64 = 1;
-/// `args[0]` of a pageblock that was guessed.
+/// `args[0]` of a pageblock whose type was guessed.
 const GUESSED: i64 = 2;
 
-/// What the events say of each pageblock.
+/// Types that the events name for each pageblock.
 #[derive(Debug)]
 pub struct Votes {
     order: u8,
-    /// The first word on each pageblock.
+    /// First type named for each pageblock.
     first: Ballot,
-    /// The last word on each pageblock.
+    /// Last type named for each pageblock.
     last: Ballot,
-    /// The last pageblock whose first vote came from a zone-locked event, by CPU. See [`Votes::withdraw`].
+    /// By CPU, the last pageblock whose first vote came from a zone-locked event. See [`Votes::withdraw`].
     latest: HashMap<u16, u64>,
 }
 
 /// A change of the type of pageblocks, by a fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeChange {
-    /// A frame of the first of them.
+    /// A frame of the first pageblock.
     pub pfn: u64,
-    /// Order of the free block that was taken, which may have several.
+    /// Order of the free block that was taken, which may have several pageblocks.
     pub order: u8,
-    /// The type before.
+    /// Type before the change.
     pub before: i8,
-    /// The type since.
+    /// Type after the change.
     pub after: i8,
 }
 
 impl TypeChange {
-    /// Returns the change that an event made, if it made one.
+    /// Returns the change that an event made; `None` if it made none.
     pub fn from_row(row: &Row) -> Option<TypeChange> {
         let [order, before, changed] = row.args;
         let (order, before) = (u8::try_from(order).ok()?, i8::try_from(before).ok()?);
@@ -60,12 +60,12 @@ impl TypeChange {
     }
 }
 
-/// One word on each pageblock, by its number; [`NO_MIGRATETYPE`] where no event has spoken.
+/// One type per pageblock, by its number; [`NO_MIGRATETYPE`] if no event named one.
 #[derive(Clone, Debug, Default)]
 pub struct Ballot(Vec<i8>);
 
 impl Ballot {
-    /// The block's place, unless no machine could have so many.
+    /// Returns the entry of a pageblock; `None` if no machine could have so many.
     fn place(&mut self, block: u64) -> Option<&mut i8> {
         let block = usize::try_from(block).ok().filter(|&block| block < 1 << 32)?;
         if self.0.len() <= block {
@@ -80,22 +80,22 @@ impl Ballot {
 }
 
 impl Votes {
-    /// No votes yet. `order` is the order of a pageblock.
+    /// Creates an empty set of votes. `order` is the order of a pageblock.
     pub fn new(order: u8) -> Votes {
         Votes { order, first: Ballot::default(), last: Ballot::default(), latest: HashMap::new() }
     }
 
-    /// The types when the events began.
+    /// Returns the types when the events began.
     pub fn first(&self) -> &Ballot {
         &self.first
     }
 
-    /// The types when the events ended.
+    /// Returns the types when the events ended.
     pub fn last(&self) -> &Ballot {
         &self.last
     }
 
-    /// Takes note of an event after the start.
+    /// Handles an event after the start.
     pub fn observe(&mut self, row: &Row) {
         if row.pfn == NO_PFN {
             return;
@@ -113,7 +113,7 @@ impl Votes {
         }
     }
 
-    /// A fallback names the type that the block had before it, and the one it has now.
+    /// Handles a fallback, which names the type of the pageblock before it and after it.
     fn fell_back(&mut self, row: &Row) {
         let [fallback_order, fallback_type, changed] = row.args;
         let Ok(before) = i8::try_from(fallback_type) else { return };
@@ -126,8 +126,8 @@ impl Votes {
         }
     }
 
-    /// A claim takes its page from the block under its *new* type and reports the fallback only then; a first
-    /// vote that this CPU has just cast by taking the page is therefore wrong.
+    /// Removes the first vote of a pageblock if this CPU has just cast it. A claim takes its page from the pageblock
+    /// under its *new* type and reports the fallback only afterwards, so that the vote from taking the page is wrong.
     fn withdraw(&mut self, cpu: u16, block: u64) {
         if self.latest.get(&cpu) == Some(&block) {
             self.latest.remove(&cpu);
@@ -137,7 +137,8 @@ impl Votes {
         }
     }
 
-    /// The block was `before`, and is `after` now. Returns whether this is the first word on it.
+    /// Records that the pageblock had the type `before`, and now has the type `after`. Returns whether this is the
+    /// first type named for it.
     fn vote(&mut self, block: u64, before: i8, after: i8) -> bool {
         let (Some(first), Some(last)) = (self.first.place(block), self.last.place(block)) else { return false };
         *last = after;
@@ -149,29 +150,29 @@ impl Votes {
     }
 }
 
-/// A pageblock's type, and whether an event named it.
+/// Type of a pageblock, and whether an event named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PageblockType {
     migratetype: i8,
     how: i64,
 }
 
-/// The type of every pageblock of the machine.
+/// Types of all pageblocks of the machine.
 #[derive(Debug)]
 pub struct Pageblocks {
     order: u8,
-    /// By pageblock number. `None` where there is no memory.
+    /// Types by pageblock number; `None` if there is no memory.
     types: Vec<Option<PageblockType>>,
-    /// Blocks that an event named.
+    /// Number of pageblocks whose type an event named.
     pub named: u64,
-    /// Blocks that were guessed.
+    /// Number of pageblocks whose type was guessed.
     pub guessed: u64,
-    /// Blocks too many or too few of a type, against `/proc/pagetypeinfo`, over all zones and types.
+    /// Sum over all zones and types of the differences to the numbers of `/proc/pagetypeinfo`, in pageblocks.
     pub off: u64,
 }
 
 impl Pageblocks {
-    /// Settles the types of pageblocks of `order` from the votes, the zones' counts, and the flags of all frames.
+    /// Determines the types of pageblocks of `order` from the votes, the zones' counts, and the flags of all frames.
     pub fn settle(order: u8, votes: &Ballot, zones: &[ZoneFacts], counts: &[TypeFacts], words: &[u32]) -> Pageblocks {
         let blocks = words.len().div_ceil(1 << order);
         let mut pageblocks = Pageblocks { order, types: vec![None; blocks], named: 0, guessed: 0, off: 0 };
@@ -204,14 +205,14 @@ impl Pageblocks {
         self.off += missing.values().map(|count| count.unsigned_abs()).sum::<u64>();
     }
 
-    /// Gives the missing types to the blocks that nothing was said about.
+    /// Assigns the missing types to the pageblocks without a vote.
     fn guess(&mut self, mut silent: Vec<(u64, Contents)>, missing: &mut HashMap<i8, i64>) {
         let [reclaimable, unmovable, mut highatomic] =
             [migratetype::RECLAIMABLE, migratetype::UNMOVABLE, migratetype::HIGHATOMIC]
                 .map(|kind| missing.get(&kind).copied().unwrap_or(0).max(0) as usize);
         silent.sort_by_key(|(block, contents)| (std::cmp::Reverse(contents.pinned()), *block));
         let movable = silent.split_off((reclaimable + unmovable).min(silent.len()));
-        // Reclaimable memory is slab above all: inodes and directory entries.
+        // Reclaimable memory is mostly slab: inodes and directory entries.
         silent.sort_by_key(|(block, contents)| (std::cmp::Reverse(contents.slab_excess()), *block));
         let (slab, pinned) = silent.split_at(reclaimable.min(silent.len()));
         for (block, _) in slab {
@@ -221,7 +222,7 @@ impl Pageblocks {
             self.assume(*block, migratetype::UNMOVABLE, missing);
         }
         for (block, contents) in &movable {
-            // A reserve for atomic requests holds nothing movable.
+            // The high-atomic reserve contains no movable pages.
             let reserve = highatomic > 0 && contents.movable == 0 && contents.pinned() > 0;
             highatomic -= usize::from(reserve);
             let kind = if reserve { migratetype::HIGHATOMIC } else { migratetype::MOVABLE };
@@ -235,8 +236,7 @@ impl Pageblocks {
         self.guessed += 1;
     }
 
-    /// Puts better guesses in the place of those that contents made: `types` has one for each pageblock, or
-    /// [`NO_MIGRATETYPE`].
+    /// Replaces guesses from contents by better ones. `types` has one type per pageblock, or [`NO_MIGRATETYPE`].
     pub fn prefer(&mut self, types: &[i8]) {
         let guessed =
             self.types.iter_mut().zip(types).filter(|(known, better)| {
@@ -245,7 +245,7 @@ impl Pageblocks {
         guessed.for_each(|(known, &migratetype)| *known = Some(PageblockType { migratetype, how: GUESSED }));
     }
 
-    /// How many pageblocks of each type there are between two of them, by migratetype.
+    /// Returns the number of pageblocks of each type in this range of pageblock numbers, by migratetype.
     pub fn counts(&self, blocks: std::ops::Range<u64>) -> [u64; 6] {
         let mut counts = [0; 6];
         let known = self.types.iter().take(blocks.end as usize).skip(blocks.start as usize).flatten();
@@ -257,13 +257,13 @@ impl Pageblocks {
         counts
     }
 
-    /// The type of the pageblock that holds `pfn`, or [`NO_MIGRATETYPE`].
+    /// Returns the type of the pageblock that contains `pfn`, or [`NO_MIGRATETYPE`].
     pub fn type_of(&self, pfn: u64) -> i8 {
         let known = self.types.get((pfn >> self.order) as usize).copied().flatten();
         known.map_or(NO_MIGRATETYPE, |known| known.migratetype)
     }
 
-    /// One row for each run of pageblocks that are alike.
+    /// Returns one row for each run of pageblocks that are alike.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let mut last: Option<(u64, PageblockType)> = None;
@@ -285,12 +285,13 @@ impl Pageblocks {
     }
 }
 
-/// What lies in a pageblock, in frames.
+/// Contents of a pageblock, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Contents {
     slab: u32,
     movable: u32,
-    /// Allocated, neither slab nor on an LRU list. Pages without flags may be free, on per-CPU lists, and tell nothing.
+    /// Allocated frames that are neither slab nor on an LRU list. Frames without flags do not count, since they may be
+    /// free on per-CPU lists.
     other: u32,
 }
 
@@ -301,7 +302,7 @@ impl Contents {
         let words = words.get(first..words.len().min(first + (1 << order)))?;
         let mut contents = Contents::default();
         let mut present = false;
-        // The tails of a compound page are what their head is.
+        // The tails of a compound page count like their head.
         let mut head = 0;
         for &word in words {
             if word & flag::NOPAGE != 0 {
@@ -326,7 +327,7 @@ impl Contents {
         }
     }
 
-    /// Frames that can probably not be moved.
+    /// Returns the number of frames that probably cannot be moved.
     fn pinned(self) -> u32 {
         self.slab + self.other
     }
@@ -382,7 +383,7 @@ mod tests {
 
     #[test]
     fn guesses_meet_the_counts() {
-        // Five pageblocks of four frames: slab, page tables, user memory, free, and one that is voted for.
+        // Five pageblocks of four frames: slab, page tables, user memory, free, and one with a vote.
         let words = [flag::SLAB, flag::PGTABLE, flag::LRU, flag::BUDDY, flag::LRU].map(|word| [word; 4]).concat();
         let mut votes = Votes::new(ORDER);
         votes.observe(&event(Kind::PcpuDrain, 16, 1));

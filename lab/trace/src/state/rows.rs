@@ -1,7 +1,7 @@
-//! The state rows of one end of a recording.
+//! State rows of the start or the end of a recording.
 //!
-//! [`state_rows`] cuts page flags into rows. What it cannot know is added here: the types of pageblocks, which
-//! pages without flags lay on per-CPU lists, and which are no part of the allocator yet, because
+//! [`state_rows`] converts page flags to rows. This module adds information that flags lack: the types of pageblocks,
+//! the pages without flags that were on per-CPU lists, and the memory that the allocator does not manage yet, because
 //! the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
 
 use super::first_events::{AllocatedBlock, CachedBlock, Flags};
@@ -18,7 +18,7 @@ const ON_PERCPU_LIST: i64 = 1;
 /// `args[1]` of unknown pages that the kernel has not given to the allocator yet.
 const DEFERRED: i64 = 2;
 
-/// The state of memory at one moment, ready to be put into rows.
+/// State of memory at one moment, ready to be converted to rows.
 #[derive(Debug)]
 pub struct StateRows {
     moment: Moment,
@@ -28,12 +28,12 @@ pub struct StateRows {
     pageblocks: Pageblocks,
     borders: Vec<u64>,
     order_max: u8,
-    /// Frames that are no part of the allocator yet, as `[start, end)`.
+    /// Frames that the allocator does not manage yet, as `[start, end)`.
     deferred: Vec<(u64, u64)>,
 }
 
 impl StateRows {
-    /// Makes the state that `frames` holds at `time`, with pageblock types settled from `votes`.
+    /// Creates the state of `frames` at `time`. The pageblock types are determined from `votes`.
     pub fn new(moment: Moment, time: u64, frames: Frames, votes: &Ballot, at: &ZonesAt) -> StateRows {
         let words = frames.into_words();
         let order = at.types.pageblock_order;
@@ -47,28 +47,28 @@ impl StateRows {
         StateRows { moment, time, words, pageblocks, borders, order_max: at.order_max(), deferred }
     }
 
-    /// Puts types that are known otherwise in the place of guesses: [`Pageblocks::prefer`].
+    /// Replaces guessed types by types that are known otherwise: [`Pageblocks::prefer`].
     #[must_use]
     pub fn preferring(mut self, types: &[i8]) -> StateRows {
         self.pageblocks.prefer(types);
         self
     }
 
-    /// The types of pageblocks.
+    /// Returns the types of pageblocks.
     pub fn pageblocks(&self) -> &Pageblocks {
         &self.pageblocks
     }
 
-    /// How the types of pageblocks are known, in words.
+    /// Returns a phrase about the sources of the pageblocks' types.
     pub fn types(&self) -> String {
         let Pageblocks { named, guessed, off, .. } = self.pageblocks;
         format!("{named} named by events, {guessed} guessed, {off} away from the kernel's counts")
     }
 
-    /// Calls `visit` with each row. Blocks that events have shown to be cached or allocated go into them.
+    /// Calls `visit` with each row. Blocks that events have shown to be cached or allocated are included.
     ///
     /// # Errors
-    /// What `visit` fails with.
+    /// Errors of `visit`.
     pub fn for_each<E>(
         mut self,
         cached: &[CachedBlock],
@@ -86,7 +86,8 @@ impl StateRows {
         rows.into_iter().chain(shown).try_for_each(&mut visit)
     }
 
-    /// Adds to a row what page flags do not tell. A run of unknown pages is cut where deferred memory begins.
+    /// Adds to a row the information that page flags lack. A run of unknown pages is split where deferred memory
+    /// begins.
     fn complete(&self, row: Row) -> impl Iterator<Item = Row> {
         let rows = match row.kind {
             Kind::StartFree | Kind::EndFree => {
@@ -98,7 +99,7 @@ impl StateRows {
         rows.into_iter().flatten()
     }
 
-    /// The parts of a run of unknown pages outside and inside deferred memory, which is the end of a zone.
+    /// Splits a run of unknown pages into the parts outside and inside deferred memory, which is the end of a zone.
     fn cut(&self, row: Row) -> [Option<Row>; 2] {
         let end = row.pfn + row.args[0].cast_unsigned();
         let Some(&(border, _)) = self.deferred.iter().find(|&&(first, last)| first < end && row.pfn < last) else {
@@ -110,17 +111,17 @@ impl StateRows {
         })
     }
 
-    /// Tells apart the pages without flags.
+    /// Sets the states of pages without flags from the cached and the allocated blocks.
     fn resolve(&mut self, cached: &[CachedBlock], allocated: &[AllocatedBlock], rows: &mut Vec<Row>) {
         for block in allocated {
             let head = if block.order == 0 { 0 } else { flag::COMPOUND_HEAD };
-            // What lies in a pageblock of movable memory is taken to be movable, where nobody looked.
+            // A block whose flags were not read counts as movable if its pageblock is Movable.
             let is_movable = block.flags == Flags::Unseen && self.pageblocks.type_of(block.pfn) == migratetype::MOVABLE;
             let movable = if is_movable { flag::LRU } else { 0 };
             self.fill(block.pfn, block.order, flag::COMPOUND_TAIL, ALLOCATED | head | movable);
         }
         for block in cached {
-            // Their own rows say more than a run of unknown pages would.
+            // Their own rows have more information than a run of unknown pages.
             self.fill(block.pfn, block.order, flag::NOPAGE, flag::NOPAGE);
             rows.push(Row {
                 pfn: block.pfn,
@@ -141,8 +142,8 @@ impl StateRows {
     }
 }
 
-/// The end of a zone that the kernel has not initialised yet: whole pageblocks without any flag, as far as
-/// the zone's managed pages fall short of its present ones. Empty on most machines.
+/// Returns the end of a zone that the kernel has not initialised yet: whole pageblocks without any flag, at most as
+/// many pages as the zone has present but not managed. Empty on most machines.
 fn deferred(zone: &ZoneFacts, pageblock_order: u8, words: &[u32]) -> (u64, u64) {
     let end = (zone.start_pfn + zone.spanned).min(words.len() as u64);
     let start = zone.start_pfn.min(end);
@@ -161,7 +162,7 @@ mod tests {
     use crate::facts::TypeFacts;
     use crate::procfs::PageTypeInfo;
 
-    /// Sixteen frames in pageblocks of eight: free ones, a page on an LRU list, and pages without flags.
+    /// Returns sixteen frames in pageblocks of eight: free ones, a page on an LRU list, and pages without flags.
     fn state() -> StateRows {
         let zone = ZoneFacts { name: "Normal".to_owned(), spanned: 16, ..ZoneFacts::default() };
         let orders = TypeFacts { free: vec![0; 11], ..TypeFacts::default() };

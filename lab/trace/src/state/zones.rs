@@ -1,9 +1,9 @@
-//! The zones of a machine at one moment, and the types of their pageblocks.
+//! Zones of a machine at one moment, and the types of their pageblocks.
 
 use crate::facts::{TypeFacts, ZoneFacts};
 use crate::procfs::{PageTypeInfo, ProcError, parse_pagetypeinfo, parse_zoneinfo};
 
-/// The zones and their pageblock types at one end.
+/// Zones and their pageblock types at the start or at the end of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct ZonesAt {
     /// The zones that have pages.
@@ -13,21 +13,21 @@ pub struct ZonesAt {
 }
 
 impl ZonesAt {
-    /// Reads `/proc/zoneinfo` and `/proc/pagetypeinfo`.
+    /// Parses `/proc/zoneinfo` and `/proc/pagetypeinfo`.
     ///
     /// # Errors
-    /// When one of them is not understood.
+    /// If one of them cannot be parsed.
     pub fn parse(zoneinfo: &str, pagetypeinfo: &str) -> Result<ZonesAt, ProcError> {
         Ok(ZonesAt { zones: parse_zoneinfo(zoneinfo)?, types: parse_pagetypeinfo(pagetypeinfo)? })
     }
 
-    /// The highest order of a free block.
+    /// Returns the highest order of a free block.
     pub fn order_max(&self) -> u8 {
         let orders = self.types.types.iter().map(|count| count.free.len()).max().unwrap_or(0);
         u8::try_from(orders.saturating_sub(1)).unwrap_or(0)
     }
 
-    /// The counts by type.
+    /// Returns the counts by type.
     pub fn counts(&self) -> &[TypeFacts] {
         &self.types.types
     }
