@@ -1,9 +1,9 @@
-//! How many pages are free by the rows of a recording, beside the kernel's own count at every sample:
-//! `cargo run --profile dist -p freehold-trace --example free_pages -- FILE...`
+//! Compares the number of free pages by the rows of a recording with the kernel's own count at every sample: `cargo run
+//! --profile dist -p freehold-trace --example free_pages -- FILE...`
 //!
-//! A start state that takes free pages for allocated ones, or the reverse, shows at once and stays. What shows at one
-//! sample only are pages that the kernel holds for a moment without an event: free-page reporting takes up to 32 blocks
-//! at a time.
+//! A start state that takes free pages for allocated ones, or the reverse, causes a constant difference from the start
+//! on. A difference at a single sample is caused by pages that the kernel holds for a short time without an event:
+//! free-page reporting takes up to 32 blocks at a time.
 
 use std::error::Error;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Facts, Kind, Reader, Row};
 
-/// The highest order of the per-CPU lists but for huge pages. linux: mm/page_alloc.c:pcp_allowed_order
+/// Highest order of the per-CPU lists, apart from huge pages. linux: mm/page_alloc.c:pcp_allowed_order
 const COSTLY_ORDER: u8 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -80,7 +80,7 @@ fn compare(reader: &Reader) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Free pages by the kernel's count, and when.
+/// Returns the times of the samples and the kernel's counts of free pages.
 fn kernel_counts(facts: &Facts) -> Vec<(u64, u64)> {
     let Some(at) = facts.vmstat_names.iter().position(|name| name == "nr_free_pages") else { return Vec::new() };
     facts.samples.iter().filter_map(|sample| Some((sample.time, *sample.vmstat.get(at)?))).collect()

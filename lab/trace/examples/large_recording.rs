@@ -1,8 +1,8 @@
-//! Writes a recording of a large machine that nobody has: `large_recording GIB EVENTS FILE`.
+//! Writes a synthetic recording of a large machine: `large_recording GIB EVENTS FILE`.
 //!
-//! For whoever measures what a command costs on a large machine. Half of the pageblocks are free at the start, the
-//! others hold pages of tasks or of the kernel; then tasks take single pages and give others back, all over the free
-//! half. The same numbers give the same file.
+//! It serves to measure the cost of a command on a large machine. Half of the pageblocks are free at the start, and the
+//! others contain pages of tasks or of the kernel. Tasks then allocate and free single pages all over the free half.
+//! The same arguments give the same file.
 
 use std::error::Error;
 use std::path::Path;
@@ -20,7 +20,7 @@ const STEP: u64 = 1000;
 const HIGHUSER_MOVABLE: u32 = 0x10_0cca;
 const KERNEL: u32 = 0xcc0;
 
-/// SplitMix64.
+/// SplitMix64 generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Tasks take pages of the free blocks and give them back, on two CPUs.
+/// Writes events in which tasks allocate pages of the free blocks and free them, on two CPUs.
 fn play(writer: &mut Writer, numbers: &mut Numbers, free: &[u64], events: u64) -> Result<(), Box<dyn Error>> {
     let mut live: Vec<u64> = Vec::new();
     let mut is_live = vec![false; free.len() * BLOCK as usize];
@@ -86,7 +86,7 @@ fn play(writer: &mut Writer, numbers: &mut Numbers, free: &[u64], events: u64) -
     Ok(())
 }
 
-/// The frame at a place of all pages of the free blocks.
+/// Returns the frame at an index into all pages of the free blocks.
 fn pfn_at(free: &[u64], place: usize) -> u64 {
     free[place / BLOCK as usize] + place as u64 % BLOCK
 }

@@ -1,8 +1,8 @@
-//! How fast a recording is read, and what its events take on disk:
-//! `cargo run --profile dist -p freehold-trace --example read_speed -- FILE`
+//! Measures the speed of reading a recording, and the size of its events on disk: `cargo run --profile dist -p
+//! freehold-trace --example read_speed -- FILE`
 //!
-//! Reads the whole file several times on one thread, every column checked and every row touched, and prints the
-//! fastest time. The bytes of each column come from the file's own metadata.
+//! Reads the whole file several times on one thread, checks every column and touches every row, and prints the fastest
+//! time. The bytes of each column come from the file's own metadata.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,9 +1,9 @@
-//! How fast raw ring pages become rows: `cargo run --profile dist -p freehold-trace --example ring_speed -- [EVENTS
-//! PAGES...]`
+//! Measures the speed of converting raw ring pages to rows: `cargo run --profile dist -p freehold-trace --example
+//! ring_speed -- [EVENTS PAGES...]`
 //!
-//! EVENTS is tracefs' `events` folder, and PAGES are files of raw pages, read from `per_cpu/cpuN/trace_pipe_raw`
-//! on the same kernel. Without arguments it decodes pages of its own making, filled with allocations and frees as
-//! Linux 6.18 lays them out. One thread; the fastest of several rounds is printed.
+//! EVENTS is tracefs' `events` folder, and PAGES are files of raw pages, read from `per_cpu/cpuN/trace_pipe_raw` on the
+//! same kernel. Without arguments it decodes generated pages, filled with allocations and frees in the layout of Linux
+//! 6.18. Uses one thread, and prints the fastest of several rounds.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -22,10 +22,10 @@ const HEADER_PAGE: &str = include_str!("../tests/fixtures/linux-6.18/header_page
 const ALLOC: &str = include_str!("../tests/fixtures/linux-6.18/mm_page_alloc.format");
 const FREE: &str = include_str!("../tests/fixtures/linux-6.18/mm_page_free.format");
 
-/// Systems whose events may become rows.
+/// Subsystems whose events may become rows.
 const SYSTEMS: [&str; 6] = ["kmem", "compaction", "vmscan", "huge_memory", "migrate", "vmalloc"];
 
-/// What is decoded, and by what.
+/// The pages to decode, and their decoder.
 struct Work {
     layout: PageLayout,
     decoder: Decoder,
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Decodes everything; answers the numbers of events and of rows.
+/// Decodes all pages. Returns the numbers of events and of rows.
 fn decode(work: &Work) -> Result<(u64, u64), RingError> {
     let (mut events, mut rows) = (0, 0);
     for page in work.bytes.chunks(work.layout.page_bytes()) {
@@ -81,7 +81,7 @@ fn recorded_pages(events: &Path, pages: &[String]) -> Result<Work, Box<dyn Error
             }
         }
     }
-    // The kernel answers only the first read of this file.
+    // The kernel returns data only for the first read of this file.
     let mut header = vec![0; 1 << 16];
     let length = File::open(events.join("header_page"))?.read(&mut header)?;
     let layout = PageLayout::parse(str::from_utf8(&header[..length])?)?;
@@ -92,7 +92,7 @@ fn recorded_pages(events: &Path, pages: &[String]) -> Result<Work, Box<dyn Error
     Ok(Work { layout, decoder: decoder(&formats)?, bytes })
 }
 
-/// 64 MiB of pages that hold allocations and frees in turn.
+/// Returns 64 MiB of pages with alternating allocations and frees.
 fn own_pages() -> Result<Work, Box<dyn Error>> {
     let layout = PageLayout::parse(HEADER_PAGE)?;
     let formats = [EventFormat::parse(ALLOC)?, EventFormat::parse(FREE)?];

@@ -1,4 +1,4 @@
-//! The parsers on short texts in the kernel's form, on mangled ones, and on this machine's own.
+//! Tests of the parsers on short texts in the kernel's format, on mangled ones, and on this machine's own.
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
     *state as usize % bound.max(1)
 }
 
-/// Cuts, doubles, and overwrites pieces of `text`, with numbers from a fixed seed.
+/// Cuts, doubles, and overwrites pieces of `text`, at random positions from a fixed seed.
 fn mangle(text: &str, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = text.as_bytes().to_vec();
@@ -158,7 +158,7 @@ fn this_machine_is_understood() {
     assert_eq!(blocks.iter().map(|zone| (zone.node, zone.zone.clone())).collect::<Vec<_>>(), expected);
     assert!(zones.iter().all(|zone| !zone.pcp.is_empty() && zone.managed <= zone.present));
     assert!(parse_vmstat(&vmstat).unwrap().0.iter().any(|name| name == "nr_free_pages"));
-    // The rest is for root alone.
+    // The other files are readable only by root.
     let (Ok(types), Ok(iomem)) = (read("pagetypeinfo"), read("iomem")) else {
         println!("skipped in part: /proc/pagetypeinfo is for root");
         return;

@@ -1,4 +1,5 @@
-//! Small worlds cut by hand, a random one against a naive count, and this machine against its buddyinfo.
+//! Tests on small states written by hand, on a random one against a naive count, and on this machine against its
+//! buddyinfo.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,7 +20,7 @@ fn free_runs_become_the_largest_aligned_blocks() {
         rows(6, &[flag::BUDDY; 13], &[]),
         [(free, 6, 1, 0, 0), (free, 8, 3, 0, 0), (free, 16, 1, 0, 0), (free, 18, 0, 0, 0)]
     );
-    // A block of order 12 is four of the highest order.
+    // A block of order 12 is divided into four of the highest order.
     let orders: Vec<u8> = rows(0, &[flag::BUDDY; 4096], &[]).iter().map(|row| row.2).collect();
     assert_eq!(orders, [10; 4]);
 }
@@ -88,7 +89,7 @@ fn every_frame_is_in_exactly_one_row() {
     }
 }
 
-/// Free blocks by order in a zone of this machine, as its page flags tell.
+/// Returns the free blocks by order in a zone of this machine, computed from its page flags.
 fn count_blocks(zone: &ZoneFacts) -> Option<Vec<u64>> {
     let file = File::open("/proc/kpageflags").ok()?;
     let mut bytes = vec![0; 8 * zone.spanned as usize];
@@ -113,7 +114,7 @@ fn read_buddyinfo(zone: &ZoneFacts) -> Option<ZoneBlocks> {
     zones.into_iter().find(|blocks| (blocks.node, &blocks.zone) == (zone.node, &zone.name))
 }
 
-/// Compares the page flags of each zone up to this size with its buddyinfo, in moments when it keeps still.
+/// Compares the page flags of each zone up to this size with its buddyinfo, at times when the zone does not change.
 fn compare_with_buddyinfo(spanned_max: u64) {
     let zoneinfo = std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
     let zones = parse_zoneinfo(&zoneinfo).unwrap_or_default();

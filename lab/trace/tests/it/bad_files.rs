@@ -1,4 +1,4 @@
-//! Files that are no recordings, and recordings that are not whole: each gets its own error.
+//! Tests of files that are not recordings, and of incomplete recordings. Each gets its own error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use freehold_trace::{Error, Reader};
 
 use crate::common::{facts, read, rows, write};
 
-/// A folder with a valid recording, and the recording's path.
+/// Returns a folder with a valid recording, and the recording's path.
 fn recording() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
@@ -80,7 +80,7 @@ fn patched(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-/// The file as if another program had written it, without checksums that would fail first.
+/// Returns the file as if another program had written it, without checksums that would fail first.
 fn without_checksums(whole: &[u8]) -> Vec<u8> {
     let whole = patched(whole, "freehold.crc32", "freehold.other");
     patched(&whole, "freehold-trace", "another-writer")
@@ -127,7 +127,7 @@ fn a_parquet_file_of_something_else_is_told() {
         ("freehold.facts", "freehold.other", "it has no metadata under the key `freehold.facts`"),
         ("migratetype", "migratetyqe", "it has no column `migratetype`"),
     ] {
-        // The name stands in each column chunk and in the schema; the schema is the first of them in the footer.
+        // The name is in each column chunk and in the schema; the schema comes first in the footer.
         let mut bytes = whole.clone();
         while bytes.windows(from.len()).any(|window| window == from.as_bytes()) {
             bytes = patched(&bytes, from, to);
@@ -150,7 +150,7 @@ fn counts_must_be_those_of_the_facts() {
     assert!(error.to_string().contains("the rows of each kind"), "{error}");
 }
 
-/// A file with nothing but a footer, whose schema is `count` elements like this one.
+/// Returns a file that has only a footer, whose schema consists of `count` elements like this one.
 fn file_of_schema(count: u32, element: &[u8]) -> Vec<u8> {
     // Field 1: the version, an i32; field 2: a list of structures, whose number follows as a varint.
     let mut footer = vec![0x15, 2, 0x19, 0xfc];
@@ -165,8 +165,8 @@ fn file_of_schema(count: u32, element: &[u8]) -> Vec<u8> {
     [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
 }
 
-/// The Parquet crate would reserve 32 GB for the first, and recurse until the stack ends for the second; neither could
-/// be caught.
+/// The Parquet crate would reserve 32 GB for the first, and overflow the stack for the second. Neither failure could be
+/// caught.
 #[test]
 fn a_schema_that_claims_too_much_is_told() {
     let (_folder, path) = recording();

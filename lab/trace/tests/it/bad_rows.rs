@@ -1,4 +1,4 @@
-//! Rows that no recording may hold, in files that are sound otherwise: the reader names row and fault.
+//! Tests of invalid rows in otherwise valid files. The reader names the row and the fault.
 
 use freehold_trace::{Error, Facts, Fault, Kind};
 
@@ -14,10 +14,10 @@ const PFN: usize = 4;
 const ORDER: usize = 5;
 const MIGRATETYPE: usize = 7;
 
-/// Four start-state rows, then events.
+/// Index of an event. The first four rows are start-state rows.
 const EVENT: usize = 150;
 
-/// What the reader says when `spoil` has changed the rows of a good recording.
+/// Returns the reader's error after `spoil` has changed the rows of a good recording.
 fn error_after(spoil: impl Fn(&mut Vec<Raw>)) -> Error {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
@@ -32,7 +32,7 @@ fn error_after(spoil: impl Fn(&mut Vec<Raw>)) -> Error {
     read(&path).expect_err("a row is bad")
 }
 
-/// The fault that a value in a column of row [`EVENT`] gives.
+/// Returns the fault for a value in a column of row [`EVENT`].
 fn fault_of(column: usize, value: i64) -> Fault {
     match error_after(|rows| rows[EVENT] = rows[EVENT].with(column, value)) {
         Error::Row { row, fault, .. } => {

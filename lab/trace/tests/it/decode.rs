@@ -1,4 +1,4 @@
-//! Records as kernels lay them out, decoded through the kernels' own format files.
+//! Tests of decoding records in the kernels' layouts, with the kernels' own format files.
 
 use freehold_trace::decode::{DecodedEvent, Decoder, lacking};
 use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN};
@@ -19,7 +19,7 @@ const ISOLATE_FREEPAGES: &str = include_str!("../fixtures/linux-6.18/mm_compacti
 const SCHED_SWITCH: &str = include_str!("../fixtures/linux-6.18/sched_switch.format");
 const OLD_ALLOC: &str = include_str!("../fixtures/linux-5.10/mm_page_alloc.format");
 
-/// A kernel without CMA: its migratetype 4 is Isolate.
+/// Migratetypes of a kernel without CMA: its migratetype 4 is Isolate.
 const MIGRATETYPES: [i8; 5] = [0, 1, 2, 3, 5];
 
 fn decoder(formats: &[&str]) -> Decoder {
@@ -32,7 +32,7 @@ fn decoder(formats: &[&str]) -> Decoder {
     decoder
 }
 
-/// A record of `format` with these fields set, as the kernel would lay it out.
+/// Returns a record of `format` with these fields set, in the kernel's layout.
 fn record(format: &str, fields: &[(&str, i64)]) -> Vec<u8> {
     let format = EventFormat::parse(format).unwrap();
     let size = format.field_names().map(|name| format.field(name).unwrap().end()).max().unwrap();
@@ -98,12 +98,12 @@ fn observations_keep_their_arguments() {
     let range = [("start_pfn", 512), ("end_pfn", 1024), ("nr_scanned", 400), ("nr_taken", 32)];
     let row = decode(ISOLATE_FREEPAGES, &range);
     assert_eq!((row.pfn, row.args, row.kind.is_observation()), (512, [1024, 400, 32], true));
-    // The next thread is named as the kernel names it; whoever writes a recording makes a task of it.
+    // The next thread has the kernel's thread id; the writer of a recording converts it to a task.
     let row = decode(SCHED_SWITCH, &[("prev_pid", 77), ("next_pid", 78), ("prev_state", 1), ("next_prio", 120)]);
     assert_eq!((row.kind, row.args, row.kind.names_task()), (Kind::SchedSwitch, [78, 1, 120], true));
 }
 
-/// The format of an allocation without the lines that contain `name`.
+/// Returns the format of an allocation without the lines that contain `name`.
 fn alloc_without(name: &str) -> String {
     ALLOC.lines().filter(|line| !line.contains(name)).collect::<Vec<_>>().join("\n")
 }
@@ -135,7 +135,7 @@ fn short_and_unknown_records_are_passed_over() {
     assert!(decoder.decode(&RawEvent { time: 0, data: &record(EXTFRAG, &[]) }, 0).is_none());
 }
 
-/// A page that holds `records`, one nanosecond apart.
+/// Returns a page that contains `records`, one nanosecond apart.
 fn page(layout: &PageLayout, records: &[Vec<u8>]) -> Vec<u8> {
     let mut page = vec![0; 16];
     for record in records {
@@ -179,7 +179,7 @@ fn pages_of_any_bytes_are_walked_without_panic() {
     assert!(rows > 1000 && refused > 1000, "{rows} rows, {refused} refused");
 }
 
-/// Format files and print formats, mangled.
+/// Mangled format files and print formats.
 #[test]
 fn formats_of_any_bytes_are_read_without_panic() {
     let mut numbers = Numbers(4);

@@ -1,9 +1,10 @@
-//! Thousands of damaged recordings: the reader may refuse them, but never panic, and never tell a lie.
+//! Fuzz tests with thousands of damaged recordings. The reader may refuse them, but must not panic or return wrong
+//! rows.
 //!
-//! A case is a valid file with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so a
-//! failure can be run again. Two kinds of base: a file as the writer makes it, in which the checksums must catch every
-//! wrong row; and one without compression and checksums, so that the damage reaches the decoders. The last tests plant
-//! bugs, to show that the harness finds them.
+//! A case is a valid file with bits flipped, or pieces cut out, doubled or overwritten. Its number is its seed, so that
+//! a failure can be repeated. There are two base files: a file from the writer, in which the checksums must catch every
+//! wrong row, and a file without compression and checksums, so that the damage reaches the decoders. The last tests use
+//! readers with planted bugs to show that the harness finds them.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +17,14 @@ use crate::common::{Numbers, facts, read, rows, write};
 
 const CASES: u64 = 2000;
 
-/// What a reader made of a file: its rows, if it took it.
+/// Rows that a reader returned for a file; `None` if it refused the file.
 type Outcome = Option<Vec<Row>>;
 
-/// A damaged copy of `whole`.
+/// Returns a damaged copy of `whole`.
 fn damage(whole: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..=numbers.below(3) {
-        // Half of the damage goes to the footer, which is small and holds the structure.
+        // Half of the damage is in the footer, which is small and contains the structure.
         let length = bytes.len().max(1) as u64;
         let at =
             if numbers.below(2) == 0 { length.saturating_sub(1 + numbers.below(4000)) } else { numbers.below(length) };
@@ -44,8 +45,8 @@ fn damage(whole: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     bytes
 }
 
-/// Runs `reader` on damaged copies of `whole`; answers how many it took, or the first case in which it panicked or
-/// `is_lie`.
+/// Runs `reader` on damaged copies of `whole`. Returns the number of accepted copies, or the first case in which the
+/// reader panicked or `is_lie` returned true.
 fn fuzz(whole: &[u8], reader: impl Fn(&[u8]) -> Outcome, is_lie: impl Fn(&[Row]) -> bool) -> Result<u64, String> {
     let mut taken = 0;
     for seed in 0..CASES {
@@ -59,7 +60,7 @@ fn fuzz(whole: &[u8], reader: impl Fn(&[u8]) -> Outcome, is_lie: impl Fn(&[Row])
     Ok(taken)
 }
 
-/// The real reader, on a file in `folder`.
+/// Returns the real reader, on a file in `folder`.
 fn real_reader(folder: &Path) -> impl Fn(&[u8]) -> Outcome {
     let path = folder.join("damaged.parquet");
     move |bytes| {
@@ -75,7 +76,7 @@ fn real_reader(folder: &Path) -> impl Fn(&[u8]) -> Outcome {
     }
 }
 
-/// A folder, a recording in it as the writer makes it, its rows, and its facts as they were stored.
+/// Returns a folder, the bytes of a recording from the writer, its rows, and its facts as they were stored.
 fn recording() -> (tempfile::TempDir, Vec<u8>, Vec<Row>, Facts) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
@@ -106,7 +107,7 @@ fn damage_that_reaches_the_decoders_does_no_harm() {
 #[test]
 fn the_harness_finds_a_planted_panic() {
     let (_folder, whole, ..) = recording();
-    // The reader believes the length that the footer claims.
+    // A reader that trusts the length in the footer.
     let outcome = fuzz(
         &whole,
         |bytes| {
@@ -124,7 +125,7 @@ fn the_harness_finds_a_planted_panic() {
 #[test]
 fn the_harness_finds_a_planted_lie() {
     let (folder, _, rows, stored) = recording();
-    // A reader without checksums: what the plain file in truth has.
+    // A reader without checksums, which is the case for a file of the plain writer.
     let whole = plain_file(&rows.iter().map(Raw::from_row).collect::<Vec<_>>(), &stored);
     let error = fuzz(&whole, real_reader(folder.path()), |found| found != rows).unwrap_err();
     assert!(error.ends_with("gives wrong rows"), "{error}");

@@ -1,5 +1,5 @@
-//! Recordings from outside the crate: written and read back, damaged, made by other programs, and decoded from a
-//! kernel's own records.
+//! Tests of recordings through the public interface: written and read back, damaged, made by other programs, and
+//! decoded from a kernel's own records.
 
 mod bad_files;
 mod bad_rows;

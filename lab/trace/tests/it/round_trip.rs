@@ -1,4 +1,4 @@
-//! What goes in comes out: rows, facts, order, and nothing beside the file.
+//! Tests that a recording returns the rows, their order and the facts that were written, and leaves no other file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -107,7 +107,7 @@ impl SmallDisk<'_> {
 
 impl Drop for SmallDisk<'_> {
     fn drop(&mut self) {
-        // The folder cannot be removed while something is mounted on it; nothing else depends on it.
+        // The folder cannot be removed while it is a mount point. No other state depends on it.
         let _ = Command::new("umount").arg(self.0).status();
     }
 }

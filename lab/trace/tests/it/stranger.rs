@@ -1,4 +1,4 @@
-//! Recordings that other programs wrote, following `FORMAT.md` alone.
+//! Tests of recordings by other programs, which were written from `FORMAT.md` alone.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn fixture(name: &str) -> (Facts, Vec<Row>) {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
 }
 
-/// `stranger.parquet` is what `write_recording.py` makes.
+/// `write_recording.py` makes `stranger.parquet`.
 #[test]
 fn a_recording_written_in_python_is_read() {
     let (facts, rows) = fixture("stranger.parquet");
@@ -26,13 +26,13 @@ fn a_recording_written_in_python_is_read() {
     assert_eq!((rows[4].pfn, rows[4].order), (NO_PFN, 10));
 }
 
-/// `duckdb.parquet` is the same, copied by DuckDB, which packs it in its own way and stores no checksums.
+/// `duckdb.parquet` is a copy of the same recording by DuckDB, with its own encodings and without checksums.
 #[test]
 fn a_recording_copied_by_duckdb_is_read() {
     assert_eq!(fixture("duckdb.parquet"), fixture("stranger.parquet"));
 }
 
-/// The page for strangers names every kind, flag and column that the code knows.
+/// `FORMAT.md` names every kind, flag and column that the code knows.
 #[test]
 fn the_documentation_is_complete() {
     let text = include_str!("../../FORMAT.md");

@@ -1,4 +1,4 @@
-//! What the tests share: a seeded stream of numbers, and small recordings made from it.
+//! Shared parts of the tests: a seeded stream of numbers, and small recordings made from it.
 
 pub(crate) mod plain;
 
@@ -8,7 +8,7 @@ use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN, class, migratetype};
 use freehold_trace::facts::Task;
 use freehold_trace::{Error, Facts, Kind, Reader, Row, Writer};
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64 generator: the same seed gives the same numbers on every machine.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// Facts that fit [`rows`].
+/// Returns facts that fit [`rows`].
 pub(crate) fn facts() -> Facts {
     Facts {
         writer: "test".to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
-/// A valid recording with this many events between a start and an end state.
+/// Returns the rows of a valid recording with this many events between a start and an end state.
 pub(crate) fn rows(seed: u64, events: usize) -> Vec<Row> {
     let mut numbers = Numbers(seed);
     let mut rows = vec![

@@ -1,4 +1,4 @@
-//! Recordings from a careless writer: no checks, no checksums, no compression, odd encodings.
+//! Recordings from a careless writer: without checks, checksums and compression, and with unusual encodings.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-/// The columns, in an order of its own, one of them optional.
+/// Columns in another order than the writer's, one of them optional.
 const SCHEMA: &str = "message plain { required int64 time; required int32 cpu; required int32 task;
     required int32 kind; required int64 pfn; required int32 order; required int32 gfp; required int32 migratetype;
     required int64 arg0; optional int64 arg1; required int64 arg2; }";
 const OPTIONAL: usize = 9;
 
-/// A row as it will stand in the file, true or not: a value for each column, in the order above.
+/// A row as it is stored in the file, valid or not: a value for each column, in the order above.
 #[derive(Clone, Copy)]
 pub(crate) struct Raw {
     pub(crate) values: [i64; 11],
@@ -26,7 +26,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// The row, unchanged.
+    /// Converts a row without changes.
     pub(crate) fn from_row(row: &Row) -> Raw {
         let [arg0, arg1, arg2] = row.args;
         let (cpu, task, kind) = (row.cpu.into(), row.task.into(), row.kind as i64);
@@ -35,14 +35,14 @@ impl Raw {
         Raw { values, arg1_level: 1 }
     }
 
-    /// The row with another value in one column.
+    /// Returns the row with another value in one column.
     pub(crate) fn with(mut self, column: usize, value: i64) -> Raw {
         self.values[column] = value;
         self
     }
 }
 
-/// The file's bytes: two row groups of several pages each.
+/// Returns the file's bytes: two row groups of several pages each.
 pub(crate) fn plain_file(rows: &[Raw], facts: &Facts) -> Vec<u8> {
     let properties = WriterProperties::builder()
         .set_data_page_row_count_limit(100)
