@@ -1,7 +1,7 @@
-//! A stretch of consecutive rows, column by column.
+//! Consecutive rows of a recording, column by column.
 //!
-//! A batch comes out of the [`Reader`](crate::Reader) checked: each value is in its type, and each row keeps
-//! the rules of the format. A reader of three columns out of eleven reads three slices.
+//! The [`Reader`](crate::Reader) returns batches whose rows were checked: each value is in its type, and each row keeps
+//! the rules of the format. Code that needs three of the eleven columns reads three slices.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -23,70 +23,70 @@ pub struct Batch {
     pub(crate) args: [Vec<i64>; 3],
 }
 
-/// A column as Parquet stores it.
+/// Values of a column, in the integer type in which Parquet stores them.
 pub(crate) enum Values {
     Narrow(Vec<i32>),
     Wide(Vec<i64>),
 }
 
-/// A value that does not fit its column, and where.
+/// A value that does not fit its column, and its index.
 pub(crate) struct Misfit {
     pub index: usize,
     pub fault: Fault,
 }
 
 impl Batch {
-    /// Number of rows in the batch.
+    /// Returns the number of rows in the batch.
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
-    /// Whether the batch has no rows.
+    /// Returns whether the batch has no rows.
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
 
-    /// Nanoseconds since the recording started.
+    /// Returns the times in nanoseconds since the recording started.
     pub fn time(&self) -> &[u64] {
         &self.time
     }
 
-    /// CPU number of each row.
+    /// Returns the CPU number of each row.
     pub fn cpu(&self) -> &[u16] {
         &self.cpu
     }
 
-    /// Indices into [`Facts::tasks`](crate::Facts::tasks).
+    /// Returns the task of each row, as an index into [`Facts::tasks`](crate::Facts::tasks).
     pub fn task(&self) -> &[u32] {
         &self.task
     }
 
-    /// Kind of each row.
+    /// Returns the kind of each row.
     pub fn kind(&self) -> &[Kind] {
         &self.kind
     }
 
-    /// Page frame numbers, [`NO_PFN`](crate::event::NO_PFN) where a row names none.
+    /// Returns the page frame numbers; [`NO_PFN`](crate::event::NO_PFN) if a row names no frame.
     pub fn pfn(&self) -> &[u64] {
         &self.pfn
     }
 
-    /// Order of each row's block.
+    /// Returns the order of each row's block.
     pub fn order(&self) -> &[u8] {
         &self.order
     }
 
-    /// GFP bits, in the numbering of Linux 6.12.
+    /// Returns the GFP bits, in the numbering of Linux 6.12.
     pub fn gfp(&self) -> &[u32] {
         &self.gfp
     }
 
-    /// Migratetypes, [`NO_MIGRATETYPE`](crate::event::NO_MIGRATETYPE) where a row names none.
+    /// Returns the migratetypes; [`NO_MIGRATETYPE`](crate::event::NO_MIGRATETYPE) if a row names none.
     pub fn migratetype(&self) -> &[i8] {
         &self.migratetype
     }
 
-    /// The arguments with this index, 0 to 2.
+    /// Returns the arguments with this index, 0 to 2.
     ///
     /// # Panics
     /// If there is no such argument.
@@ -94,7 +94,7 @@ impl Batch {
         &self.args[index]
     }
 
-    /// The row at `index`.
+    /// Returns the row at `index`.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Batch::len).
@@ -113,11 +113,11 @@ impl Batch {
         }
     }
 
-    /// The rows as values, first to last.
+    /// Returns an iterator over the rows.
     #[inline]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
         let len = self.len();
-        // Cut to one length, so that no row is held against the length of each column.
+        // All columns are cut to the same length, so that the compiler removes the bounds checks per row and column.
         let (time, cpu, task, kind) = (&self.time[..len], &self.cpu[..len], &self.task[..len], &self.kind[..len]);
         let (pfn, order, gfp, migratetype) =
             (&self.pfn[..len], &self.order[..len], &self.gfp[..len], &self.migratetype[..len]);
@@ -135,14 +135,14 @@ impl Batch {
         })
     }
 
-    /// Which rows belong to a part of the recording: a stretch, since the parts stand one after the other. A binary
-    /// search.
+    /// Returns the range of rows that belong to a part of the recording. The parts are consecutive, so a binary search
+    /// finds the range.
     pub fn section(&self, section: Section) -> Range<usize> {
         let start = self.kind.partition_point(|kind| kind.section() < section);
         start..self.kind.partition_point(|kind| kind.section() <= section)
     }
 
-    /// Some of the rows.
+    /// Returns a copy of some of the rows.
     ///
     /// # Panics
     /// If the range reaches beyond the last row.
@@ -160,7 +160,7 @@ impl Batch {
         }
     }
 
-    /// Makes a batch of these rows.
+    /// Creates a batch from rows.
     #[cfg(test)]
     pub(crate) fn from_rows(rows: &[Row]) -> Batch {
         Batch {
@@ -176,11 +176,11 @@ impl Batch {
         }
     }
 
-    /// Makes a batch of columns of one length, in the order and with the physical types of the schema.
+    /// Creates a batch from columns of equal length, in the order and with the physical types of the schema.
     pub(crate) fn from_columns(columns: [Values; COLUMN_COUNT]) -> Result<Batch, Misfit> {
         let [time, cpu, task, kind, pfn, order, gfp, migratetype, arg0, arg1, arg2] = columns;
         Ok(Batch {
-            // A negative time or pfn becomes one that is out of range; -1 is `NO_PFN`.
+            // A negative time or pfn becomes a number that is out of range; -1 becomes `NO_PFN`.
             time: time.wide().into_iter().map(|value| value as u64).collect(),
             cpu: fit(cpu.narrow(), 1, 0..=u16::MAX.into(), |value| value as u16)?,
             // Unsigned values of 32 bits keep their bits.
@@ -219,8 +219,8 @@ fn kinds(codes: Vec<i32>) -> Result<Vec<Kind>, Misfit> {
     Ok(kinds)
 }
 
-/// Narrows the values of the column with this number to their type. Two steps that the compiler makes wide ones of: no
-/// value is looked at by itself, unless one does not fit.
+/// Narrows the values of the column with this number to their type. The compiler vectorizes both passes over the
+/// values. Values are checked one by one only if one of them does not fit.
 fn fit<T>(
     values: Vec<i32>,
     column: usize,

@@ -1,46 +1,47 @@
-//! What the facts of a recording allow its rows to say: which CPUs, tasks, orders, times and frames there were.
+//! Bounds that the facts of a recording set to its rows: CPUs, tasks, orders, times and frames.
 //!
-//! A kernel can only name what its machine has. A row that says more comes of another machine than the facts, or of a
-//! mistake. What the facts leave out bounds nothing: a writer that is still at its rows does not know them yet.
+//! A kernel names only the parts of its own machine. A row beyond these bounds comes from another machine than the
+//! facts, or from a mistake. Missing facts set no bounds, since a writer may not know them until it has written all
+//! rows.
 
 use std::ops::Range;
 
 use crate::event::{Kind, NO_PFN, Row};
 use crate::facts::Facts;
 
-/// The highest order that a block of any Linux can have; a large page of hugetlbfs is more than one block.
-/// linux: arch/nios2/Kconfig:ARCH_FORCE_MAX_ORDER, the largest of its kind
+/// Highest order that a block of any Linux can have. A large page of hugetlbfs is more than one block. linux:
+/// arch/nios2/Kconfig:ARCH_FORCE_MAX_ORDER, the largest of its kind
 pub(crate) const BLOCK_ORDER_MAX: u8 = 20;
 
-/// The highest order where an architecture leaves no choice. linux: include/linux/mmzone.h:MAX_PAGE_ORDER
+/// Highest order on architectures without a choice. linux: include/linux/mmzone.h:MAX_PAGE_ORDER
 const ORDER_USUAL: u8 = 10;
 
-/// What a row may name.
+/// Bounds of the values of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    /// CPUs: all numbers below this.
+    /// Number of CPUs; CPU numbers are below it.
     pub cpus: u32,
-    /// Tasks: all numbers below this.
+    /// Number of tasks; task indices are below it.
     pub tasks: u32,
-    /// Orders of blocks up to this.
+    /// Highest order of a block.
     pub order_max: u8,
     /// Order of a pageblock.
     pub pageblock_order: u8,
-    /// Times up to this, in nanoseconds.
+    /// Latest time, in nanoseconds.
     pub end: u64,
-    /// Frames, in order and apart from each other; none where nothing is known.
+    /// Ranges of frames, in order and not adjacent; empty if nothing is known.
     pub memory: Vec<Range<u64>>,
 }
 
 impl Bounds {
-    /// What any machine allows.
+    /// Returns the bounds of any machine.
     pub(crate) fn none() -> Bounds {
         let end = i64::MAX as u64;
         let memory = Vec::new();
         Bounds { cpus: 1 << 16, tasks: u32::MAX, order_max: BLOCK_ORDER_MAX, pageblock_order: 0, end, memory }
     }
 
-    /// Returns what the machine of these facts allows.
+    /// Returns the bounds of the machine of these facts.
     pub(crate) fn from_facts(facts: &Facts) -> Bounds {
         Bounds {
             cpus: facts.cpus.into(),
@@ -52,14 +53,15 @@ impl Bounds {
         }
     }
 
-    /// Whether so many frames from this one on are all memory.
+    /// Returns whether `pages` frames from `pfn` on are all memory.
     #[inline]
     pub(crate) fn has_memory(&self, pfn: u64, pages: u64) -> bool {
         let end = pfn.saturating_add(pages);
         self.memory.is_empty() || self.memory.iter().any(|part| part.start <= pfn && end <= part.end)
     }
 
-    /// The frames that a row says something about; `None` for places of scanners, and for events about no page.
+    /// Returns the first frame and the number of frames that a row is about; `None` for positions of scanners, and for
+    /// events about no page.
     pub(crate) fn frames(&self, row: &Row) -> Option<(u64, u64)> {
         if row.kind.names_place() {
             return None;
@@ -75,7 +77,7 @@ impl Bounds {
     }
 }
 
-/// The highest order of the machine's blocks: as its free lists show, or its architecture says.
+/// Returns the highest order of the machine's blocks, as given by its free lists or else by its architecture.
 pub(crate) fn order_max(facts: &Facts) -> u8 {
     let sampled = facts.samples.iter().flat_map(|sample| &sample.buddyinfo).map(Vec::len);
     let lists = sampled.chain(facts.pagetypeinfo_start.iter().map(|list| list.free.len())).max();
@@ -86,8 +88,8 @@ pub(crate) fn order_max(facts: &Facts) -> u8 {
     }
 }
 
-/// The frames that rows may name: those of zones and RAM, in whole pageblocks, since a zone need not begin with one and
-/// its first pageblock does. In order, and apart from each other.
+/// Returns the frames that rows may name, as ranges in order that are not adjacent. They are the frames of zones and
+/// RAM, extended to whole pageblocks, since a zone may begin within its first pageblock.
 pub fn memory(facts: &Facts) -> Vec<Range<u64>> {
     let zones = facts
         .zones_start

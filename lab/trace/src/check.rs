@@ -1,8 +1,8 @@
-//! The rules that every row of a recording keeps, in one place for the writer and the reader.
+//! Rules for the rows of a recording, shared by the writer and the reader.
 //!
-//! The writer checks before it stores, so that it cannot make a file which the reader refuses; the
-//! reader checks again, because it trusts no file. A [`Checker`] sees the rows in file order: it
-//! remembers the section and the time it has come to, and counts what it has seen. Constant time a row.
+//! The writer checks rows before it stores them, so that it never writes a file that the reader refuses. The reader
+//! checks them again, since it trusts no file. A [`Checker`] sees the rows in file order. It keeps the current section
+//! and time, and counts the rows. Cost: constant time per row.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +11,43 @@ use crate::bounds::Bounds;
 use crate::error::Fault;
 use crate::event::{Kind, NO_PFN, Row, Section, migratetype};
 
-/// The highest order that a row of allocated memory may name: a large page of hugetlbfs is several blocks.
+/// Highest order in a row of allocated memory. A large page of hugetlbfs consists of several blocks.
 pub const ORDER_MAX: u8 = 63;
 
-/// Frames above this number cannot exist: 2^52 frames of 4 KiB fill a 64-bit address space.
+/// Upper limit of frame numbers: 2^52 frames of 4 KiB fill a 64-bit address space.
 pub const PFN_LIMIT: u64 = 1 << 52;
 
-/// The last migratetype.
+/// Largest migratetype.
 const MIGRATETYPE_MAX: i8 = migratetype::ISOLATE;
 
-/// Walks over rows in file order and says which breaks a rule.
+/// Checker of rows in file order.
 #[derive(Clone, Debug)]
 pub(crate) struct Checker {
     bounds: Bounds,
     section: Section,
     time: u64,
     counts: [u64; 128],
-    /// Highest CPU number of all rows so far.
+    /// Highest CPU number of the rows that were checked one by one.
     pub cpu_max: u16,
-    /// Highest task index of all rows so far.
+    /// Highest task index of the rows that were checked one by one.
     pub task_max: u32,
 }
 
 impl Checker {
-    /// A checker before the first row.
+    /// Creates a checker before the first row.
     pub(crate) fn new(bounds: Bounds) -> Checker {
         Checker { bounds, section: Section::Start, time: 0, counts: [0; 128], cpu_max: 0, task_max: 0 }
     }
 
-    /// What rows may name.
+    /// Returns the bounds of the rows.
     pub(crate) fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// Takes the next rows, or says which is wrong, and what is. Columns are looked at as wholes first, and only rows
-    /// among which one may be wrong one by one.
+    /// Checks the next rows. Whole columns are checked first. The rows are checked one by one only if this check fails.
+    ///
+    /// # Errors
+    /// Returns the index of the first wrong row, and its fault.
     pub(crate) fn admit_all(&mut self, batch: &Batch) -> Result<(), Misfit> {
         if self.are_plain_events(batch) {
             self.section = Section::Events;
@@ -59,7 +61,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Whether all rows are events that break no rule, as far as whole columns show; no row that breaks one passes.
+    /// Returns whether all rows are events that break no rule, as far as whole columns show. The check is conservative:
+    /// no row that breaks a rule passes.
     fn are_plain_events(&self, batch: &Batch) -> bool {
         let time = batch.time();
         let (Some(&first), Some(&last)) = (time.first(), time.last()) else { return false };
@@ -75,7 +78,8 @@ impl Checker {
     }
 
     fn names_memory_only(&self, batch: &Batch) -> bool {
-        // All of a batch lies in one part of memory most of the time. No frame is the highest number that there is.
+        // Mostly, all frames of a batch are in one range of memory. `NO_PFN` is the highest number, so it does not
+        // affect the minimum.
         let first = batch.pfn().iter().fold(u64::MAX, |first, &pfn| first.min(pfn));
         let last = batch.pfn().iter().fold(0, |last, &pfn| last.max(if pfn == NO_PFN { 0 } else { pfn }));
         if last < PFN_LIMIT && self.bounds.has_memory(first, (last - first.min(last)) + (1 << self.bounds.order_max)) {
@@ -86,7 +90,10 @@ impl Checker {
         })
     }
 
-    /// Takes the next row, or says what is wrong with it.
+    /// Checks the next row.
+    ///
+    /// # Errors
+    /// Returns the fault of the row.
     #[inline]
     pub(crate) fn admit(&mut self, row: &Row) -> Result<(), Fault> {
         self.check_sequence(row)?;
@@ -145,7 +152,7 @@ impl Checker {
         }
     }
 
-    /// Rows seen, by the code of their kind; kinds without rows are left out.
+    /// Returns the number of rows by the code of their kind, without kinds that have no rows.
     pub(crate) fn counts(&self) -> BTreeMap<u8, u64> {
         Kind::ALL
             .into_iter()
@@ -155,23 +162,23 @@ impl Checker {
     }
 }
 
-/// Whether events of this kind name no block and no task besides their own.
+/// Returns whether events of this kind name no other block and no task besides their own.
 fn is_simple_event(kind: Kind) -> bool {
     kind.section() == Section::Events && kind != Kind::ExtFrag && !kind.names_task()
 }
 
-/// Checks what can be said of a row alone.
+/// Checks the values of a row that do not depend on other rows or on the bounds of frames.
 #[inline]
 fn check_values(row: &Row, order_max: u8) -> Result<(), Fault> {
     if i64::try_from(row.time).is_err() {
         return Err(at_least("time", row.time as i64, 0));
     }
-    // What looks like one large block to page flags may be several.
+    // A large block in the page flags may consist of several blocks of the allocator.
     let order_max = if matches!(row.kind, Kind::StartAllocated | Kind::EndAllocated) { ORDER_MAX } else { order_max };
     if row.order > order_max {
         return Err(out_of("order", row.order.into(), 0, order_max.into()));
     }
-    // The end of a compaction has a result in this column.
+    // The end of a compaction has its result in this column.
     let type_max = if row.kind == Kind::CompactionEnd { i8::MAX } else { MIGRATETYPE_MAX };
     if !(-1..=type_max).contains(&row.migratetype) {
         return Err(out_of("migratetype", row.migratetype.into(), -1, type_max.into()));

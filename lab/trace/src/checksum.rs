@@ -1,12 +1,12 @@
-//! Checksums that tell a damaged recording from a true one.
+//! Checksums that detect damage to a recording.
 //!
-//! zstd notices some flipped bits and turns others into different numbers, so the writer stores a CRC-32
-//! of the facts and of each row group's bytes. They stand in the file's key-value metadata; a file
-//! without them (another writer's) is read without this check.
+//! zstd detects some flipped bits and decodes others to different numbers. The writer therefore stores a CRC-32 of the
+//! facts and of each row group's bytes, in the file's key-value metadata. A file without checksums, from another
+//! writer, is read without this check.
 
 use serde::{Deserialize, Serialize};
 
-/// Key of the file metadata under which the checksums stand, as JSON.
+/// Key of the checksums in the file metadata. The value is JSON.
 pub(crate) const CHECKSUM_KEY: &str = "freehold.crc32";
 
 /// CRC-32 (IEEE) of the parts of a file.
@@ -14,7 +14,7 @@ pub(crate) const CHECKSUM_KEY: &str = "freehold.crc32";
 pub(crate) struct Checksums {
     /// CRC of the facts' JSON text.
     pub facts: u32,
-    /// Of each row group: the bytes from its first column chunk's first to its last one's last.
+    /// CRC of each row group: of the bytes from the start of its first column chunk to the end of its last one.
     pub row_groups: Vec<u32>,
 }
 

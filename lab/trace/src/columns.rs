@@ -1,21 +1,23 @@
-//! Rows kept in memory, column by column, each as narrow as its values: for who walks over a recording several times.
+//! Rows in memory, column by column, each packed into as few bytes as its values need. For code that walks over a
+//! recording several times.
 //!
-//! Of a column's values in a stretch, the bits that all of them share are stored once, and the others in as many bytes
-//! as they need, which is none where all values are alike. [`Columns::walk`] widens one stretch after the other into a
-//! [`Batch`] that it reuses, which stays in the CPU's caches: 2 to 4 ns a row, a tenth of what decoding Parquet costs.
+//! The bits that all values of a column in a stretch share are stored once. The other bits of each value are stored in
+//! as many bytes as they need; a column of equal values needs none. [`Columns::walk`] unpacks one stretch after the
+//! other into a [`Batch`] that it reuses and that stays in the CPU's caches. This takes 2 to 4 ns a row, a tenth of the
+//! time to decode Parquet.
 
 use crate::batch::Batch;
 use crate::event::Kind;
 
-/// Rows of a recording, in order. 14 to 18 bytes a row in the bundled recordings (`cargo test -p freehold-trace
-/// rows_take_few_bytes`), and never more than 54 and a thousandth.
+/// Rows of a recording, in order. They take 14 to 18 bytes a row in the bundled recordings (`cargo test -p
+/// freehold-trace rows_take_few_bytes`), and never more than 54 plus a small overhead per stretch (a thousandth).
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     stretches: Vec<Stretch>,
     len: u64,
 }
 
-/// As many rows as came in one batch.
+/// The rows of one batch.
 #[derive(Clone, Debug)]
 struct Stretch {
     len: usize,
@@ -30,14 +32,14 @@ struct Stretch {
     args: [Narrow; 3],
 }
 
-/// One column: its first value, and for each the bits in which it differs from that.
+/// One column: its first value, and for each value the bits that differ from the first.
 #[derive(Clone, Debug)]
 struct Narrow {
     first: u64,
     bits: Bits,
 }
 
-/// Bits, in the fewest bytes that those of all values fit in.
+/// Differing bits, in the fewest bytes that suffice for all values.
 #[derive(Clone, Debug)]
 enum Bits {
     Nothing,
@@ -56,22 +58,22 @@ impl Columns {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that the rows take.
+    /// Returns the number of bytes of the packed values.
     pub fn bytes(&self) -> usize {
         self.stretches.iter().flat_map(Stretch::columns).map(Narrow::bytes).sum()
     }
 
-    /// Hands the rows to `visit`, first to last, some thousand at a time.
+    /// Passes the rows to `visit` in order, one batch of some thousand rows at a time.
     pub fn walk(&self, mut visit: impl FnMut(&Batch)) {
         let mut batch = Batch::default();
         for stretch in &self.stretches {
@@ -89,7 +91,8 @@ impl Stretch {
             cpu: Narrow::pack(batch.cpu(), u64::from),
             task: Narrow::pack(batch.task(), u64::from),
             kind: Narrow::pack(batch.kind(), |kind| kind as u64),
-            // No frame is the last number there is: one more, and it differs from others in low bits only.
+            // `NO_PFN` is the largest number. Adding 1 turns it into 0, which differs from other frames only in low
+            // bits.
             pfn: Narrow::pack(batch.pfn(), |value| value.wrapping_add(1)),
             order: Narrow::pack(batch.order(), u64::from),
             gfp: Narrow::pack(batch.gfp(), u64::from),
@@ -122,7 +125,7 @@ impl Stretch {
 impl Narrow {
     fn pack<T: Copy>(values: &[T], number: impl Fn(T) -> u64) -> Narrow {
         let first = values.first().map_or(0, |&value| number(value));
-        // Neither a comparison nor a branch a value: the compiler makes wide steps of it.
+        // The loop has no comparison or branch per value, so the compiler vectorizes it.
         let all = values.iter().fold(0, |bits, &value| bits | (number(value) ^ first));
         let differences = values.iter().map(|&value| number(value) ^ first);
         let bits = match all {

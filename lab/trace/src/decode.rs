@@ -1,9 +1,8 @@
-//! From a raw event to a row.
+//! Decoder from raw trace events to rows.
 //!
-//! For every event that a recording knows there is a recipe in `recipes.rs`: which field of the record goes where in
-//! the [`Row`]. A [`Decoder`] is told the format files of the running kernel, looks each field up once, and then fills
-//! rows at some tens of nanoseconds each. GFP flags and migratetypes are translated on the way to the numbering of
-//! `FORMAT.md`.
+//! `recipes.rs` has a recipe for every known event: it maps the fields of the record to the columns of the [`Row`]. A
+//! [`Decoder`] gets the format files of the running kernel, looks each field up once, and then fills each row in some
+//! tens of nanoseconds. It translates GFP flags and migratetypes to the numbering of `FORMAT.md`.
 
 use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row};
 use crate::format::{EventFormat, Field, FormatError};
@@ -12,7 +11,8 @@ use crate::recipes::Target::{self, Arg, ArgMigratetype, Gfp, Migratetype, Order,
 use crate::recipes::{RECIPES, Recipe};
 use crate::ring::RawEvent;
 
-/// Fields that a row of this event would use and this kernel's event lacks; their columns keep their empty values.
+/// Returns the fields that rows of this event could use but that this kernel's event lacks. Their columns keep their
+/// empty values.
 pub fn lacking(format: &EventFormat) -> impl Iterator<Item = &'static str> {
     let recipe = RECIPES.iter().find(|recipe| recipe.event == format.name);
     let optional = recipe.map_or(&[][..], |recipe| recipe.optional);
@@ -24,21 +24,21 @@ pub fn lacking(format: &EventFormat) -> impl Iterator<Item = &'static str> {
 pub struct DecodedEvent {
     /// Thread id; 0 is the idle task.
     pub pid: u32,
-    /// The row. Its time is the trace clock's, its task is 0: both are the caller's to set.
+    /// The row. Its time is that of the trace clock, and its task is 0. The caller has to set both.
     pub row: Row,
 }
 
-/// Turns raw events of one kernel into rows.
+/// Decoder of raw events of one kernel.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    /// Plans for events, by the number that the kernel gave each.
+    /// Plans for events, by the kernel's event number.
     plans: Vec<Option<Plan>>,
     gfp: GfpMap,
-    /// The recording's number of each of the kernel's migratetypes.
+    /// Recording's number of each of the kernel's migratetypes.
     migratetypes: Vec<i8>,
 }
 
-/// A recipe with the places of this kernel filled in.
+/// A recipe with the field positions of this kernel.
 #[derive(Clone, Debug)]
 struct Plan {
     kind: Kind,
@@ -47,17 +47,17 @@ struct Plan {
 }
 
 impl Decoder {
-    /// A decoder that knows no event yet. `migratetypes` lists the recording's number for each of the
-    /// kernel's, as [`procfs::migratetype_numbers`](crate::procfs::migratetype_numbers) reads them.
+    /// Creates a decoder that knows no event yet. `migratetypes` lists the recording's number of each of the kernel's
+    /// migratetypes, as returned by [`procfs::migratetype_numbers`](crate::procfs::migratetype_numbers).
     pub fn new(gfp: GfpMap, migratetypes: Vec<i8>) -> Decoder {
         Decoder { plans: Vec::new(), gfp, migratetypes }
     }
 
-    /// Tells the decoder an event's format. Answers the kind of its rows, or `None` if no row is made of this
-    /// event; the decoder then passes it over.
+    /// Adds an event's format. Returns the kind of its rows; `None` if no row is made of this event, which the decoder
+    /// then ignores.
     ///
     /// # Errors
-    /// [`FormatError::MissingField`] if this kernel's event lacks what its row is about.
+    /// [`FormatError::MissingField`] if this kernel's event lacks a required field.
     pub fn add(&mut self, format: &EventFormat) -> Result<Option<Kind>, FormatError> {
         let Some(recipe) = RECIPES.iter().find(|recipe| recipe.event == format.name) else {
             return Ok(None);
@@ -71,19 +71,19 @@ impl Decoder {
         Ok(Some(recipe.kind))
     }
 
-    /// The number of a record's event: the first two bytes, on every kernel.
+    /// Returns the event number of a record, which is in its first two bytes on every kernel.
     #[inline]
     pub fn event_id(record: &[u8]) -> Option<u16> {
         record.first_chunk().map(|&bytes| u16::from_ne_bytes(bytes))
     }
 
-    /// The kind of rows that are made of an event with this number; `None` if none are.
+    /// Returns the kind of rows of the event with this number; `None` if no row is made of it.
     pub fn kind(&self, id: u16) -> Option<Kind> {
         self.plans.get(usize::from(id))?.as_ref().map(|plan| plan.kind)
     }
 
-    /// The row of an event that fired on `cpu`; `None` if no row is made of this event, or its record is
-    /// shorter than its format says.
+    /// Returns the row of an event that fired on `cpu`; `None` if no row is made of this event, or its record is
+    /// shorter than its format.
     #[inline]
     pub fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<DecodedEvent> {
         let id = Decoder::event_id(event.data)?;
@@ -133,15 +133,15 @@ impl Plan {
     }
 }
 
-/// The order of a block, or of a request. A request from user space to compact all of memory has the order -1. Any other
-/// value that is no order becomes one that every reader refuses.
+/// Returns the order of a block or of a request. The request from user space to compact all of memory has the order -1,
+/// which becomes 0. Any other value that is no order becomes one that every reader refuses.
 #[inline]
 pub fn order(kind: Kind, value: i64) -> u8 {
     let is_block = matches!(kind, Kind::Alloc | Kind::Free | Kind::ZoneLocked | Kind::PcpuDrain | Kind::ExtFrag);
     if !is_block && matches!(value, -1 | 0xffff_ffff) { 0 } else { u8::try_from(value).unwrap_or(u8::MAX) }
 }
 
-/// All ones is "no page", in whatever width the kernel has for a pfn.
+/// Returns a frame number. A field of any width in which all bits are set means "no page".
 #[inline]
 fn pfn(value: i64, size: usize) -> u64 {
     let mask = if size < 8 { (1 << (8 * size)) - 1 } else { u64::MAX };

@@ -1,14 +1,14 @@
-//! What can be wrong with a recording, in sentences for the person who holds the file.
+//! Errors about recordings, worded for the user of the file.
 //!
-//! Every error names the file and says what to do about it. Errors about a single row carry a
-//! [`Fault`], so that callers can tell an old reader from a damaged file without parsing text.
+//! Every error names the file and gives advice. An error about a single row has a [`Fault`], so that callers can
+//! distinguish an old reader from a damaged file without parsing text.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
-/// Why a recording could not be read or written.
+/// Error of reading or writing a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be opened or read.
@@ -22,7 +22,7 @@ pub enum Error {
     /// The file could not be created or written. No partial file remains.
     #[error("cannot write {}: {source}; choose another place for it", path.display())]
     Write {
-        /// Path of the file that was to be made.
+        /// Path of the file to create.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -30,21 +30,21 @@ pub enum Error {
     /// The disk is full. No partial file remains.
     #[error("the disk is full, so {} was not written; free some space or choose another place", path.display())]
     DiskFull {
-        /// Path of the file that was to be made.
+        /// Path of the file to create.
         path: PathBuf,
     },
-    /// The file is not a Parquet file at all.
+    /// The file is not a Parquet file.
     #[error("{} is not a Parquet file; give one that `freehold record` or `freehold snapshot` wrote", path.display())]
     NotParquet {
         /// Path of the file.
         path: PathBuf,
     },
-    /// A Parquet file, but not of this schema.
+    /// A Parquet file of another schema.
     #[error("{} is not a recording: {reason}; FORMAT.md says what a recording must hold", path.display())]
     NotRecording {
         /// Path of the file.
         path: PathBuf,
-        /// What is missing or different, as a phrase.
+        /// Missing or different part, as a phrase.
         reason: String,
     },
     /// The file ends before its footer does.
@@ -58,12 +58,12 @@ pub enum Error {
     Version {
         /// Path of the file.
         path: PathBuf,
-        /// Number of the format that the file claims.
+        /// Format number that the file claims.
         found: u64,
-        /// Number of the format that this crate knows.
+        /// Highest format number that this crate supports.
         supported: u32,
     },
-    /// The bytes contradict themselves.
+    /// The bytes of the file contradict each other.
     #[error("{} is damaged: {reason}; copy it again, or record again", path.display())]
     Corrupt {
         /// Path of the file.
@@ -71,7 +71,7 @@ pub enum Error {
         /// The contradiction, as a phrase.
         reason: String,
     },
-    /// It is packed in a way that this program does not read.
+    /// A column has a codec or encoding that this program does not read.
     #[error(
         "{} packs its column `{column}` with {packing}, which this program does not read; write it again with {instead}, \
          as FORMAT.md says under Columns", path.display()
@@ -81,24 +81,24 @@ pub enum Error {
         path: PathBuf,
         /// Name of the column.
         column: String,
-        /// The codec, or the encoding.
+        /// Codec or encoding.
         packing: String,
-        /// What could be used in its place.
+        /// Codecs or encodings to use instead.
         instead: &'static str,
     },
-    /// What it says of its machine, or of all its rows together, can be true of none.
+    /// The facts, or all rows together, cannot be those of any machine.
     #[error("{} cannot be a recording: {reason}; {}", path.display(), origin.advice(section))]
     Impossible {
         /// Path of the file.
         path: PathBuf,
-        /// What cannot be, as a clause.
+        /// Contradiction, as a clause.
         reason: String,
-        /// Section of `FORMAT.md` that says how it must be.
+        /// Section of `FORMAT.md` with the rule.
         section: &'static str,
-        /// Who wrote it.
+        /// Program that wrote the file.
         origin: Origin,
     },
-    /// It is a snapshot, and events are wanted.
+    /// The file is a snapshot, but the operation needs events.
     #[error(
         "{} is a snapshot, which has no events to work with: look at it with `freehold inspect`, or make a recording \
          with `freehold record`",
@@ -108,33 +108,33 @@ pub enum Error {
         /// Path of the file.
         path: PathBuf,
     },
-    /// A row that no recording may hold.
+    /// A row that no recording may contain.
     #[error("row {row} of {} {fault}; {}", path.display(), origin.advice(fault.section()))]
     Row {
         /// Path of the file.
         path: PathBuf,
         /// Index of the row, counted from 0.
         row: u64,
-        /// What is wrong with that row.
+        /// Fault of the row.
         fault: Fault,
-        /// Who wrote it.
+        /// Program that wrote the file.
         origin: Origin,
     },
 }
 
-/// Which program wrote a file, as the file says.
+/// Program that wrote a file, according to the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This one, or an older one of its kind.
+    /// This program, in this version or an older one.
     Ours,
-    /// Another one, of this name.
+    /// Another program, of this name.
     Foreign(String),
-    /// It does not say.
+    /// The file does not name its writer.
     Unsaid,
 }
 
 impl Origin {
-    /// The program that a Parquet file names as its creator.
+    /// Returns the origin, given the creator that a Parquet file names.
     pub(crate) fn from_creator(creator: Option<&str>, ours: &str) -> Origin {
         match creator {
             Some(creator) if creator.starts_with(ours) => Origin::Ours,
@@ -143,7 +143,7 @@ impl Origin {
         }
     }
 
-    /// What to do about a file that breaks what `FORMAT.md` says in a section.
+    /// Returns advice about a file that breaks a rule in this section of `FORMAT.md`.
     fn advice(&self, section: &str) -> String {
         match self {
             Origin::Ours => "record again".to_owned(),
@@ -157,16 +157,16 @@ impl Origin {
     }
 }
 
-/// What can be wrong with one row.
+/// Fault of one row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The row's kind has a code that this crate does not know.
     #[error("is of the unknown kind {code}, which a newer freehold may know")]
     UnknownKind {
-        /// The code in the `kind` column.
+        /// Code in the `kind` column.
         code: i32,
     },
-    /// An event is older than the one before it.
+    /// An event that is older than the one before it.
     #[error("is out of order: its time {time} ns is before {previous} ns of the event above")]
     OutOfOrder {
         /// Time of the row, in nanoseconds.
@@ -174,17 +174,17 @@ pub enum Fault {
         /// Time of the event before it, in nanoseconds.
         previous: u64,
     },
-    /// A row of one section after a row of a later one.
+    /// A row of one section after a row of a later section.
     #[error("is out of order: rows of the start state come first, then events, then rows of the end state")]
     OutOfSection,
-    /// A value that no machine, or not this one, can have.
+    /// A value that no machine, or not this machine, can have.
     #[error("is out of range: its `{column}` is {value}, and must be {bounds}")]
     OutOfRange {
-        /// Name of the column in question.
+        /// Name of the column.
         column: &'static str,
         /// Value of the column in the row.
         value: i64,
-        /// Values that would be allowed, as a phrase.
+        /// Allowed values, as a phrase.
         bounds: String,
     },
     /// An event after the end of the recording.
@@ -195,34 +195,34 @@ pub enum Fault {
         /// Length of the recording, in nanoseconds.
         end: u64,
     },
-    /// Pages that are in no zone, and in no RAM.
+    /// Pages that are in no zone and in no RAM.
     #[error("names {pages} pages from frame {pfn} (`pfn`) on, which its facts have in no zone and in no RAM")]
     NoMemory {
         /// First frame of the block, or of the run of blocks.
         pfn: u64,
-        /// Pages of it.
+        /// Number of pages.
         pages: u64,
     },
-    /// A frame of the start state that another row of the start state names too.
+    /// A frame of the start state that another row of the start state also names.
     #[error("names frame {pfn} (`pfn`), and so does a row above: the start state has each frame once")]
     NamedTwice {
         /// The frame.
         pfn: u64,
     },
-    /// A free block that does not begin where one of its order can.
+    /// A free block that is not aligned to its size.
     #[error(
         "names a free block at frame {pfn} (`pfn`), where none of order {order} begins: blocks lie at multiples of their size"
     )]
     Unaligned {
         /// First frame of the block.
         pfn: u64,
-        /// Its order.
+        /// Order of the block.
         order: u8,
     },
 }
 
 impl Fault {
-    /// The section of `FORMAT.md` that says how it must be.
+    /// Returns the section of `FORMAT.md` with the rule.
     fn section(&self) -> &'static str {
         match self {
             Fault::UnknownKind { .. } => "Kinds of events",
@@ -235,7 +235,7 @@ impl Fault {
 }
 
 impl Error {
-    /// A failed read of `path`; an early end is a truncated file.
+    /// Returns the error of a failed read of `path`. An early end of the file is [`Error::Truncated`].
     pub(crate) fn read(path: &Path, source: io::Error) -> Error {
         let path = path.to_path_buf();
         match source.kind() {
@@ -244,7 +244,7 @@ impl Error {
         }
     }
 
-    /// A failed write of `path`.
+    /// Returns the error of a failed write of `path`. A full disk or quota is [`Error::DiskFull`].
     pub(crate) fn write(path: &Path, source: io::Error) -> Error {
         let path = path.to_path_buf();
         match source.kind() {
@@ -253,7 +253,7 @@ impl Error {
         }
     }
 
-    /// A failed write of `path` as the Parquet crate reports it.
+    /// Returns the error of a failed write of `path`, given the error of the Parquet crate.
     pub(crate) fn encode(path: &Path, error: ParquetError) -> Error {
         let source = match error {
             ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -265,12 +265,12 @@ impl Error {
         Error::write(path, source)
     }
 
-    /// Contradictory bytes in `path`.
+    /// Returns the error that bytes of `path` contradict each other.
     pub(crate) fn corrupt(path: &Path, reason: impl ToString) -> Error {
         Error::Corrupt { path: path.to_path_buf(), reason: reason.to_string() }
     }
 
-    /// A Parquet file that is not a recording.
+    /// Returns the error that `path` is a Parquet file but not a recording.
     pub(crate) fn not_recording(path: &Path, reason: impl ToString) -> Error {
         Error::NotRecording { path: path.to_path_buf(), reason: reason.to_string() }
     }

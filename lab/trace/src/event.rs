@@ -1,10 +1,10 @@
-//! One row of a recording: an event of the kernel, or a piece of its state at the start or the end.
+//! Rows of a recording: an event of the kernel, or a part of its state at the start or the end.
 //!
-//! A row is flat on purpose: eleven columns of integers that any Parquet reader understands. What the
-//! three `args` mean depends on the [`Kind`]; each kind says so below, and `FORMAT.md` repeats it
-//! for strangers. Codes are part of the file format: they are never reused and never renumbered.
+//! A row is flat: eleven columns of integers that any Parquet reader can read. The meaning of the three `args` depends
+//! on the [`Kind`] and is documented for each kind below and in `FORMAT.md`. Codes are part of the file format: they
+//! are never reused or renumbered.
 
-/// What a row tells. The numeric code is what stands in the `kind` column.
+/// Kind of a row. The numeric code is the value in the `kind` column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -13,14 +13,13 @@ pub enum Kind {
     Alloc = 1,
     /// `kmem:mm_page_free`. `pfn`, `order`.
     Free = 2,
-    /// `kmem:mm_page_alloc_zone_locked`: a block left the free lists. `pfn`, `order`, `migratetype`;
-    /// `args[0]` = 1 if the order fits the per-CPU lists.
+    /// `kmem:mm_page_alloc_zone_locked`: a block left the free lists. `pfn`, `order`, `migratetype`; `args[0]` = 1 if
+    /// the order fits the per-CPU lists.
     ZoneLocked = 3,
-    /// `kmem:mm_page_pcpu_drain`: a block went from a per-CPU list to the zone. `pfn`, `order`,
-    /// `migratetype`.
+    /// `kmem:mm_page_pcpu_drain`: a block moved from a per-CPU list to the zone. `pfn`, `order`, `migratetype`.
     PcpuDrain = 4,
-    /// `kmem:mm_page_alloc_extfrag`: a fallback. `pfn`, `order` asked for, `migratetype` asked for;
-    /// `args` = [fallback order, fallback migratetype, 1 if the pageblock changed its type].
+    /// `kmem:mm_page_alloc_extfrag`: a fallback. `pfn`, requested `order`, requested `migratetype`; `args` = [fallback
+    /// order, fallback migratetype, 1 if the pageblock changed its type].
     ExtFrag = 5,
     /// `compaction:mm_compaction_begin`. `pfn` = migrate scanner; `args` = [zone start pfn,
     /// free scanner pfn, zone end pfn]; `order` = 1 if synchronous.
@@ -48,12 +47,13 @@ pub enum Kind {
     /// `migrate:mm_migrate_pages`. `args` = [pages succeeded, pages failed, reason].
     MigratePages = 17,
 
-    /// `vmscan:mm_vmscan_wakeup_kswapd`: a request asks kswapd to work. `order`, `gfp`; `args` = [node, highest zone
-    /// index, 0].
+    /// `vmscan:mm_vmscan_wakeup_kswapd`: a request wakes kswapd. `order`, `gfp`; `args` = [node, highest zone index,
+    /// 0].
     WakeupKswapd = 18,
-    /// `vmscan:mm_vmscan_throttled`: a task slept because reclaim got nowhere. `args` = [node, us slept, reasons].
+    /// `vmscan:mm_vmscan_throttled`: a task slept because reclaim made no progress. `args` = [node, us slept, reasons].
     Throttled = 19,
-    /// `vmscan:mm_vmscan_balance_pgdat_begin`: kswapd begins to work. `order`; `args` = [node, highest zone index, 0].
+    /// `vmscan:mm_vmscan_balance_pgdat_begin`: kswapd starts to reclaim. `order`; `args` = [node, highest zone index,
+    /// 0].
     BalancePgdatBegin = 20,
     /// `vmscan:mm_vmscan_balance_pgdat_end`. `order`; `args` = [node, highest zone index, pages reclaimed].
     BalancePgdatEnd = 21,
@@ -65,23 +65,24 @@ pub enum Kind {
     KcompactdWake = 24,
     /// `compaction:mm_compaction_kcompactd_sleep`. `args` = [node, 0, 0].
     KcompactdSleep = 25,
-    /// `compaction:mm_compaction_defer_compaction`: a zone is left alone for a while. `order`; `args` = [node, zone
-    /// index, binary logarithm of the requests to pass over].
+    /// `compaction:mm_compaction_defer_compaction`: compaction of a zone is deferred. `order`; `args` = [node, zone
+    /// index, binary logarithm of the number of requests to skip].
     CompactionDefer = 26,
-    /// `compaction:mm_compaction_defer_reset`: no longer. As [`Kind::CompactionDefer`].
+    /// `compaction:mm_compaction_defer_reset`: the deferral ends. Columns as in [`Kind::CompactionDefer`].
     CompactionDeferReset = 27,
-    /// `compaction:mm_compaction_deferred`: a request was passed over. As [`Kind::CompactionDefer`].
+    /// `compaction:mm_compaction_deferred`: compaction was skipped for a request. Columns as in
+    /// [`Kind::CompactionDefer`].
     CompactionDeferred = 28,
     /// `compaction:mm_compaction_suitable`. `order`; `args` = [node, zone index, result].
     CompactionSuitable = 29,
     /// `compaction:mm_compaction_finished`. `order`; `args` = [node, zone index, result].
     CompactionFinished = 30,
-    /// `compaction:mm_compaction_isolate_migratepages`. `pfn` = first frame looked at; `args` = [frame after the last,
+    /// `compaction:mm_compaction_isolate_migratepages`. `pfn` = first frame scanned; `args` = [frame after the last,
     /// scanned, taken].
     IsolateMigratePages = 31,
-    /// `compaction:mm_compaction_isolate_freepages`. As [`Kind::IsolateMigratePages`].
+    /// `compaction:mm_compaction_isolate_freepages`. Columns as in [`Kind::IsolateMigratePages`].
     IsolateFreePages = 32,
-    /// `compaction:mm_compaction_fast_isolate_freepages`. As [`Kind::IsolateMigratePages`].
+    /// `compaction:mm_compaction_fast_isolate_freepages`. Columns as in [`Kind::IsolateMigratePages`].
     FastIsolateFreePages = 33,
     /// `vmscan:mm_vmscan_lru_isolate`. `order`; `args` = [scanned, taken, LRU list].
     LruIsolate = 34,
@@ -89,7 +90,7 @@ pub enum Kind {
     ShrinkSlab = 35,
     /// `vmscan:mm_vmscan_write_folio`: reclaim writes a folio. `pfn` of its first page; `args` = [flags, 0, 0].
     WriteFolio = 36,
-    /// `vmscan:mm_vmscan_reclaim_pages`: pages that user space named. `args` = [scanned, reclaimed, node].
+    /// `vmscan:mm_vmscan_reclaim_pages`: reclaim of pages that user space named. `args` = [scanned, reclaimed, node].
     ReclaimPages = 37,
     /// `vmscan:mm_vmscan_memcg_reclaim_begin`. `order`, `gfp`.
     MemcgReclaimBegin = 38,
@@ -112,36 +113,34 @@ pub enum Kind {
     /// `kmem:mm_alloc_contig_migrate_range_info`: a range was emptied. `pfn` of its first page, `migratetype`; `args` =
     /// [frame after the last, migrated, reclaimed].
     ContigMigrateRange = 47,
-    /// `sched:sched_switch`: `task` leaves the CPU. `args` = [the next task, state of the one that leaves, priority of
-    /// the next].
+    /// `sched:sched_switch`: `task` leaves the CPU. `args` = [next task, state of `task`, priority of the next task].
     SchedSwitch = 48,
-    /// `sched:sched_waking`: `task` wakes another. `args` = [the woken task, the CPU it is to run on, its priority].
+    /// `sched:sched_waking`: `task` wakes another. `args` = [woken task, its target CPU, its priority].
     SchedWaking = 49,
 
     /// A free block when the recording started. `pfn`, `order`, `migratetype` of its pageblock if known.
     StartFree = 64,
-    /// `args[0]` allocated blocks of `order`, one after the other from `pfn`, all of the class
-    /// `args[1]` (see [`class`]).
+    /// `args[0]` consecutive allocated blocks of `order` from `pfn` on, all of the class `args[1]` (see [`class`]).
     StartAllocated = 65,
-    /// `args[0]` pages from `pfn` that the kernel's page flags say nothing about. `args[1]` says what else is
-    /// known: 0 = nothing (on a per-CPU list, in a ring buffer, or allocated without flags); 1 = a later event
-    /// found the block on a per-CPU list: one block of `order`, on the list of `cpu` and `migratetype`; 2 = memory
-    /// that the kernel had not given to the allocator yet.
+    /// `args[0]` pages from `pfn` on without information in the kernel's page flags. `args[1]` tells more: 0 = nothing
+    /// is known (on a per-CPU list, in a ring buffer, or allocated without flags); 1 = a later event found the block on
+    /// a per-CPU list: one block of `order`, on the list of `cpu` and `migratetype`; 2 = memory that the kernel had not
+    /// given to the allocator yet.
     StartUnknown = 66,
-    /// A pageblock. `pfn` of its first page, `migratetype`; `args[0]` says how it is known: 1 = an event
-    /// named it, 2 = guessed from its contents. `args[1]` = number of pageblocks in a row that are alike.
+    /// A run of pageblocks. `pfn` of its first page, `migratetype`; `args[0]` = source of the type: 1 = an event named
+    /// it, 2 = guessed from the contents. `args[1]` = number of consecutive pageblocks that are alike.
     StartPageblock = 67,
 
-    /// As [`Kind::StartFree`], when the recording ended.
+    /// Like [`Kind::StartFree`], when the recording ended.
     EndFree = 96,
-    /// As [`Kind::StartAllocated`], when the recording ended.
+    /// Like [`Kind::StartAllocated`], when the recording ended.
     EndAllocated = 97,
-    /// As [`Kind::StartUnknown`], when the recording ended; no later event is known.
+    /// Like [`Kind::StartUnknown`], when the recording ended. No later event is known.
     EndUnknown = 98,
 }
 
 impl Kind {
-    /// Every kind, in the order of its code.
+    /// All kinds, in the order of their codes.
     pub const ALL: [Kind; 56] = [
         Kind::Alloc,
         Kind::Free,
@@ -201,24 +200,25 @@ impl Kind {
         Kind::EndUnknown,
     ];
 
-    /// The kind with this code, if there is one. One table look-up.
+    /// Returns the kind with this code, if there is one. Cost: one table look-up.
     pub fn from_code(code: i32) -> Option<Kind> {
         let index = usize::try_from(code).ok()?;
         BY_CODE.get(index).copied().flatten()
     }
 
-    /// Whether rows of this kind only tell what went on beside the events that a replay plays, and change nothing in
-    /// it.
+    /// Returns whether rows of this kind only inform about the kernel's activity. A replay does not play such rows, and
+    /// they do not affect it.
     pub fn is_observation(self) -> bool {
         self.section() == Section::Events && self as u8 >= Kind::WakeupKswapd as u8
     }
 
-    /// Whether `args[0]` is an index into the task table, as `task` is.
+    /// Returns whether `args[0]` is an index into the task table, like `task`.
     pub fn names_task(self) -> bool {
         matches!(self, Kind::SchedSwitch | Kind::SchedWaking)
     }
 
-    /// Whether `pfn` begins a range whose end is another column, or is the place of a scanner: no block of `order`.
+    /// Returns whether `pfn` is the start of a range whose end is another column, or the position of a scanner, and
+    /// therefore not a block of `order`.
     pub fn names_place(self) -> bool {
         matches!(
             self,
@@ -231,7 +231,7 @@ impl Kind {
         )
     }
 
-    /// The part of the file in which rows of this kind stand.
+    /// Returns the part of the file in which rows of this kind are.
     pub fn section(self) -> Section {
         match self as u8 {
             0..64 => Section::Events,
@@ -241,7 +241,7 @@ impl Kind {
     }
 }
 
-/// Kinds by their code; no code is above 127.
+/// Kinds by their code. No code is above 127.
 const BY_CODE: [Option<Kind>; 128] = {
     let mut table = [None; 128];
     let mut next = 0;
@@ -252,14 +252,14 @@ const BY_CODE: [Option<Kind>; 128] = {
     table
 };
 
-/// The three parts of a recording, in the order in which they stand in the file.
+/// The three parts of a recording, in their order in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// The state of memory when the recording started: codes 64 to 95.
+    /// State of memory when the recording started: codes 64 to 95.
     Start,
-    /// The events, in order of time: codes 1 to 63.
+    /// Events, in order of time: codes 1 to 63.
     Events,
-    /// The state of memory when the recording ended: codes 96 to 127.
+    /// State of memory when the recording ended: codes 96 to 127.
     End,
 }
 
@@ -269,34 +269,34 @@ pub const NO_PFN: u64 = u64::MAX;
 /// `migratetype` of a row that names none.
 pub const NO_MIGRATETYPE: i8 = -1;
 
-/// Numbers of the `migratetype` column. They are those of Linux 6.12 with CMA and isolation
-/// configured; the recorder translates a kernel that numbers them otherwise.
+/// Numbers of the `migratetype` column. They are those of Linux 6.12 with CMA and isolation configured. The recorder
+/// translates the numbers of kernels that have others.
 pub mod migratetype {
-    /// Pages that can neither be moved nor dropped.
+    /// Pages that can neither be moved nor reclaimed.
     pub const UNMOVABLE: i8 = 0;
-    /// Pages that can be migrated elsewhere.
+    /// Pages that can be migrated.
     pub const MOVABLE: i8 = 1;
-    /// Pages that can be dropped under pressure.
+    /// Pages that can be reclaimed under pressure.
     pub const RECLAIMABLE: i8 = 2;
-    /// The reserve for atomic requests above order 0.
+    /// Reserve for atomic requests above order 0.
     pub const HIGHATOMIC: i8 = 3;
     /// Contiguous memory areas, lent to movable pages.
     pub const CMA: i8 = 4;
-    /// Taken out of allocation while a range is emptied.
+    /// Isolated: excluded from allocation while a range is emptied.
     pub const ISOLATE: i8 = 5;
 }
 
-/// Classes of an allocated block in the state rows: a set of bits, from the kernel's page flags.
+/// Classes of an allocated block in the state rows: a set of bits from the kernel's page flags.
 pub mod class {
     /// Anonymous memory of a task.
     pub const ANON: i64 = 1;
     /// On an LRU list, and therefore movable.
     pub const LRU: i64 = 2;
-    /// A slab of the kernel's objects.
+    /// A slab of kernel objects.
     pub const SLAB: i64 = 4;
     /// A page table of a task.
     pub const PAGE_TABLE: i64 = 8;
-    /// Reserved: never part of the allocator.
+    /// Reserved: never managed by the allocator.
     pub const RESERVED: i64 = 16;
     /// A page of hugetlbfs.
     pub const HUGETLB: i64 = 32;
@@ -312,45 +312,45 @@ pub mod class {
     pub const OFFLINE: i64 = 1024;
     /// On an active LRU list.
     pub const ACTIVE: i64 = 2048;
-    /// On an LRU list, and used since reclaim last looked at it.
+    /// On an LRU list, and referenced since reclaim last scanned it.
     pub const REFERENCED: i64 = 4096;
-    /// On an LRU list, and newer than what is stored.
+    /// On an LRU list, and modified since it was last written.
     pub const DIRTY: i64 = 8192;
     /// On an LRU list, and being written.
     pub const WRITEBACK: i64 = 16384;
     /// On an LRU list, and mapped by a task.
     pub const MAPPED: i64 = 32768;
-    /// On an LRU list, and mapped more than once. Only snapshots say so.
+    /// On an LRU list, and mapped more than once. Only snapshots have this bit.
     pub const SHARED: i64 = 65536;
 }
 
-/// One row of a recording: an event, or a piece of state.
+/// One row of a recording: an event, or a part of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Nanoseconds since the recording started (of the kernel's monotonic clock). State rows carry the
-    /// moment that they describe: 0 at the start, the recording's duration at the end.
+    /// Nanoseconds since the recording started, by the kernel's monotonic clock. State rows have the time that they
+    /// describe: 0 at the start, and the recording's duration at the end.
     pub time: u64,
     /// CPU on which the event fired; 0 for state rows, unless their kind says otherwise.
     pub cpu: u16,
     /// Index into [`crate::facts::Facts::tasks`]; 0 (no task) for state rows.
     pub task: u32,
-    /// What the row tells, and what its columns mean.
+    /// Kind of the row, which gives the columns their meaning.
     pub kind: Kind,
     /// Page frame number, or [`NO_PFN`].
     pub pfn: u64,
     /// Order of the block: its size is 2^order pages.
     pub order: u8,
-    /// GFP bits in the numbering of `FORMAT.md` (that of Linux 6.12), translated by name from the
-    /// recorded kernel's own numbering.
+    /// GFP bits in the numbering of `FORMAT.md` (that of Linux 6.12), translated by name from the recorded kernel's own
+    /// numbering.
     pub gfp: u32,
     /// Migratetype, or [`NO_MIGRATETYPE`].
     pub migratetype: i8,
-    /// Three values that mean what the kind says.
+    /// Three values whose meaning depends on the kind.
     pub args: [i64; 3],
 }
 
 impl Row {
-    /// A row of `kind` that says nothing else yet.
+    /// Creates a row of `kind` whose other columns are empty.
     pub fn new(kind: Kind) -> Row {
         Row { time: 0, cpu: 0, task: 0, kind, pfn: NO_PFN, order: 0, gfp: 0, migratetype: NO_MIGRATETYPE, args: [0; 3] }
     }

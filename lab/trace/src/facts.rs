@@ -1,23 +1,23 @@
-//! Facts about the recorded machine, kept as one JSON object in the file's key-value metadata.
+//! Facts about the recorded machine, stored as one JSON object in the file's key-value metadata.
 //!
-//! They are what a replay needs to build the same zones, and what a reader needs to judge the numbers:
-//! the kernel, its settings, the zones with their watermarks and per-CPU lists at the start and the end,
-//! `/proc/vmstat`, pressure and zone counters every second, and how many events were lost.
+//! A replay needs them to build the same zones, and a reader to judge the numbers. They contain the kernel, its
+//! settings, the zones with their watermarks and per-CPU lists at the start and the end, the counters of
+//! `/proc/vmstat`, pressure and the zones every second, and the number of lost events.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Key of the file metadata under which the facts stand.
+/// Key of the facts in the file metadata.
 pub const METADATA_KEY: &str = "freehold.facts";
 
-/// The version of the schema that this crate writes.
+/// Version of the schema that this crate writes.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The oldest version that this crate reads: it has fewer kinds of events, and fewer facts.
+/// Oldest version that this crate reads. It has fewer kinds of events, and fewer facts.
 pub const FORMAT_VERSION_MIN: u32 = 1;
 
-/// What a recording says of the machine, besides its rows.
+/// Information about the machine in a recording, besides its rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -27,7 +27,7 @@ pub struct Facts {
     pub writer: String,
     /// `uname -r` of the recorded kernel.
     pub kernel_release: String,
-    /// The processor's name, as `uname -m` prints it.
+    /// Name of the processor architecture, as `uname -m` prints it.
     pub machine: String,
     /// Bytes in a page, a power of two.
     pub page_size: u32,
@@ -35,22 +35,21 @@ pub struct Facts {
     pub pageblock_order: u8,
     /// Number of CPUs that could run tasks.
     pub cpus: u16,
-    /// The recorded command's program name without its folder, if there was a command.
+    /// Program name of the recorded command without its folder, if there was a command.
     pub command: Option<String>,
-    /// Nanoseconds from the start of the recording to its end; 0 if it is a snapshot.
+    /// Nanoseconds from the start of the recording to its end; 0 for a snapshot.
     pub duration: u64,
     /// Rows of each kind, by the kind's code.
     pub rows: BTreeMap<u8, u64>,
-    /// Events the kernel dropped because a ring was full.
+    /// Events that the kernel dropped because a ring was full.
     pub lost: u64,
-    /// `Name -> bit value` of the recorded kernel's own GFP flags, from its format files.
+    /// Values of the recorded kernel's own GFP flags by name, from its format files.
     pub gfp_names: BTreeMap<String, u64>,
-    /// Task table; index 0 is "no task".
+    /// Task table. Index 0 is "no task".
     pub tasks: Vec<Task>,
     /// Ranges of `System RAM` from `/proc/iomem`, as pfn ranges `[start, end)`.
     pub ram: Vec<(u64, u64)>,
-    /// Settings by their path below `/proc/sys` or `/sys` (`vm.min_free_kbytes`,
-    /// `transparent_hugepage.defrag`, ...).
+    /// Settings by their path below `/proc/sys` or `/sys` (`vm.min_free_kbytes`, `transparent_hugepage.defrag`, ...).
     pub settings: BTreeMap<String, String>,
     /// Zones when the recording started.
     pub zones_start: Vec<ZoneFacts>,
@@ -68,104 +67,104 @@ pub struct Facts {
     pub pagetypeinfo_start: Vec<TypeFacts>,
     /// `/proc/pagetypeinfo` at the end.
     pub pagetypeinfo_end: Vec<TypeFacts>,
-    /// Slab caches at the start; none where the kernel does not show them.
+    /// Slab caches at the start; empty if the kernel does not show them.
     pub caches_start: Vec<CacheFacts>,
     /// Slab caches at the end.
     pub caches_end: Vec<CacheFacts>,
-    /// Heaps of the command, and of what it started, whose malloc is Freehold.
+    /// Heaps of the command and its child processes that use Freehold as malloc.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heaps: Vec<HeapFacts>,
-    /// What made a flight recorder keep this recording; `None` of any other.
+    /// Trigger of a flight recorder; `None` for any other recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flight: Option<FlightFacts>,
-    /// Who allocated; `None` where nobody asked for it.
+    /// Sampled stacks of allocations; `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stacks: Option<StackFacts>,
-    /// What the recorder wants a reader to know, in sentences.
+    /// Remarks of the recorder for the reader, in sentences.
     pub notes: Vec<String>,
-    /// What nobody recorded and the writer took for granted, in sentences: a replay is the less true for each.
+    /// Assumptions of the writer about facts that were not recorded, in sentences. Each makes a replay less reliable.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<String>,
 }
 
 impl Facts {
-    /// Whether this is a snapshot: the state of one moment, and no event.
+    /// Returns whether this is a snapshot: the state at one time, without events.
     pub fn is_snapshot(&self) -> bool {
         self.duration == 0
     }
 
-    /// The name of the task with this number in rows; empty if there is none.
+    /// Returns the name of the task with this number in rows; empty if there is none.
     pub fn task_name(&self, task: u32) -> &str {
         self.tasks.get(task as usize).map_or("", |task| task.name.as_str())
     }
 }
 
-/// What made a flight recorder keep a recording, and how its start state was rebuilt.
+/// Triggers of a flight recorder, and statistics of the rebuilt start state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlightFacts {
-    /// What happened, in order of time; the first of them made it keep the recording.
+    /// Triggers in order of time. The first one started the writing of this recording.
     pub triggers: Vec<TriggerFacts>,
-    /// Nanoseconds before the end that it was to keep.
+    /// Length of the recording that was requested, in nanoseconds before the end.
     pub asked: u64,
-    /// Frames whose first event told what they were at the start.
+    /// Frames whose first event showed their state at the start.
     pub told: u64,
-    /// Blocks that somebody took without an event.
+    /// Blocks that were allocated without an event.
     pub taken_silently: u64,
-    /// Blocks that somebody gave back without an event.
+    /// Blocks that were freed without an event.
     pub returned_silently: u64,
-    /// Frames that are not at the end what their last event made them.
+    /// Frames whose state at the end differs from the one after their last event.
     pub ended_otherwise: u64,
-    /// Pages that compaction moved, no event says where to.
+    /// Pages that compaction moved to a place that no event shows.
     pub moved: u64,
 }
 
-/// Something that a flight recorder waits for.
+/// A condition that a flight recorder watches for, when it became true.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TriggerFacts {
-    /// `allocstall`, `failure`, `thp-failure`, `psi`, or `asked`.
+    /// Name: `allocstall`, `failure`, `thp-failure`, `psi`, or `asked`.
     pub what: String,
-    /// Nanoseconds since the recording started when it was noticed.
+    /// Nanoseconds from the start of the recording to the detection of the condition.
     pub time: u64,
 }
 
-/// The kernel's stacks of a sample of the allocations; [`crate::stacks`] says what a sample is.
+/// Kernel stacks of a sample of the allocations; see [`crate::stacks`] for the sampling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StackFacts {
-    /// One frame in so many is sampled: a power of two.
+    /// Sampling period: one frame in this many is sampled. A power of two.
     pub period: u64,
     /// Names of functions, each once.
     pub symbols: Vec<String>,
-    /// What was sampled, the most pages first.
+    /// Sampled stacks, those with the most pages first.
     pub stacks: Vec<StackCount>,
 }
 
-/// Samples that have the stack, the task and the order in common.
+/// Samples with the same stack, task and order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StackCount {
-    /// Places in [`StackFacts::symbols`], the function that was called last first; empty where a stack was not kept.
+    /// Indices into [`StackFacts::symbols`], the innermost function first; empty if the stack was not kept.
     pub frames: Vec<u32>,
-    /// Place in [`Facts::tasks`].
+    /// Index into [`Facts::tasks`].
     pub task: u32,
     /// Order of the blocks.
     pub order: u8,
-    /// How many samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// A task that fired at least one event.
+/// A task with at least one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Thread id in the recorded machine.
+    /// Thread id on the recorded machine.
     pub pid: u32,
-    /// Its name, or `other` where the name was not to be kept.
+    /// Name of the task, or `other` if names were not to be kept.
     pub name: String,
 }
 
-/// One zone as `/proc/zoneinfo` shows it. All sizes in pages.
+/// One zone as `/proc/zoneinfo` shows it. All sizes are in pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ZoneFacts {
@@ -181,9 +180,9 @@ pub struct ZoneFacts {
     pub present: u64,
     /// Pages that the allocator manages.
     pub managed: u64,
-    /// Free pages as the zone's counter says.
+    /// Free pages by the zone's counter.
     pub free: u64,
-    /// Watermarks with boost excluded, and the boost.
+    /// Min watermark in pages, without boost.
     pub min: u64,
     /// Low watermark in pages, without boost.
     pub low: u64,
@@ -193,11 +192,11 @@ pub struct ZoneFacts {
     pub boost: u64,
     /// Lowmem reserve against requests whose highest zone has this index.
     pub protection: Vec<u64>,
-    /// `nr_reserved_highatomic`, where the kernel shows it; otherwise `None`.
+    /// `nr_reserved_highatomic`; `None` if the kernel does not show it.
     pub reserved_highatomic: Option<u64>,
     /// Free pages of CMA areas: `nr_free_cma`.
     pub free_cma: u64,
-    /// Per-CPU lists, one entry a CPU.
+    /// Per-CPU lists, one entry per CPU.
     pub pcp: Vec<PcpFacts>,
 }
 
@@ -205,21 +204,21 @@ pub struct ZoneFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PcpFacts {
-    /// Number of the CPU that the list belongs to.
+    /// Number of the CPU.
     pub cpu: u16,
     /// Pages on the CPU's lists for the zone.
     pub count: u32,
     /// Limit of the lists in pages: `high`.
     pub high: u32,
-    /// Pages that a refill or drain moves: `batch`.
+    /// Pages that a refill or a drain moves: `batch`.
     pub batch: u32,
-    /// Lower bound of the limit, where shown.
+    /// Lower bound of the limit; 0 if the kernel does not show it.
     pub high_min: u32,
-    /// Upper bound of the limit, where shown.
+    /// Upper bound of the limit; 0 if the kernel does not show it.
     pub high_max: u32,
 }
 
-/// `/proc/vmstat`, `/proc/buddyinfo`, `/proc/pressure` and `/proc/zoneinfo` at one moment.
+/// `/proc/vmstat`, `/proc/buddyinfo`, `/proc/pressure` and `/proc/zoneinfo` at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
@@ -227,7 +226,7 @@ pub struct Sample {
     pub time: u64,
     /// Values in the order of [`Facts::vmstat_names`].
     pub vmstat: Vec<u64>,
-    /// Free blocks by order, one list a zone in the order of [`Facts::zones_start`].
+    /// Free blocks by order, one list per zone in the order of [`Facts::zones_start`].
     pub buddyinfo: Vec<Vec<u64>>,
     /// Microseconds that tasks stalled since the machine started, in the order of [`Facts::pressure_names`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -247,7 +246,7 @@ pub struct TypeFacts {
     pub zone: String,
     /// Migratetype in the numbering of [`crate::event::migratetype`].
     pub migratetype: i8,
-    /// Free blocks by order (the kernel stops counting a list at 100 000).
+    /// Free blocks by order. The kernel stops counting a list at 100 000.
     pub free: Vec<u64>,
     /// Number of pageblocks of this type.
     pub pageblocks: u64,
@@ -261,51 +260,51 @@ pub struct CacheFacts {
     pub name: String,
     /// Objects that are in use, or held for later.
     pub active: u64,
-    /// Objects that its slabs have room for.
+    /// Objects that fit in the cache's slabs.
     pub objects: u64,
-    /// Bytes that an object takes.
+    /// Size of an object in bytes.
     pub object_size: u32,
     /// Objects in a slab.
     pub objects_per_slab: u32,
     /// Pages in a slab.
     pub pages_per_slab: u32,
-    /// Slabs.
+    /// Number of slabs.
     pub slabs: u64,
-    /// Objects that a sheaf has room for, from `/sys/kernel/slab`; `None` on kernels without sheaves.
+    /// Objects that fit in a sheaf, from `/sys/kernel/slab`; `None` on kernels without sheaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sheaf_capacity: Option<u32>,
 }
 
-/// A process whose malloc is Freehold, as its heap was seen from outside while it ran.
+/// A process that uses Freehold as malloc, with its heap as seen from outside while the process ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeapFacts {
-    /// Number of the process in the recorded machine.
+    /// Process id on the recorded machine.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Numbers of its threads that were seen.
+    /// Ids of its threads that were seen.
     pub threads: Vec<u32>,
-    /// What it had, in the order of time.
+    /// Contents of the heap, in order of time.
     pub moments: Vec<HeapMoment>,
 }
 
-/// A heap at one moment, in bytes.
+/// Contents of a heap at one time, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeapMoment {
     /// Nanoseconds since the recording started.
     pub time: u64,
-    /// What the process had in memory in all.
+    /// Resident memory of the whole process.
     pub resident: u64,
-    /// Objects of the program that were in memory.
+    /// Resident objects of the program.
     pub objects: u64,
-    /// Objects that CPUs had at hand, and the rest of slabs, in memory.
+    /// Resident objects that CPUs hold for later, and unused parts of resident slabs.
     pub idle: u64,
-    /// Runs of pages of the program that were in memory.
+    /// Resident page runs of the program.
     pub runs: u64,
-    /// Free pages and runs in memory.
+    /// Resident free pages and runs.
     pub free: u64,
-    /// Free pages and runs that were not: given back, or never written to.
+    /// Free pages and runs that are not resident: purged, or never written.
     pub given_back: u64,
 }

@@ -1,14 +1,14 @@
-//! The end of the file: where everything is, and whether it is a recording at all.
+//! Footer of a recording's file: the location of all parts, and the check that the file is a recording.
 //!
-//! Read from the back: the magic, the footer's length, the footer. The schema is taken from the footer by
-//! our own walk (it must be flat, and must hold the columns of `FORMAT.md`); the Parquet crate then decodes
-//! the rest against that schema.
+//! The file is read from the back: the magic, the footer's length, the footer. The schema is parsed from the footer by
+//! a parser in this module. It must be flat and contain the columns of `FORMAT.md`. The Parquet crate then decodes the
+//! rest against that schema.
 //!
-//! The walk is needed, because parquet 60.1 must not see a schema that it did not write: it reserves room for as many
-//! children as a group claims (nine bytes claim 32 GB) and recurses once a level without bound. Neither an allocation
-//! that fails nor a stack that ends can be caught. A look at the schema beforehand would not do, since the crate reads
-//! a field by its number whatever type the file gives it, and so can be led to read other fields than the walk. All
-//! other lists of a footer are bounded by the crate itself: by the bytes that are left, and to a depth of 64.
+//! The own parser is necessary, since parquet 60.1 must not read a schema from another writer. It reserves memory for
+//! as many children as a group claims (nine bytes claim 32 GB), and recurses once per level without bound. A failed
+//! allocation and a stack overflow cannot be caught. A check of the schema beforehand would not suffice: the crate
+//! reads a field by its number regardless of the type in the file, and so can be led to read other fields than the
+//! check. The crate itself bounds all other lists of a footer, by the remaining bytes and to a depth of 64.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,16 +25,16 @@ use crate::thrift::{Cursor, ThriftError, kind};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// A footer is at most this long; it holds the facts, of which an hour takes some megabytes.
+/// Largest size of a footer in bytes. The footer contains the facts, which take some megabytes for an hour.
 const FOOTER_MAX: u64 = 1 << 30;
 
-/// A schema may have this many columns of its own besides ours.
+/// Largest number of elements in a schema: its root and all columns.
 const FIELDS_MAX: usize = 1000;
 
-/// What a reader needs of a Parquet file's footer.
+/// The parts of a Parquet file's footer that the reader needs.
 pub(crate) struct Footer {
     pub metadata: ParquetMetaData,
-    /// Where in the file's schema each of our columns stands.
+    /// Index of each column of a recording in the file's schema.
     pub columns: [usize; COLUMN_COUNT],
 }
 
@@ -70,7 +70,7 @@ fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// A column as the file's schema describes it.
+/// A column in the file's schema.
 struct SchemaField<'a> {
     name: &'a str,
     physical: Option<Physical>,
@@ -78,7 +78,7 @@ struct SchemaField<'a> {
     children: i64,
 }
 
-/// The columns of a schema that must be flat.
+/// Parses the columns of a schema, which must be flat.
 fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, ThriftError> {
     let mut fields = Vec::new();
     Cursor::new(footer).fields(|field, cursor| {
@@ -141,7 +141,7 @@ fn repetition(code: i64) -> Result<Repetition, ThriftError> {
     })
 }
 
-/// Finds our columns among the file's; the order in the file does not matter, and others are let be.
+/// Finds the columns of a recording in the file's schema. Their order does not matter, and other columns are ignored.
 fn find_columns(fields: &[SchemaField<'_>]) -> Result<[usize; COLUMN_COUNT], String> {
     let mut indices = [0; COLUMN_COUNT];
     for (index, column) in indices.iter_mut().zip(&COLUMNS) {

@@ -1,27 +1,27 @@
-//! The kernel's own description of its events: `events/*/*/format`.
+//! Parser of the kernel's descriptions of its events: `events/*/*/format`.
 //!
-//! Each file gives an event's number and, for each field, its offset, size and signedness. They differ
-//! between kernels, so nothing about a record is assumed: a [`Field`] is looked up once by name and then reads
-//! its value out of any record of that event.
+//! Each file gives an event's number and, for each field, its offset, size and signedness. These differ between
+//! kernels, so the layout of a record is never assumed. A [`Field`] is looked up once by name, and then reads its value
+//! from any record of that event.
 
 use std::str::Lines;
 
-/// Why a format file could not be used.
+/// Error of a format file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text has no `name:` or no `ID:` line.
     #[error("the text is not a trace event's format: it has no `{line}` line; read it from tracefs' events folder")]
     NotFormat {
-        /// Beginning of the line that is missing.
+        /// Beginning of the missing line.
         line: &'static str,
     },
-    /// A field line that is not understood.
+    /// A field line that cannot be parsed.
     #[error("the format line `{line}` is not understood; report it with the kernel's release")]
     BadLine {
-        /// The line that cannot be read.
+        /// The line.
         line: String,
     },
-    /// A field that is needed is not there.
+    /// A required field is missing.
     #[error("the event `{event}` has no field `{field}` on this kernel; use a kernel that has it")]
     MissingField {
         /// Name of the event.
@@ -29,7 +29,7 @@ pub enum FormatError {
         /// Name of the field.
         field: String,
     },
-    /// A field whose place or size makes no sense.
+    /// A field with an impossible offset or size.
     #[error("the field `{field}` of `{event}` has an impossible place or size; report it with the kernel's release")]
     Misplaced {
         /// Name of the event.
@@ -45,33 +45,33 @@ impl FormatError {
     }
 }
 
-/// Records are at most a page long, and pages of the ring at most this.
+/// Largest offset of a field. Records are at most a page long, and pages of the ring are at most this size.
 const OFFSET_MAX: usize = 1 << 20;
 
-/// Where a value lies in a record.
+/// Location of a value in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Bytes from the start of the record.
     pub offset: usize,
-    /// Bytes that the value takes in the record.
+    /// Size of the value in bytes.
     pub size: usize,
     /// Whether the value can be negative.
     pub signed: bool,
 }
 
 impl Field {
-    /// Offset of the first byte after the field.
+    /// Returns the offset of the first byte after the field.
     pub fn end(&self) -> usize {
         self.offset + self.size
     }
 
-    /// The field's bytes in a record, unless the record is too short.
+    /// Returns the field's bytes in a record; `None` if the record is too short.
     #[inline]
     pub fn bytes<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         record.get(self.offset..self.end())
     }
 
-    /// The value as it stands, without its sign. `None` if the record is too short or the field is no integer.
+    /// Returns the value zero-extended; `None` if the record is too short or the field is not an integer.
     #[inline]
     pub fn unsigned(&self, record: &[u8]) -> Option<u64> {
         let bytes = self.bytes(record)?;
@@ -84,7 +84,7 @@ impl Field {
         })
     }
 
-    /// The value with its sign, if the field has one; an unsigned value of 64 bits keeps its bits.
+    /// Returns the value, sign-extended if the field is signed. An unsigned value of 64 bits keeps its bits.
     #[inline]
     pub fn integer(&self, record: &[u8]) -> Option<i64> {
         let value = self.unsigned(record)?;
@@ -95,12 +95,12 @@ impl Field {
         Some((value << unused) as i64 >> unused)
     }
 
-    /// The text of a character array: the bytes up to the first zero.
+    /// Returns the text of a character array: the bytes up to the first zero.
     pub fn text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         until_zero(self.bytes(record)?)
     }
 
-    /// The text of a field of type `__data_loc char[]`, whose value says where in the record the text lies.
+    /// Returns the text of a field of type `__data_loc char[]`, whose value is the location of the text in the record.
     pub fn located_text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let place = self.unsigned(record)?;
         let (offset, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);
@@ -112,12 +112,12 @@ fn until_zero(bytes: &[u8]) -> Option<&[u8]> {
     bytes.split(|&byte| byte == 0).next()
 }
 
-/// The format of one event, as tracefs describes it.
+/// Format of one event, as tracefs describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
-    /// Name of the event, without its system.
+    /// Name of the event, without its subsystem.
     pub name: String,
-    /// Number by which records name the event, in their field `common_type`.
+    /// Number of the event in the records' field `common_type`.
     pub id: u16,
     fields: Vec<(String, Field)>,
     print: String,
@@ -130,7 +130,7 @@ fn line_value<'t>(text: &'t str, line: &'static str) -> Result<&'t str, FormatEr
 }
 
 impl EventFormat {
-    /// Reads the text of a `format` file.
+    /// Parses the text of a `format` file.
     ///
     /// # Errors
     /// [`FormatError`] if the text is not a format file.
@@ -142,31 +142,31 @@ impl EventFormat {
         Ok(EventFormat { name, id, fields, print })
     }
 
-    /// The field that has this name, if one does.
+    /// Returns the field with this name, if there is one.
     pub fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(field, _)| field == name).map(|&(_, field)| field)
     }
 
-    /// The field of this name, or the error that it is missing.
+    /// Returns the field with this name.
     ///
     /// # Errors
-    /// [`FormatError::MissingField`].
+    /// [`FormatError::MissingField`] if there is none.
     pub fn require(&self, name: &str) -> Result<Field, FormatError> {
         self.field(name).ok_or_else(|| FormatError::missing(&self.name, name))
     }
 
-    /// Names of the fields, in order.
+    /// Returns the names of the fields, in order.
     pub fn field_names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
-    /// How the kernel would print a record: a C format string and its arguments.
+    /// Returns the text with which the kernel prints a record: a C format string and its arguments.
     pub fn print_format(&self) -> &str {
         &self.print
     }
 }
 
-/// All `field:` lines of a format file, as names and places.
+/// Parses all `field:` lines of a format file into names and locations.
 pub(crate) fn parse_fields(text: &str) -> Result<Vec<(String, Field)>, FormatError> {
     let lines: Lines<'_> = text.lines();
     lines
@@ -175,7 +175,7 @@ pub(crate) fn parse_fields(text: &str) -> Result<Vec<(String, Field)>, FormatErr
         .collect()
 }
 
-/// Parses `TYPE NAME;  offset:N;  size:N;  signed:N;`; very old kernels leave the last one out.
+/// Parses `TYPE NAME;  offset:N;  size:N;  signed:N;`. Very old kernels omit the last part.
 fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?;
