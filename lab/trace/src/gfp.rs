@@ -1,13 +1,13 @@
-//! GFP flags: from the recorded kernel's numbering to the one of `FORMAT.md`.
+//! Translation of GFP flags from the recorded kernel's numbering to that of `FORMAT.md`.
 //!
-//! The numbers of these flags differ between kernels and configurations; their names do not. The
-//! kernel's format files spell out both, as the arguments of `__print_flags`: constant C expressions with a name
-//! each. [`parse_names`] evaluates them, and [`GfpMap`] translates bit by bit, through the names.
+//! The numbers of these flags differ between kernels and configurations; their names do not. The kernel's format files
+//! contain both, as the arguments of `__print_flags`: pairs of a constant C expression and a name. [`parse_names`]
+//! evaluates the expressions, and [`GfpMap`] translates each bit by its name.
 
 use std::collections::BTreeMap;
 
-/// The flags of one bit and their numbers in a recording: those of Linux 6.12, as far as they are fixed
-/// there, and the next bits for those whose number depends on the configuration.
+/// Single-bit flags and their numbers in a recording. The numbers are those of Linux 6.12 as far as they are fixed
+/// there. Flags whose number depends on the configuration have the next bits.
 pub const GFP_BITS: [(&str, u32); 28] = [
     ("__GFP_DMA", 1 << 0),
     ("__GFP_HIGHMEM", 1 << 1),
@@ -39,8 +39,8 @@ pub const GFP_BITS: [(&str, u32); 28] = [
     ("__GFP_NO_OBJ_EXT", 1 << 27),
 ];
 
-/// Names and values of the flags that a format file's `print fmt` line lists for its GFP field. Those whose
-/// value is no constant expression are left out.
+/// Parses names and values of the flags that a format file's `print fmt` line lists for its GFP field. Flags whose
+/// value is not a constant expression are left out.
 pub fn parse_names(print_format: &str) -> BTreeMap<String, u64> {
     const START: &str = "__print_flags(REC->gfp_flags,";
     let Some(start) = print_format.find(START) else {
@@ -58,20 +58,20 @@ pub fn parse_names(print_format: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Translates flags of one kernel.
+/// Translation of the flags of one kernel.
 #[derive(Clone, Debug)]
 pub struct GfpMap {
-    /// The translation of each value of each of the four low bytes.
+    /// Translation of each value of each of the four low bytes.
     bytes: Box<[[u32; 256]; 4]>,
     unknown: u64,
 }
 
 impl GfpMap {
-    /// A map for a kernel with these names.
+    /// Creates the translation for a kernel with these names.
     pub fn new(names: &BTreeMap<String, u64>) -> GfpMap {
         let mut bits = [0; 32];
         for (name, canonical) in GFP_BITS {
-            // Linux 6.12 lists the flag of a zone by the request's name only (`GFP_DMA32`).
+            // Linux 6.12 lists the flag of a zone only under the name of a request (`GFP_DMA32`).
             let listed = names.get(name).or_else(|| names.get(name.trim_start_matches('_')));
             let value = listed.copied().unwrap_or(0);
             if value.is_power_of_two() && value.trailing_zeros() < 32 {
@@ -88,7 +88,7 @@ impl GfpMap {
         GfpMap { bytes, unknown: !known }
     }
 
-    /// The flags in the numbering of the recording. Bits without a known name are dropped.
+    /// Translates flags to the numbering of the recording. Bits without a known name are dropped.
     #[inline]
     pub fn translate(&self, flags: u64) -> u32 {
         let [a, b, c, d] = (flags as u32).to_le_bytes();
@@ -96,21 +96,21 @@ impl GfpMap {
         tables[0][a as usize] | tables[1][b as usize] | tables[2][c as usize] | tables[3][d as usize]
     }
 
-    /// The bits of `flags` that [`translate`](GfpMap::translate) drops.
+    /// Returns the bits of `flags` that [`translate`](GfpMap::translate) drops.
     pub fn unknown(&self, flags: u64) -> u64 {
         flags & self.unknown
     }
 }
 
-/// A constant expression of C over unsigned integers: numbers, casts, `~`, `<<`, `&`, `|`, `+`, `-`, parentheses.
+/// Parser of constant C expressions over unsigned integers: numbers, casts, `~`, `<<`, `&`, `|`, `+`, `-`, parentheses.
 struct Expression<'a> {
     rest: &'a str,
 }
 
-/// Parentheses may nest this deep; the kernel's reach about 20.
+/// Largest nesting depth of parentheses. The kernel's expressions reach about 20.
 const DEPTH_MAX: u32 = 100;
 
-/// Binary operators from the loosest to the tightest, as C ranks them.
+/// Binary operators by increasing precedence, as in C.
 const OPERATORS: [&[&str]; 4] = [&["|"], &["&"], &["<<", ">>"], &["+", "-"]];
 
 impl<'a> Expression<'a> {
@@ -160,8 +160,8 @@ impl<'a> Expression<'a> {
         self.accept(")").then_some(value)
     }
 
-    /// Goes past a type name and the parenthesis after it, if that is what comes next. All types of GFP
-    /// flags are unsigned and wide enough, so a cast changes nothing.
+    /// Skips a type name and the parenthesis after it, if they come next. All types of GFP flags are unsigned and wide
+    /// enough, so a cast does not change the value.
     fn is_cast(&mut self) -> bool {
         let Some((inside, rest)) = self.rest.split_once(')') else {
             return false;
@@ -189,8 +189,8 @@ impl<'a> Expression<'a> {
     }
 }
 
-/// Some kernels leave the names of the bits' numbers in the text (`___GFP_IO_BIT`). Up to bit 23 the numbers
-/// are fixed wherever these names exist.
+/// Returns the value of a bit number's name (`___GFP_IO_BIT`), which some kernels leave in the text. The numbers up to
+/// bit 23 are fixed on all kernels that have these names.
 fn bit_number(word: &str) -> Option<u64> {
     let flag = word.strip_prefix('_')?.strip_suffix("_BIT")?;
     let fixed = GFP_BITS.iter().take(24).find(|(name, _)| *name == flag)?;

@@ -1,12 +1,12 @@
-//! GFP masks by name.
+//! Names of GFP masks.
 //!
-//! A mask is its *class*, the largest of Linux's named masks that it contains, and modifiers on top. The
-//! bits are those of `FORMAT.md`, which the recorder translated by name from the recorded kernel's own.
+//! A mask consists of its *class*, the largest of Linux's named masks that it contains, and modifiers. The bits are
+//! those of `FORMAT.md`, to which the recorder translates the recorded kernel's bits by name.
 
 use crate::gfp::GFP_BITS;
 
-/// Named masks, in the order in which Linux tries them when it prints one.
-/// linux: include/trace/events/mmflags.h:show_gfp_flags
+/// Named masks, in the order in which Linux tries them when it prints a mask. linux:
+/// include/trace/events/mmflags.h:show_gfp_flags
 const CLASSES: [(u32, &str); 13] = [
     (0x1c_24ca, "GFP_TRANSHUGE"),
     (0x1c_20ca, "GFP_TRANSHUGE_LIGHT"),
@@ -23,12 +23,12 @@ const CLASSES: [(u32, &str); 13] = [
     (0x1, "GFP_DMA"),
 ];
 
-/// The class of a mask: `GFP_KERNEL`, `GFP_HIGHUSER_MOVABLE`, ...; `other` where it contains none.
+/// Returns the class of a mask: `GFP_KERNEL`, `GFP_HIGHUSER_MOVABLE`, ...; `other` if the mask contains none.
 pub fn class(mask: u32) -> &'static str {
     split(mask).map_or("other", |(_, name)| name)
 }
 
-/// The whole mask as Linux prints it: its class, then the modifiers, joined by `|`.
+/// Returns the mask as Linux prints it: its class, then the modifiers, joined by `|`.
 pub fn name(mask: u32) -> String {
     let (class_bits, class_name) = split(mask).unwrap_or((0, ""));
     let mut parts: Vec<String> = Vec::new();

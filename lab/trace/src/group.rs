@@ -1,8 +1,8 @@
-//! One row group: its bytes in memory, and the eleven columns decoded side by side.
+//! One row group: its bytes in memory, and the decoders of its eleven columns.
 //!
-//! A group's compressed bytes (some 4 MB of a million rows) are read at once and checked against their
-//! checksum, so decoding touches no file and sees one state of it. The module [`pages`](crate::pages) stands between
-//! these bytes and the Parquet crate.
+//! A group's compressed bytes (some 4 MB for a million rows) are read at once and checked against their checksum.
+//! Decoding then needs no further access to the file and sees one consistent state. The module [`pages`](crate::pages)
+//! checks these bytes before the Parquet crate decodes them.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,17 +21,18 @@ use crate::error::Error;
 use crate::pages::{CheckedPages, PageBytes};
 use crate::schema::{COLUMN_COUNT, COLUMNS};
 
-/// Bytes of a row group that are accepted, because they are held in memory.
+/// Largest accepted size of a row group in bytes, since it is held in memory.
 const GROUP_BYTES_MAX: u64 = 512 << 20;
 
-/// Where a row group's bytes are in the file.
+/// Location of a row group's bytes in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     pub start: u64,
     pub length: u64,
 }
 
-/// Finds the extent of our columns in a file of `file_length` bytes, and checks that the group can be read.
+/// Returns the extent of all columns of a group in a file of `file_length` bytes, and checks that the group can be
+/// read.
 pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Extent, String> {
     let mut start = u64::MAX;
     let mut end = 0;
@@ -52,8 +53,8 @@ pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Exten
     Ok(Extent { start, length })
 }
 
-/// Refuses codecs and encodings of our columns that the decoders do not know; `indices` say where in the file these
-/// are.
+/// Refuses codecs and encodings that the decoders do not support. `indices` are the positions of the recording's
+/// columns in the file.
 pub(crate) fn check_packing(
     path: &Path,
     group: &RowGroupMetaData,
@@ -73,7 +74,7 @@ pub(crate) fn check_packing(
     Ok(())
 }
 
-/// Encodings of integers, and of the levels that say which of them are there.
+/// Supported encodings of integers, and of the levels that mark missing values.
 const READ: [Encoding; 7] = [
     Encoding::PLAIN,
     Encoding::PLAIN_DICTIONARY,
@@ -85,19 +86,19 @@ const READ: [Encoding; 7] = [
     Encoding::BIT_PACKED,
 ];
 
-/// A codec's name without its level.
+/// Returns a codec's name without its level.
 fn codec(compression: Compression) -> String {
     compression.to_string().chars().take_while(|letter| *letter != '(').collect()
 }
 
-/// The columns of one row group, ready to be read.
+/// Decoders of the columns of one row group.
 pub(crate) struct GroupReader {
     columns: Vec<ColumnSource>,
     left: usize,
 }
 
 impl GroupReader {
-    /// Loads the group; `indices` say where our columns stand in the file's schema.
+    /// Loads the group. `indices` are the positions of the recording's columns in the file's schema.
     pub(crate) fn open(
         path: &Path,
         file: &File,
@@ -122,14 +123,14 @@ impl GroupReader {
         Ok(GroupReader { columns, left: rows })
     }
 
-    /// The next rows, `rows_max` at most, as columns of one length; `None` at the end.
+    /// Decodes the next rows, at most `rows_max`, as columns of equal length; `None` at the end.
     pub(crate) fn next_columns(&mut self, rows_max: usize) -> ParquetResult<Option<[Values; COLUMN_COUNT]>> {
         let rows = self.left.min(rows_max);
         if rows == 0 {
             return Ok(None);
         }
-        // The decoders index beyond a malformed page here and there. That panic is caught, and the decoders
-        // are not used again: after an error nobody reads on.
+        // The decoders index out of bounds on some malformed pages. That panic is caught here. The decoders are not
+        // used after an error, so their state does not matter.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             self.columns.iter_mut().map(|column| column.read(rows)).collect::<ParquetResult<Vec<_>>>()
         }));
@@ -139,7 +140,7 @@ impl GroupReader {
     }
 }
 
-/// The decoder of one column of a row group.
+/// Decoder of one column of a row group.
 enum ColumnSource {
     Narrow(ColumnReaderImpl<Int32Type>),
     Wide(ColumnReaderImpl<Int64Type>),
@@ -173,7 +174,7 @@ impl ColumnSource {
 /// Reads exactly `rows` values, none of them null.
 fn read_values<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<Vec<T::T>> {
     let mut values = Vec::with_capacity(rows);
-    // Definition levels exist only where another writer declared the column as optional.
+    // Definition levels exist only if another writer declared the column as optional.
     let mut levels = Vec::new();
     let (records, present, _) = reader.read_records(rows, Some(&mut levels), None, &mut values)?;
     if records != rows {

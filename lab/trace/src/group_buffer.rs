@@ -1,7 +1,7 @@
-//! The buffer of the next row group: rows are collected column by column, and encoded as Parquet once it is full.
+//! Buffer of the next row group: rows are collected column by column, and encoded as Parquet when the buffer is full.
 //!
-//! Columns know nothing of each other, so each is encoded into memory of its own, as many at a time as there are CPUs,
-//! and the file takes them in the order of the schema. What is encoded is a tenth of the rows.
+//! Columns are independent, so each is encoded into its own memory, in parallel on all CPUs. The file receives them in
+//! the order of the schema. The encoded columns take a tenth of the memory of the rows.
 
 use bytes::Bytes;
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
@@ -36,12 +36,12 @@ enum Values<'g> {
 }
 
 impl RowGroupBuffer {
-    /// How many there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.time.len()
     }
 
-    /// Adds a row. Unsigned values keep their bits, as Parquet wants it: [`crate::event::NO_PFN`] becomes -1.
+    /// Adds a row. Unsigned values keep their bits, as Parquet requires: [`crate::event::NO_PFN`] becomes -1.
     pub(crate) fn push(&mut self, row: &Row) {
         self.time.push(row.time as i64);
         self.cpu.push(row.cpu.into());
@@ -56,7 +56,7 @@ impl RowGroupBuffer {
         }
     }
 
-    /// Forgets all of them.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         let RowGroupBuffer { time, cpu, task, kind, pfn, order, gfp, migratetype, args } = self;
         for wide in [time, pfn].into_iter().chain(args) {
@@ -67,7 +67,7 @@ impl RowGroupBuffer {
         }
     }
 
-    /// Writes them as a row group.
+    /// Writes the rows as a row group.
     pub(crate) fn write(&self, file: &mut SerializedFileWriter<PartFile>) -> Result<()> {
         let (schema, properties) = (file.schema_descr().columns().to_vec(), file.properties().clone());
         let encoded: Vec<(Bytes, ColumnCloseResult)> = schema
@@ -80,7 +80,7 @@ impl RowGroupBuffer {
         group.close().map(drop)
     }
 
-    /// The columns, in the order of the schema.
+    /// Returns the columns, in the order of the schema.
     fn columns(&self) -> [Values<'_>; COLUMN_COUNT] {
         use Values::{Narrow, Wide};
         let RowGroupBuffer { time, cpu, task, kind, pfn, order, gfp, migratetype, args: [arg0, arg1, arg2] } = self;
@@ -101,7 +101,7 @@ impl RowGroupBuffer {
 }
 
 impl Values<'_> {
-    /// Its pages, and what the file must know of them.
+    /// Encodes the values. Returns the pages, and their metadata for the file.
     fn encode(self, column: ColumnDescPtr, properties: WriterPropertiesPtr) -> Result<(Bytes, ColumnCloseResult)> {
         let mut pages = TrackedWrite::new(Vec::new());
         let mut writer = get_column_writer(column, properties, Box::new(SerializedPageWriter::new(&mut pages)));

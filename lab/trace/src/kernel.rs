@@ -1,37 +1,38 @@
-//! The recorded kernel: whether it is known, which policy follows its rules, and in what it differs from those.
+//! Release of the recorded kernel: whether it is known, which policy follows its rules, and how it differs from that
+//! policy.
 //!
 //! The engine has the rules of a few kernels, as policies `linux-6.12` and so on. A recording of another kernel can be
-//! replayed all the same, but then the engine may differ from the recorded kernel because that kernel changed, not
-//! because the engine is wrong. The differences that matter for the numbers are named with the result.
+//! replayed as well. The engine may then differ from the recorded kernel because that kernel changed and not because
+//! the engine is wrong. The differences that affect the numbers are listed with the result.
 
 use std::fmt;
 
-/// A kernel's version, as far as it decides about behaviour.
+/// Major and minor version of a kernel, which determine its behaviour here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     major: u16,
     minor: u16,
 }
 
-/// The kernel that the engine follows where nothing else is said.
+/// The kernel that the engine follows by default.
 pub const PINNED: Release = Release { major: 6, minor: 12 };
 
 /// The policy that is replayed on the rules of the recorded kernel.
 const FREEHOLD: &str = "freehold";
 
-/// Kernels whose events are understood: from the first to before the second.
+/// Kernels whose events are known: from the first release up to, but excluding, the second.
 const KNOWN: std::ops::Range<Release> = Release { major: 5, minor: 0 }..Release { major: 8, minor: 0 };
 
 /// A kernel whose rules the engine has.
 struct RuleSet {
-    /// Recordings of this kernel and later ones are nearest to it.
+    /// First kernel for which this rule set is the nearest.
     from: Release,
     kernel: Release,
-    /// The policy's name.
+    /// Name of the policy.
     set: &'static str,
 }
 
-/// Those, the latest first. The pinned one is the nearest to all that are older than the rest.
+/// Rule sets, the latest first. The pinned kernel's rules are the nearest for all older kernels.
 const RULE_SETS: [RuleSet; 4] = [
     RuleSet { from: Release { major: 7, minor: 3 }, kernel: Release { major: 7, minor: 3 }, set: "linux-7.3" },
     RuleSet { from: Release { major: 7, minor: 2 }, kernel: Release { major: 7, minor: 2 }, set: "linux-7.2" },
@@ -39,22 +40,21 @@ const RULE_SETS: [RuleSet; 4] = [
     RuleSet { from: KNOWN.start, kernel: PINNED, set: "linux-6.12" },
 ];
 
-/// What changed in a kernel, and matters here.
+/// A relevant change in a kernel.
 struct Change {
     since: Release,
     what: &'static str,
-    /// What a policy's name says that follows it by itself, if one can.
+    /// Setting in a policy's name that implements the change alone, if there is one.
     switch: Option<&'static str>,
 }
 
-/// Since this one, per-CPU lists keep blocks of order 1 to 3 for longer.
+/// First kernel whose per-CPU lists keep blocks of order 1 to 3 for longer.
 const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
 
-/// Since this one, the size of a pageblock can be chosen where the kernel is built. linux:
-/// mm/Kconfig:PAGE_BLOCK_MAX_ORDER
+/// First kernel on which the size of a pageblock can be chosen at build time. linux: mm/Kconfig:PAGE_BLOCK_MAX_ORDER
 pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 };
 
-/// Since this one, ranges are freed as the largest blocks that fit. linux: mm/page_alloc.c:free_prepared_contig_range
+/// First kernel that frees ranges as the largest blocks that fit. linux: mm/page_alloc.c:free_prepared_contig_range
 const RANGES_IN_BLOCKS: Release = Release { major: 7, minor: 2 };
 
 const CHANGES: [Change; 10] = [
@@ -103,7 +103,7 @@ const CHANGES: [Change; 10] = [
 ];
 
 impl Release {
-    /// The version at the front of what `uname -r` prints; `None` if there is none, or it is not known.
+    /// Parses the version at the start of the output of `uname -r`; `None` if there is none, or it is not known.
     pub fn parse(release: &str) -> Option<Release> {
         let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
         let (major, minor) = (parts.next()?, parts.next()?);
@@ -111,19 +111,19 @@ impl Release {
         KNOWN.contains(&parsed).then_some(parsed)
     }
 
-    /// Whether this kernel frees the pages of a range as the largest blocks that fit, and not one by one.
+    /// Returns whether this kernel frees the pages of a range as the largest blocks that fit, and not one by one.
     pub fn frees_ranges_in_blocks(self) -> bool {
         self >= RANGES_IN_BLOCKS
     }
 
-    /// The policy whose rules come nearest to this kernel's, by name.
+    /// Returns the name of the policy whose rules are nearest to this kernel's.
     pub fn rules(self) -> &'static str {
         let nearest = RULE_SETS.iter().find(|followed| self >= followed.from);
         nearest.map_or(RULE_SETS[RULE_SETS.len() - 1].set, |followed| followed.set)
     }
 
     /// Returns the name of `freehold` on these rules, with its own changes: `freehold,on=linux-6.18`. Any other policy,
-    /// and one that names its rules, keeps its name.
+    /// and a policy that already names its rules, keeps its name.
     pub fn on_rules(self, policy: &str) -> String {
         let rules = self.rules();
         let (set, changes) = policy.split_at(policy.find(',').unwrap_or(policy.len()));
@@ -133,8 +133,8 @@ impl Release {
         format!("{set},on={rules}{changes}")
     }
 
-    /// In what this kernel differs from the one whose rules the policy of this name follows, in sentences; but for what
-    /// the policy does as it does.
+    /// Returns the differences between this kernel and the one whose rules the policy of this name follows, in
+    /// sentences. Changes that the policy implements are left out.
     pub fn differences(self, policy: &str) -> Vec<String> {
         let replayed = followed_by(policy);
         let only = if self > replayed { "" } else { "only " };
@@ -149,7 +149,7 @@ impl Release {
     }
 }
 
-/// The kernel whose rules a policy has where it changes nothing itself.
+/// Returns the kernel whose rules a policy has, apart from its own changes.
 fn followed_by(policy: &str) -> Release {
     let names = policy.split(',').map(|part| part.strip_prefix("on=").unwrap_or(part));
     let mut rule_sets = names.filter_map(|name| RULE_SETS.iter().find(|rules| rules.set == name));

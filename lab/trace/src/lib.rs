@@ -1,19 +1,21 @@
-//! Recordings: what a running Linux kernel told about its page allocator.
+//! Recordings of the page allocator of a running Linux kernel.
 //!
-//! A recording is one Parquet file. It opens with the *start state* (free blocks, allocated folios,
-//! pageblock types), goes on with the *events* in order of time, and closes with the *end state*.
-//! The [`Facts`] about the machine travel in the file's key-value metadata. `FORMAT.md` beside this
-//! crate is the schema in words; this crate is the same schema in types.
+//! A recording is one Parquet file. It begins with the *start state* (free blocks, allocated folios, pageblock types),
+//! continues with the *events* in order of time, and ends with the *end state*. The [`Facts`] about the machine are in
+//! the file's key-value metadata. `FORMAT.md` beside this crate describes the schema, and this crate defines it in
+//! types.
 //!
-//! A [`Writer`] makes a recording, a [`Reader`] streams one back, and both hold every row against the same
-//! rules.
+//! A [`Writer`] makes a recording, and a [`Reader`] streams it back. Both check every row by the same rules.
 //!
-//! The way from a kernel to a recording is here too, without any input or output of its own: [`ring`] walks raw
-//! pages of the trace ring, [`mod@format`] and [`gfp`] read the kernel's description of its events, [`decode`] makes
-//! rows of them, [`procfs`] and [`snapshot`] turn the kernel's texts and page flags into facts and state rows, and
-//! [`state`] makes one start state of flags, zones and events.
+//! The crate also contains the steps from a kernel to a recording, without any input or output:
 //!
-//! The crate knows nothing of the engine, so that old recordings outlive its refactors.
+//! 1. [`ring`] walks over raw pages of the trace ring.
+//! 2. [`mod@format`] and [`gfp`] parse the kernel's description of its events.
+//! 3. [`decode`] converts raw events to rows.
+//! 4. [`procfs`] and [`snapshot`] convert the kernel's texts and page flags to facts and state rows.
+//! 5. [`state`] combines flags, zones and events into one start state.
+//!
+//! The crate does not depend on the engine, so that old recordings stay readable when the engine changes.
 
 mod batch;
 mod bounds;

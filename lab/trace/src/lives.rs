@@ -1,12 +1,13 @@
-//! Whether the rows tell one story: each frame in one block at the start, and nobody's twice.
+//! Consistency of the rows: each frame is in one block of the start state, and no frame is allocated or freed twice.
 //!
-//! *The start state* names each frame once. Its rows may stand in any order: a bit a frame until the first event.
+//! *The start state* names each frame once. Its rows may be in any order. The check takes one bit a frame until the
+//! first event.
 //!
-//! *The events* are in the order in which they happened. Times cannot show whether they are, if a writer sorted the
-//! times and not the rows with them; but a page that is in use is not allocated again, and one that is free is not
-//! freed. A few such events every recording has, since the kernel hands over pages without an event. Most of these
-//! hand-overs it tells otherwise, as migrations and as areas for `vmalloc`; what is left over is 4 to 6 % under
-//! pressure, and a quarter to a half where rows were shuffled. Two bits a frame.
+//! *The events* are in the order in which they happened. Times cannot show this if a writer sorted the times without
+//! their rows. But a page in use is not allocated again, and a free page is not freed. Every recording has a few such
+//! contradictions, since the kernel passes pages on without an event. Other events report most of these cases:
+//! migrations, and areas for `vmalloc`. The remaining contradictions are 4 to 6 % of the events under pressure, and a
+//! quarter to a half if rows were shuffled. The check takes two bits a frame.
 
 use std::ops::Range;
 
@@ -15,41 +16,41 @@ use crate::bounds::{BLOCK_ORDER_MAX, Bounds};
 use crate::error::Fault;
 use crate::event::{Kind, Row};
 
-/// Frames that are watched: those below this number, 1 TiB of 4 KiB.
+/// Number of frames that are checked: 1 TiB of 4 KiB pages.
 const WATCHED_MAX: u64 = 1 << 28;
-/// Bytes of the smallest page, so that no area is of fewer pages than it is.
+/// Bytes of the smallest page, which gives the largest number of pages in an area.
 const PAGE_MIN: i64 = 4096;
-/// So many contradictions are chance, whatever their share.
+/// Number of contradictions below which they count as chance, whatever their share.
 const CLASHES_MIN: u64 = 100;
-/// Events for each contradiction: with fewer, the order is not that in which they happened.
+/// Events per contradiction. If there are fewer, the events are not in the order in which they happened.
 const EVENTS_PER_CLASH: u64 = 6;
 
-/// Follows every frame through a recording.
+/// Checker of every frame of a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lives {
-    /// Frames that rows of the start state name; nothing any more once there was an event.
+    /// Bitmap of the frames that rows of the start state name; empty after the first event.
     named: Vec<u64>,
-    /// Of 64 frames each, those of either life.
+    /// State of the frames, 64 in each entry.
     states: Vec<State>,
     events: u64,
     clashes: u64,
-    /// Pages that changed hands without an event, as other events say.
+    /// Pages that were passed on without an event, according to other events.
     migrated: u64,
     compacted: u64,
     mapped: u64,
 }
 
-/// What frames are, as far as events tell.
+/// State of a frame, as far as events show it.
 #[derive(Clone, Copy, Debug)]
 enum Life {
     Used,
     Free,
 }
 
-/// A bit for each of 64 frames, by [`Life`]: a frame of which nothing was told has neither.
+/// Bits of 64 frames, one word for each [`Life`]. A frame of unknown state has neither bit.
 type State = [u64; 2];
 
-/// Events that contradict each other, of all that could.
+/// Number of events that contradict each other, and of all events that could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clashes {
     pub clashes: u64,
@@ -57,7 +58,10 @@ pub(crate) struct Clashes {
 }
 
 impl Lives {
-    /// Takes a row of the start state; the error is the first frame that another row named before.
+    /// Checks a row of the start state.
+    ///
+    /// # Errors
+    /// Returns the first frame that another row already named.
     pub(crate) fn start(&mut self, row: &Row, bounds: &Bounds) -> Result<(), Fault> {
         let Some((start, pages)) = bounds.frames(row).filter(|_| row.kind != Kind::StartPageblock) else {
             return Ok(());
@@ -81,7 +85,7 @@ impl Lives {
         Ok(())
     }
 
-    /// Takes events.
+    /// Checks events.
     pub(crate) fn events(&mut self, batch: &Batch, events: Range<usize>) {
         self.named = Vec::new();
         for index in events {
@@ -96,7 +100,7 @@ impl Lives {
         }
     }
 
-    /// Takes a block that begins a life: a clash, if its first page has that life already.
+    /// Handles an event that gives a block a new state. It is a contradiction if its first page already has that state.
     #[inline]
     fn event(&mut self, pfn: u64, order: u8, life: Life) {
         let Some(frames) = watched(pfn, order) else { return };
@@ -123,7 +127,7 @@ impl Lives {
         &mut self.states[word]
     }
 
-    /// All events were seen: says how many contradict each other, if that is no chance.
+    /// Returns the contradictions after all events; `None` if they may be chance.
     pub(crate) fn check_end(&self) -> Option<Clashes> {
         let told = self.migrated.max(self.compacted).saturating_add(self.mapped);
         let clashes = self.clashes.saturating_sub(told);
@@ -132,7 +136,7 @@ impl Lives {
     }
 }
 
-/// The frames of a block, if there are any and they are watched.
+/// Returns the frames of a block; `None` if the row names none or they are not checked.
 #[inline]
 fn watched(pfn: u64, order: u8) -> Option<Range<u64>> {
     let end = pfn.checked_add(1 << order.min(BLOCK_ORDER_MAX)).filter(|&end| end <= WATCHED_MAX);
@@ -143,7 +147,7 @@ fn add(sum: &mut u64, pages: i64) {
     *sum = sum.saturating_add_signed(pages.max(0));
 }
 
-/// The words that hold the bits of these frames, and where in them.
+/// Returns the words that hold the bits of these frames, and the mask in each.
 #[inline]
 fn masks(frames: &Range<u64>) -> impl Iterator<Item = (usize, u64)> + use<> {
     let (start, end) = (frames.start, frames.end.max(frames.start));
@@ -185,7 +189,7 @@ mod tests {
         assert_eq!(start_all(&[far, far]), Ok(()), "too far up to be watched");
     }
 
-    /// Contradictions of 300 pages that are allocated and freed, in the order that `key` gives.
+    /// Returns the contradictions of 300 pages that are allocated and freed, in the order given by `key`.
     fn clashes(key: impl Fn(u64) -> u64, more: &[Row]) -> Option<Clashes> {
         let mut rows: Vec<_> =
             (0..300).flat_map(|pfn| [event(Kind::Alloc, pfn, 0), event(Kind::Free, pfn, 0)]).collect();

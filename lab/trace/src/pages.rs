@@ -1,10 +1,9 @@
 //! Checks of a file's pages that the Parquet crate does not make.
 //!
-//! parquet 60.1 holds packed sizes against the bytes that are left, checks a page's CRC if it has one, and refuses a
-//! second dictionary. Three promises it takes at their word: it reserves the unpacked size that a header claims, up to
-//! 2 GiB; it makes room for as many values as a dictionary claims, up to 16 GiB; and it expects a dictionary, and the
-//! levels of a page of version 2, to be there. [`PageBytes`] and [`CheckedPages`] refuse what would end in an abort or
-//! a panic.
+//! parquet 60.1 compares packed sizes with the remaining bytes, checks a page's CRC if it has one, and refuses a second
+//! dictionary. It trusts three other claims. It reserves the unpacked size in a header, up to 2 GiB. It makes room for
+//! the number of values in a dictionary, up to 16 GiB. It expects that a dictionary, and the levels of a page of
+//! version 2, exist. [`PageBytes`] and [`CheckedPages`] refuse pages that would cause an abort or a panic.
 
 use std::sync::Arc;
 
@@ -17,17 +16,17 @@ use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 
 use crate::thrift::{Cursor, ThriftError, kind};
 
-/// Bytes of an unpacked page that are accepted. Real pages have a megabyte.
+/// Largest accepted size of an unpacked page in bytes. Real pages have a megabyte.
 const PAGE_BYTES_MAX: i64 = 64 << 20;
 
-/// The bytes of a row group, which lets no page through whose header claims an absurd size.
+/// The bytes of a row group. Pages whose header claims too large a size are refused.
 pub(crate) struct PageBytes {
     start: u64,
     bytes: Bytes,
 }
 
 impl PageBytes {
-    /// The bytes that stand in the file from `start` on.
+    /// Wraps the bytes that are in the file from `start` on.
     pub(crate) fn new(start: u64, bytes: Vec<u8>) -> PageBytes {
         PageBytes { start, bytes: bytes.into() }
     }
@@ -51,7 +50,7 @@ impl Length for PageBytes {
 impl ChunkReader for PageBytes {
     type T = bytes::buf::Reader<Bytes>;
 
-    /// Called once for each page, with the place of its header.
+    /// Called once for each page, with the position of its header.
     fn get_read(&self, position: u64) -> ParquetResult<Self::T> {
         let rest = self.bytes.slice(self.offset(position)?..);
         match check_page_header(&rest) {
@@ -67,7 +66,7 @@ impl ChunkReader for PageBytes {
     }
 }
 
-/// Refuses a page header that claims a larger unpacked page than there may be.
+/// Refuses a page header that claims an unpacked page above [`PAGE_BYTES_MAX`].
 fn check_page_header(bytes: &[u8]) -> Result<(), ThriftError> {
     const UNPACKED_SIZE: i16 = 2;
     Cursor::new(bytes).fields(|field, cursor| {
@@ -79,7 +78,7 @@ fn check_page_header(bytes: &[u8]) -> Result<(), ThriftError> {
     })
 }
 
-/// The pages of one column chunk, in order, each of a form that the decoders can take.
+/// The pages of one column chunk, in order. Each has a form that the decoders can handle.
 pub(crate) struct CheckedPages {
     pages: SerializedPageReader<PageBytes>,
     has_dictionary: bool,
@@ -92,10 +91,10 @@ impl CheckedPages {
     }
 }
 
-/// Refuses a page that the decoders could not take; `has_dictionary` says whether one came before it.
+/// Refuses a page that the decoders cannot handle. `has_dictionary` tells whether a dictionary came before the page.
 fn check_page(page: &Page, has_dictionary: bool) -> Result<(), &'static str> {
     match page {
-        // A value takes a byte at least.
+        // A value takes at least one byte.
         Page::DictionaryPage { buf, num_values, .. } if u64::from(*num_values) > buf.len() as u64 => {
             return Err("a dictionary has fewer bytes than values");
         }

@@ -1,7 +1,8 @@
-//! A file that has its name only when it is whole.
+//! A file that gets its name only when it is complete.
 //!
-//! It is made without a name (`O_TMPFILE`), so that nothing is left of it whatever ends the program, SIGKILL included.
-//! File systems that cannot do that, or a machine without `/proc`, by which it gets its name, have it as `PATH.part`.
+//! The file is created without a name (`O_TMPFILE`), so that it disappears however the program ends, including by
+//! SIGKILL. It gets its name through `/proc`. On file systems without `O_TMPFILE`, or on a machine without `/proc`, it
+//! is created as `PATH.part`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
-/// The open files of this process, by number.
+/// Folder of the open files of this process, by number.
 const OPEN_FILES: &str = "/proc/self/fd";
 
-/// A file on its way: removed when dropped, unless it was published.
+/// A file that is being written. It is removed on drop, unless it was published.
 pub struct PartFile {
     file: File,
     path: PathBuf,
@@ -23,7 +24,7 @@ pub struct PartFile {
     checksum: crc32fast::Hasher,
 }
 
-/// What name the file has.
+/// Name of the file so far.
 #[derive(PartialEq, Eq)]
 enum Name {
     None,
@@ -32,15 +33,15 @@ enum Name {
 }
 
 impl PartFile {
-    /// A file that will stand at `path`; an older one of this name stays until then.
+    /// Creates a file that will be published at `path`. An existing file at this path stays until then.
     ///
     /// # Errors
-    /// When it cannot be made there, or something else than a file has the name.
+    /// If the file cannot be created there, or the path names something else than a regular file.
     pub fn create(path: &Path) -> io::Result<PartFile> {
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // What a link leads to is replaced, and not the link; a device or a pipe is not to be replaced at all.
+        // The target of a link is replaced, and not the link. A device or a pipe must not be replaced at all.
         let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if path.exists() && !path.is_file() {
             return Err(io::Error::other("it is no regular file"));
@@ -55,15 +56,15 @@ impl PartFile {
         Ok(PartFile { file, path: path.clone(), part, name, checksum: crc32fast::Hasher::new() })
     }
 
-    /// Checksum of the bytes written since the last call.
+    /// Returns the checksum of the bytes written since the last call.
     pub(crate) fn take_checksum(&mut self) -> u32 {
         std::mem::take(&mut self.checksum).finalize()
     }
 
-    /// Makes the bytes durable and gives them their name.
+    /// Makes the bytes durable and gives the file its name.
     ///
     /// # Errors
-    /// When there is no room for them; the file is gone then.
+    /// If there is no space for them. The file is then removed when it is dropped.
     pub fn publish(&mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.name == Name::None {
@@ -74,8 +75,7 @@ impl PartFile {
         File::open(folder_of(&self.path))?.sync_all()
     }
 
-    /// Gives the file the name `PATH.part`: a link cannot take the place of a file that is there, but a renamed file
-    /// can.
+    /// Gives the file the name `PATH.part`. A link cannot replace an existing file, but a rename can.
     fn link(&mut self) -> io::Result<()> {
         match fs::remove_file(&self.part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -88,7 +88,7 @@ impl PartFile {
     }
 }
 
-/// A file without a name in this folder.
+/// Creates a file without a name in this folder.
 fn nameless(folder: &Path) -> io::Result<File> {
     if !Path::new(OPEN_FILES).is_dir() {
         return Err(io::ErrorKind::Unsupported.into());
@@ -96,7 +96,7 @@ fn nameless(folder: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(OFlags::TMPFILE.bits().cast_signed()).mode(0o666).open(folder)
 }
 
-/// The folder that a file of this name is in, or will be.
+/// Returns the folder of a path.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -116,7 +116,7 @@ impl Write for PartFile {
 impl Drop for PartFile {
     fn drop(&mut self) {
         if self.name == Name::Part {
-            // Nobody is left to tell about a failure, and the name says that the file is not whole.
+            // A failure cannot be reported here, and the name shows that the file is incomplete.
             let _ = fs::remove_file(&self.part);
         }
     }
@@ -137,7 +137,7 @@ mod tests {
         fs::write(&path, "old").unwrap();
         let mut file = PartFile::create(&path).unwrap();
         file.write_all(b"new").unwrap();
-        // Leaked, as by SIGKILL.
+        // Leaked, as after SIGKILL.
         std::mem::forget(PartFile::create(&path).unwrap());
         assert_eq!((file_names(folder.path()), fs::read(&path).unwrap()), (vec!["r".into()], b"old".to_vec()));
         file.publish().unwrap();

@@ -1,7 +1,7 @@
-//! Whether the facts of a recording can be those of a machine, and its rows those of a recording.
+//! Checks whether the facts of a recording are possible for a machine, and its rows for a recording.
 //!
-//! Each rule is one of Linux's own: a machine that breaks it never booted. What the facts leave out is asked for here
-//! only where no command could go on without it.
+//! Each rule is one of Linux's own: a machine that breaks it could not boot. Missing facts are an error only if no
+//! command could work without them.
 
 use crate::bounds;
 use crate::check::PFN_LIMIT;
@@ -9,14 +9,14 @@ use crate::event::{Kind, Section};
 use crate::facts::{Facts, ZoneFacts};
 use crate::kernel::{PAGEBLOCKS_OF_CHOICE, Release};
 
-/// Section of `FORMAT.md` about all this.
+/// Section of `FORMAT.md` with these rules.
 const SECTION: &str = "What cannot be";
 
-/// Sizes of pages that Linux has, in bytes: those of its smallest and its largest. linux:
+/// Page sizes that Linux supports, from the smallest to the largest, in bytes. linux:
 /// arch/hexagon/Kconfig:PAGE_SIZE_256KB
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 4096..=262_144;
 
-/// What cannot be, as a clause, and the section of `FORMAT.md` that says so; `None` if nothing speaks against it.
+/// Returns the first contradiction as a clause, and the section of `FORMAT.md` with the rule; `None` if there is none.
 pub(crate) fn contradiction(facts: &Facts) -> Option<(String, &'static str)> {
     let rules = [units, pageblocks, zones, zone_sizes, overlaps, pageblock_counts, start_state, stacks];
     rules.iter().find_map(|rule| rule(facts)).map(|reason| (reason, SECTION))
@@ -36,7 +36,7 @@ fn units(facts: &Facts) -> Option<String> {
         .then(|| "it lasted 0 ns (`duration`), and has more rows than those of its start state".to_owned())
 }
 
-/// linux: include/linux/pageblock-flags.h:pageblock_order
+/// Checks the order of a pageblock. linux: include/linux/pageblock-flags.h:pageblock_order
 fn pageblocks(facts: &Facts) -> Option<String> {
     let (order, most) = (facts.pageblock_order, bounds::order_max(facts));
     if order == 0 || order > most {
@@ -81,7 +81,7 @@ fn zone_sizes(facts: &Facts) -> Option<String> {
     })
 }
 
-/// Zones of one node follow each other.
+/// Checks that zones of one node do not overlap.
 fn overlaps(facts: &Facts) -> Option<String> {
     let zones: Vec<&ZoneFacts> = facts.zones_start.iter().filter(|zone| zone.spanned > 0).collect();
     for (index, one) in zones.iter().enumerate() {
@@ -96,7 +96,7 @@ fn overlaps(facts: &Facts) -> Option<String> {
     None
 }
 
-/// What a zone manages lies in the pageblocks that the kernel counted.
+/// Checks that a zone's managed pages fit in the pageblocks that the kernel counted.
 fn pageblock_counts(facts: &Facts) -> Option<String> {
     facts.zones_start.iter().find_map(|zone| {
         let lists = facts.pagetypeinfo_start.iter().filter(|list| list.node == zone.node && list.zone == zone.name);
@@ -111,7 +111,8 @@ fn pageblock_counts(facts: &Facts) -> Option<String> {
     })
 }
 
-/// A machine without a free block could not have recorded anything; so its state was not.
+/// Checks that the start state has a free block. A machine without free blocks could not record, so a recording without
+/// them has no start state.
 fn start_state(facts: &Facts) -> Option<String> {
     let rows = facts.rows.get(&(Kind::StartFree as u8)).copied().unwrap_or(0);
     (rows == 0).then(|| "it has no start state: no row names a free block (kind 64)".to_owned())

@@ -1,9 +1,9 @@
-//! The kernel's texts about memory, as [`Facts`](crate::Facts).
+//! Parsers of the kernel's texts about memory, which return [`Facts`](crate::Facts).
 //!
-//! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat`, `/proc/iomem` and `/proc/pressure` grow
-//! lines from release to release. The parsers take what they know by its name and pass over the rest; only a text that
-//! lacks what a recording needs is an error. What is read every second is in [`counters`], slab caches are in
-//! [`caches`].
+//! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat`, `/proc/iomem` and `/proc/pressure` gain
+//! lines from release to release. The parsers find known lines by their names and ignore others. An error is returned
+//! only if a text lacks a required part. [`counters`] parses the texts that are read every second, and [`caches`] the
+//! slab caches.
 
 pub mod caches;
 pub mod counters;
@@ -11,7 +11,7 @@ pub mod counters;
 use crate::event::{NO_MIGRATETYPE, migratetype};
 use crate::facts::{PcpFacts, TypeFacts, ZoneFacts};
 
-/// A text that is not what its name says.
+/// Error of parsing a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProcError {
     /// A line that should hold numbers.
@@ -19,15 +19,15 @@ pub enum ProcError {
     BadLine {
         /// Name of the file below `/proc`.
         file: &'static str,
-        /// The line that cannot be read.
+        /// The line that cannot be parsed.
         line: String,
     },
-    /// The file has nothing of what is needed.
+    /// The file lacks a required part.
     #[error("{file} {lacks}; run as root on a Linux kernel that fills it")]
     Lacking {
         /// Name of the file below `/proc`.
         file: &'static str,
-        /// What is missing, as a phrase.
+        /// Missing part, as a phrase.
         lacks: &'static str,
     },
 }
@@ -47,7 +47,7 @@ pub struct ZoneBlocks {
     pub free: Vec<u64>,
 }
 
-/// Parses `Node N, zone NAME` and returns the rest of the line too.
+/// Parses `Node N, zone NAME`. Also returns the rest of the line.
 fn zone_head(line: &str) -> Option<(u16, &str, &str)> {
     let (node, rest) = line.trim_start().strip_prefix("Node")?.split_once(',')?;
     let rest = rest.trim_start().strip_prefix("zone")?.trim_start();
@@ -77,11 +77,11 @@ fn zone_blocks(line: &str) -> Option<ZoneBlocks> {
     Some(ZoneBlocks { node, zone: zone.to_owned(), free: numbers(counts)? })
 }
 
-/// Parses `/proc/zoneinfo`. Zones without pages are left out, as `/proc/buddyinfo` leaves them out. The kernel shows
-/// watermarks with the boost on top of them; here they are without. linux: include/linux/mmzone.h:wmark_pages
+/// Parses `/proc/zoneinfo`. Zones without pages are left out, as in `/proc/buddyinfo`. The kernel shows watermarks with
+/// the boost added; here the boost is subtracted. linux: include/linux/mmzone.h:wmark_pages
 ///
 /// # Errors
-/// [`ProcError`] if there is no zone with pages, or a number is not one.
+/// [`ProcError`] if there is no zone with pages, or a number cannot be parsed.
 pub fn parse_zoneinfo(text: &str) -> Result<Vec<ZoneFacts>, ProcError> {
     const FILE: &str = "zoneinfo";
     let mut zones: Vec<ZoneFacts> = Vec::new();
@@ -102,7 +102,7 @@ pub fn parse_zoneinfo(text: &str) -> Result<Vec<ZoneFacts>, ProcError> {
     if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "names no zone with pages" }) } else { Ok(zones) }
 }
 
-/// Takes a line of a zone's text; `None` if it is known but holds no number.
+/// Handles a line of a zone's text; `None` if the line is known but has no number.
 fn zone_line(zone: &mut ZoneFacts, line: &str) -> Option<()> {
     if let Some(list) = line.strip_prefix("protection:") {
         let list = list.trim().trim_start_matches('(').trim_end_matches(')');
@@ -130,7 +130,7 @@ fn zone_line(zone: &mut ZoneFacts, line: &str) -> Option<()> {
     Some(())
 }
 
-/// Takes a line of the `pagesets` part.
+/// Handles a line of the `pagesets` part.
 fn pcp_line(zone: &mut ZoneFacts, key: &str, value: &str) -> Option<()> {
     if key == "cpu:" {
         zone.pcp.push(PcpFacts { cpu: value.parse().ok()?, ..PcpFacts::default() });
@@ -154,7 +154,7 @@ fn pcp_line(zone: &mut ZoneFacts, key: &str, value: &str) -> Option<()> {
 /// The contents of `/proc/pagetypeinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageTypeInfo {
-    /// Order of a pageblock, as the file says.
+    /// Order of a pageblock according to the file.
     pub pageblock_order: u8,
     /// The recording's number for each of the kernel's migratetypes, in the kernel's order.
     pub migratetypes: Vec<i8>,
@@ -164,9 +164,8 @@ pub struct PageTypeInfo {
 
 const PAGETYPEINFO: &str = "pagetypeinfo";
 
-/// The recording's number for each of the kernel's migratetypes: `/proc/pagetypeinfo` names them in the
-/// kernel's order in its heading over the pageblock counts. A name that is not known becomes
-/// [`NO_MIGRATETYPE`].
+/// Returns the recording's number of each of the kernel's migratetypes. `/proc/pagetypeinfo` names them in the kernel's
+/// order, in the heading of the pageblock counts. An unknown name becomes [`NO_MIGRATETYPE`].
 ///
 /// # Errors
 /// [`ProcError::Lacking`] if there is no such heading.
@@ -191,7 +190,7 @@ fn migratetype_number(name: &str) -> i8 {
 /// Parses `/proc/pagetypeinfo`.
 ///
 /// # Errors
-/// [`ProcError`] if the pageblock order or the migratetypes are missing, or a count is not one.
+/// [`ProcError`] if the pageblock order or the migratetypes are missing, or a count cannot be parsed.
 pub fn parse_pagetypeinfo(text: &str) -> Result<PageTypeInfo, ProcError> {
     let migratetypes = migratetype_numbers(text)?;
     let order = text.lines().find_map(|line| line.strip_prefix("Page block order:"));
@@ -214,8 +213,8 @@ pub fn parse_pagetypeinfo(text: &str) -> Result<PageTypeInfo, ProcError> {
     Ok(info)
 }
 
-/// Takes a line of free blocks: the type's name and its counts by order. The kernel writes `>` before a count that it
-/// gave up.
+/// Handles a line of free blocks: the type's name and its counts by order. The kernel writes `>` before a count that it
+/// stopped.
 fn free_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Option<()> {
     let (name, counts) = line.trim_start().split_once(char::is_whitespace)?;
     let free = numbers(&counts.replace('>', " "))?;
@@ -224,7 +223,7 @@ fn free_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Opti
     Some(())
 }
 
-/// Takes a line of pageblock counts, one for each migratetype.
+/// Handles a line of pageblock counts, one for each migratetype.
 fn count_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Option<()> {
     for (count, &migratetype) in numbers(line)?.into_iter().zip(&info.migratetypes) {
         let mut types = info.types.iter_mut();
@@ -249,8 +248,8 @@ fn counter(line: &str) -> Option<(String, u64)> {
     Some((name.to_owned(), value.trim().parse().ok()?))
 }
 
-/// Parses `/proc/iomem`: the ranges of `System RAM` as page frames, `[start, end)`, in order. A page that is
-/// RAM only in part is left out.
+/// Parses `/proc/iomem`: the ranges of `System RAM` as page frames, `[start, end)`, in order. A page that is only
+/// partly RAM is left out.
 ///
 /// # Errors
 /// [`ProcError::Lacking`] if there is no such range, or the kernel hides the addresses.

@@ -1,9 +1,9 @@
-//! Reads a recording as a stream, and believes nothing it has not checked.
+//! Streaming reader of recordings. It trusts no part of a file that it has not checked.
 //!
-//! [`Reader::open`] reads the footer and the facts. [`Reader::batches`] then decodes one row group after the
-//! other in batches, and [`Reader::rows`] hands out the same rows one by one. Memory stays below some tens of
-//! megabytes, however long the recording is. Each row is held against the rules that the writer keeps too
-//! (see [`Fault`](crate::Fault)); after the first error an iterator ends.
+//! [`Reader::open`] reads the footer and the facts. [`Reader::batches`] then decodes one row group after the other in
+//! batches, and [`Reader::rows`] returns the same rows one by one. Memory stays below some tens of megabytes for
+//! recordings of any length. Each row is checked by the same rules as in the writer (see [`Fault`](crate::Fault)). An
+//! iterator ends after the first error.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::lives::{Clashes, Lives};
 use crate::possible;
 use crate::schema::WRITER_NAME;
 
-/// Rows in a batch, except the last of a row group: few enough that the columns stay in the CPU's caches.
+/// Rows in a batch, except for the last batch of a row group. The columns of a batch fit in the CPU's caches.
 const BATCH_ROWS: usize = 1 << 12;
 
 /// A recording that is open for reading.
@@ -42,18 +42,18 @@ impl Reader {
     /// Opens the recording at `path` and reads its facts. Takes a few milliseconds.
     ///
     /// # Errors
-    /// [`Error::Read`], [`Error::NotParquet`], [`Error::NotRecording`], [`Error::Truncated`], [`Error::Version`]
-    /// or [`Error::Corrupt`].
+    /// [`Error::Read`], [`Error::NotParquet`], [`Error::NotRecording`], [`Error::Truncated`], [`Error::Version`] or
+    /// [`Error::Corrupt`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
         Reader::from_file(file, path)
     }
 
-    /// Opens a recording in a file that is open already; errors name it by `path`.
+    /// Opens a recording in an open file. Errors name the file by `path`.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Like [`open`](Self::open).
     pub fn from_file(file: File, path: &Path) -> Result<Reader, Error> {
         let length = file.metadata().map_err(|source| Error::Read { path: path.to_path_buf(), source })?.len();
         let footer = footer::read(path, &file, length)?;
@@ -72,9 +72,8 @@ impl Reader {
         Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts: Arc::new(facts), origin, rows })
     }
 
-    /// The same recording, if its facts can be those of a machine, and there is something to begin with: what every
-    /// command asks before it works with events. Cost: none to speak of; rows are held against the facts as they are
-    /// read.
+    /// Returns the reader if the facts are possible for a machine and the file is not a snapshot. Every command calls
+    /// this before it works with events. The cost is negligible; rows are checked against the facts as they are read.
     ///
     /// # Errors
     /// [`Error::Impossible`]; [`Error::Snapshot`].
@@ -86,7 +85,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The same for a recording or a snapshot: what commands ask that look at memory.
+    /// Returns the reader if the facts are possible for a machine. Commands that work on recordings and snapshots call
+    /// this.
     ///
     /// # Errors
     /// [`Error::Impossible`].
@@ -101,22 +101,22 @@ impl Reader {
         Error::Impossible { path: self.path.clone(), reason, section, origin: self.origin.clone() }
     }
 
-    /// The facts about the recorded machine.
+    /// Returns the facts about the recorded machine.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The same, for whoever needs them longer than the file.
+    /// Returns the facts as a shared pointer that can outlive the reader.
     pub fn shared_facts(&self) -> Arc<Facts> {
         Arc::clone(&self.facts)
     }
 
-    /// Number of rows of all kinds together.
+    /// Returns the number of rows of all kinds.
     pub fn row_count(&self) -> u64 {
         self.rows
     }
 
-    /// The rows in file order, in batches.
+    /// Returns an iterator over the rows in file order, in batches.
     ///
     /// # Errors
     /// The iterator yields [`Error::Row`], [`Error::Corrupt`], [`Error::Truncated`] or [`Error::Read`] once, and ends.
@@ -124,15 +124,15 @@ impl Reader {
         Batches::new(self)
     }
 
-    /// The same, from a reader that nobody else needs.
+    /// Converts the reader into an iterator over the rows in file order, in batches.
     ///
     /// # Errors
-    /// As [`batches`](Reader::batches).
+    /// Like [`batches`](Reader::batches).
     pub fn into_batches(self) -> impl Iterator<Item = Result<Batch, Error>> + Send {
         Batches::new(self)
     }
 
-    /// The rows in file order, one by one. Errors are those of [`batches`](Reader::batches).
+    /// Returns an iterator over the rows in file order. Errors are those of [`batches`](Reader::batches).
     pub fn rows(&self) -> impl Iterator<Item = Result<Row, Error>> + '_ {
         self.batches().flat_map(|batch| {
             let (batch, error) = match batch {
@@ -144,7 +144,7 @@ impl Reader {
     }
 }
 
-/// The value under `key` in the file's metadata.
+/// Returns the value of `key` in the file's metadata.
 fn metadata_value<'a>(footer: &'a Footer, key: &str) -> Option<&'a str> {
     let pairs = footer.metadata.file_metadata().key_value_metadata()?;
     pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
@@ -152,7 +152,7 @@ fn metadata_value<'a>(footer: &'a Footer, key: &str) -> Option<&'a str> {
 
 fn read_checksums(path: &Path, footer: &Footer, groups: usize) -> Result<Option<Checksums>, Error> {
     let Some(text) = metadata_value(footer, CHECKSUM_KEY) else {
-        // The key itself may be what was damaged.
+        // The key itself may be damaged.
         let writer = footer.metadata.file_metadata().created_by();
         let is_ours = writer.is_some_and(|writer| writer.starts_with(WRITER_NAME));
         return if is_ours { Err(Error::corrupt(path, "it has lost its checksums")) } else { Ok(None) };
@@ -170,7 +170,7 @@ fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Re
     if checksums.is_some_and(|checksums| checksums.facts != crc32fast::hash(text.as_bytes())) {
         return Err(Error::corrupt(path, "the checksum of its facts does not match"));
     }
-    // The version first: of a later format, nothing else is known.
+    // The version is checked first, since the other facts of a later format are not known.
     let claim: FormatClaim = parse_facts(path, text)?;
     if !(u64::from(FORMAT_VERSION_MIN)..=u64::from(FORMAT_VERSION)).contains(&claim.format) {
         return Err(Error::Version { path: path.to_path_buf(), found: claim.format, supported: FORMAT_VERSION });
@@ -183,7 +183,7 @@ fn parse_facts<'t, T: serde::Deserialize<'t>>(path: &Path, text: &'t str) -> Res
         .map_err(|error| Error::not_recording(path, format!("its facts are not as they should be ({error})")))
 }
 
-/// The one fact that every format has.
+/// The only fact that every format has.
 #[derive(serde::Deserialize)]
 struct FormatClaim {
     format: u64,
@@ -199,7 +199,7 @@ fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error>
     }
 }
 
-/// Walks through the file's row groups, batch by batch.
+/// Iterator over the batches of a file's row groups.
 struct Batches<R> {
     reader: R,
     next_group: usize,
@@ -266,7 +266,7 @@ impl<R: Borrow<Reader>> Batches<R> {
                 "the rows of each kind are not as many as its facts tell",
             ));
         }
-        // Where the kernel lost events, those that are left need not fit together.
+        // If the kernel lost events, the remaining ones need not be consistent.
         match self.lives.check_end().filter(|_| self.reader.borrow().facts.lost == 0) {
             None => Ok(()),
             Some(Clashes { clashes, events }) => {

@@ -1,19 +1,19 @@
-//! Which kernel event becomes which kind of row, and which field of its record which column.
+//! Recipes: the kind of row for each kernel event, and the column for each field of its record.
 //!
-//! A recipe names fields as the kernel's format files do. A field that is essential ends the use of an event whose
-//! format lacks it; any other leaves its column empty. Fields that could name a device, a file or a cgroup are in no
-//! recipe. `FORMAT.md` says what the columns mean.
+//! A recipe uses the field names of the kernel's format files. An event whose format lacks a required field is not
+//! used. A missing optional field leaves its column empty. No recipe contains fields that could name a device, a file
+//! or a cgroup. `FORMAT.md` documents the meaning of the columns.
 
 use crate::event::Kind;
 
-/// Which column of a row a field's value goes to.
+/// Column of a row that receives a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Pfn,
     Order,
     Gfp,
     Migratetype,
-    /// A kernel's own code, put into the column `migratetype` as it is.
+    /// A kernel's own code, stored unchanged in the column `migratetype`.
     Status,
     Arg(u8),
     /// An argument that is a migratetype.
@@ -22,17 +22,17 @@ pub(crate) enum Target {
 
 use Target::{Arg, ArgMigratetype, Gfp, Migratetype, Order, Pfn, Status};
 
-/// A field's name, and where its value goes.
+/// Name of a field, and the column for its value.
 type Step = (&'static str, Target);
 
-/// How one kernel event becomes a row.
+/// Conversion of one kernel event to a row.
 pub(crate) struct Recipe {
-    /// Name of the event, without its system.
+    /// Name of the event, without its subsystem.
     pub event: &'static str,
     pub kind: Kind,
-    /// Fields without which the row would mean nothing.
+    /// Fields without which the row would have no meaning.
     pub required: &'static [Step],
-    /// Fields that some kernels lack; their columns then keep their defaults.
+    /// Fields that some kernels lack. Their columns then keep their defaults.
     pub optional: &'static [Step],
 }
 
@@ -41,7 +41,7 @@ const fn recipe(event: &'static str, kind: Kind, required: &'static [Step], opti
 }
 
 impl Kind {
-    /// The kernel's event from which rows of this kind are made; `None` for rows of state.
+    /// Returns the kernel event of which rows of this kind are made; `None` for state rows.
     pub fn event(self) -> Option<&'static str> {
         RECIPES.iter().find(|recipe| recipe.kind == self).map(|recipe| recipe.event)
     }

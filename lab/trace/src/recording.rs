@@ -1,4 +1,4 @@
-//! Recordings as files that commands are given, of kernels that are known.
+//! Recordings of known kernels, in files that are given to commands.
 
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -8,35 +8,35 @@ use serde::Serialize;
 use crate::kernel::Release;
 use crate::reader::Reader;
 
-/// A recording in short, as it is replayed.
+/// Summary of a recording and its replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordingFacts {
-    /// The file as it was named.
+    /// Path of the file, as the user gave it.
     pub file: String,
     /// `uname -r` of the recorded kernel.
     pub kernel_release: String,
     /// CPUs of the recorded machine.
     pub cpus: u16,
-    /// CPUs the replay spread the tasks over.
+    /// CPUs over which the replay spread the tasks.
     pub replay_cpus: u16,
     /// Length of the recording in seconds.
     pub duration_seconds: f64,
     /// Rows in the file: events and state.
     pub rows: u64,
-    /// What was guessed of the machine, in sentences: of an imported recording.
+    /// Guesses about the machine, in sentences, for an imported recording.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<String>,
 }
 
-/// What a recording is called in tables and pictures: its file's name, without folder and ending.
+/// Returns a recording's name in tables and plots: its file's name, without folder and extension.
 pub fn name_of(file: &str) -> String {
     Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Why a file is no recording to work with.
+/// Error of opening a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Unreadable(#[from] crate::Error),
 
@@ -47,18 +47,18 @@ pub enum OpenError {
         path = path.display()
     )]
     UnknownKernel {
-        /// The recording.
+        /// Path of the recording.
         path: PathBuf,
-        /// Its kernel.
+        /// Release of its kernel.
         release: String,
     },
 }
 
 /// An open recording of a known kernel.
 pub struct Recording {
-    /// The file as it was named.
+    /// Path of the file, as the user gave it.
     pub path: PathBuf,
-    /// Its reader.
+    /// Reader of the recording.
     pub reader: Reader,
     /// The recorded kernel.
     pub release: Release,
@@ -68,7 +68,7 @@ impl Recording {
     /// Opens a recording.
     ///
     /// # Errors
-    /// When the file is no readable recording, a snapshot, or of a kernel that is not known.
+    /// If the file is not a readable recording, is a snapshot, or has an unknown kernel.
     pub fn open(path: &Path) -> Result<Recording, OpenError> {
         Recording::from_reader(Reader::open(path)?, path)
     }
@@ -76,15 +76,15 @@ impl Recording {
     /// Opens a recording or a snapshot.
     ///
     /// # Errors
-    /// When the file is neither, or of a kernel that is not known.
+    /// If the file is neither, or has an unknown kernel.
     pub fn open_any(path: &Path) -> Result<Recording, OpenError> {
         Recording::admitted(Reader::open(path)?.admitted_any()?, path)
     }
 
-    /// A recording that is open already, under a name.
+    /// Wraps an open recording. `path` is its name.
     ///
     /// # Errors
-    /// When it can be no recording, or is a snapshot, or of a kernel that is not known.
+    /// If its facts are impossible, it is a snapshot, or its kernel is unknown.
     pub fn from_reader(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
         Recording::admitted(reader.admitted()?, path)
     }
@@ -97,7 +97,7 @@ impl Recording {
         }
     }
 
-    /// The recording in short, as it will be replayed on `cpus` CPUs or on its own.
+    /// Returns the summary of the recording, for a replay on `cpus` CPUs or on the recorded ones.
     pub fn facts(&self, cpus: Option<NonZeroU16>) -> RecordingFacts {
         let facts = self.reader.facts();
         RecordingFacts {

@@ -1,15 +1,15 @@
-//! Raw pages of the kernel's trace ring, as `per_cpu/cpuN/trace_pipe_raw` gives them.
+//! Raw pages of the kernel's trace ring, as read from `per_cpu/cpuN/trace_pipe_raw`.
 //!
-//! A page has a header (the time of its first event, and how many bytes are committed) and then events, each a
-//! word of 5 bits of type and 27 bits of time since the event before it. Long pauses take an event of their
-//! own, so the time of an event is known only by walking its page from the start. The layout of the header is
-//! read from `events/header_page`, never assumed: the page may be larger than 4 KiB.
+//! A page has a header (the time of its first event, and the number of committed bytes) followed by events. The first
+//! word of an event has 5 bits of type and 27 bits of time since the previous event. Long pauses take an event of their
+//! own, so the time of an event is known only after walking over its page from the start. The layout of the header is
+//! read from `events/header_page` and never assumed, since a page may be larger than 4 KiB.
 //!
-//! The walk does no copying and takes a few nanoseconds an event. linux: kernel/trace/ring_buffer.c
+//! The walk copies nothing and takes a few nanoseconds an event. linux: kernel/trace/ring_buffer.c
 
 use crate::format::{Field, FormatError, parse_fields};
 
-/// A page that is not laid out as the kernel promises.
+/// Error of a page whose layout is not the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
     /// The page is shorter than its header, or claims more bytes than it has.
@@ -17,22 +17,22 @@ pub enum RingError {
         "a page of the trace ring commits {committed} bytes, but holds {available}; record again, or report the kernel's release"
     )]
     Overcommitted {
-        /// Bytes that the page's header claims.
+        /// Committed bytes according to the page's header.
         committed: usize,
         /// Bytes that follow the header.
         available: usize,
     },
-    /// An event reaches over the end of the committed bytes.
+    /// An event extends beyond the committed bytes.
     #[error(
         "an event at byte {offset} of a page of the trace ring is cut off; record again, or report the kernel's release"
     )]
     CutOff {
-        /// Where the event starts, from the start of the page's data.
+        /// Offset of the event from the start of the page's data.
         offset: usize,
     },
 }
 
-/// Where things are in a page: the kernel's `events/header_page`.
+/// Layout of a page, from the kernel's `events/header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     timestamp: Field,
@@ -42,13 +42,13 @@ pub struct PageLayout {
 }
 
 impl PageLayout {
-    /// Reads the text of `events/header_page`.
+    /// Parses the text of `events/header_page`.
     ///
-    /// That file must be read with one `read` into a large buffer: the kernel answers a second one with
-    /// nothing, so `std::fs::read_to_string`, which starts small, gets the first few bytes only.
+    /// That file must be read with a single `read` into a large buffer, since the kernel returns nothing for a second
+    /// one. `std::fs::read_to_string` starts with a small buffer and so gets only the first few bytes.
     ///
     /// # Errors
-    /// [`FormatError`] if a field is missing or its place makes no sense.
+    /// [`FormatError`] if a field is missing or its position is impossible.
     pub fn parse(text: &str) -> Result<PageLayout, FormatError> {
         let fields = parse_fields(text)?;
         let timestamp = header_field(&fields, "timestamp")?;
@@ -62,12 +62,12 @@ impl PageLayout {
         Ok(PageLayout { timestamp, commit, data_offset: data.offset, data_bytes: data.size })
     }
 
-    /// Bytes in a page: what one `read` of `trace_pipe_raw` gives.
+    /// Returns the number of bytes in a page, which is the result of one `read` of `trace_pipe_raw`.
     pub fn page_bytes(&self) -> usize {
         self.data_offset + self.data_bytes
     }
 
-    /// Looks at a page.
+    /// Parses the header of a page.
     ///
     /// # Errors
     /// [`RingError::Overcommitted`].
@@ -91,12 +91,12 @@ fn header_field(fields: &[(String, Field)], name: &'static str) -> Result<Field,
     named.map(|&(_, field)| field).ok_or_else(|| FormatError::missing("header_page", name))
 }
 
-/// Events that the kernel dropped before a page, because nobody had emptied the ring.
+/// Events that the kernel dropped before a page, because the ring was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostEvents {
     /// No event was lost.
     Nothing,
-    /// Some, and the kernel does not say how many.
+    /// Some events were lost, and the kernel does not give their number.
     Some,
     /// This many events were lost.
     Count(u64),
@@ -123,32 +123,32 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Time of the page's first event, in nanoseconds of the trace clock.
+    /// Returns the time of the page's first event, in nanoseconds of the trace clock.
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// What was dropped between the page before and this one.
+    /// Returns the events that were dropped between the previous page and this one.
     pub fn lost_events(&self) -> LostEvents {
         self.lost_events
     }
 
-    /// The events, in order. After an error there is nothing more.
+    /// Returns an iterator over the events. It ends after an error.
     pub fn events(&self) -> Events<'a> {
         Events { data: self.data, offset: 0, time: self.time }
     }
 }
 
-/// An event as it lies in the ring.
+/// An event in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawEvent<'a> {
     /// Nanoseconds of the trace clock.
     pub time: u64,
-    /// The record that the format files describe, perhaps with some bytes of padding after it.
+    /// The record, in the layout of the format file, possibly followed by some bytes of padding.
     pub data: &'a [u8],
 }
 
-/// Walks over the events of a page.
+/// Iterator over the events of a page.
 #[derive(Clone, Debug)]
 pub struct Events<'a> {
     data: &'a [u8],
@@ -156,13 +156,13 @@ pub struct Events<'a> {
     time: u64,
 }
 
-/// Types of event that carry no record.
+/// Event types without a record.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// Bits of time in an event's first word.
 const DELTA_BITS: u32 = 27;
-/// Bits of an absolute time stamp; those above are taken from the time before it.
+/// Bits of an absolute time stamp. The bits above them are taken from the previous time.
 const STAMP_BITS: u32 = 59;
 
 impl<'a> Events<'a> {
@@ -172,7 +172,7 @@ impl<'a> Events<'a> {
         Some(u32::from_ne_bytes(*bytes))
     }
 
-    /// The next event, `Ok(None)` at the end, `Err` if it is cut off.
+    /// Returns the next event, `Ok(None)` at the end, or an error if the event is cut off.
     #[inline]
     fn walk(&mut self) -> Result<Option<RawEvent<'a>>, RingError> {
         while self.offset < self.data.len() {
@@ -195,7 +195,7 @@ impl<'a> Events<'a> {
                 return Err(cut_off);
             };
             match kind {
-                // A long record: its length, with the word that tells it.
+                // A long record: its length is in this word, and includes it.
                 0 => {
                     return self.record(start + 4, start + word as usize, delta).ok_or(cut_off).map(Some);
                 }
@@ -214,7 +214,7 @@ impl<'a> Events<'a> {
         Some(RawEvent { time: self.time, data })
     }
 
-    /// Takes a time event of two words.
+    /// Handles a time event of two words.
     fn pass_time(&mut self, kind: u32, value: u64) {
         debug_assert!(kind == TIME_EXTEND || kind == TIME_STAMP, "5 bits leave no other type");
         self.offset += 8;
@@ -225,7 +225,7 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Completes a time stamp with the bits it has no room for, so that it does not lie before `previous`.
+/// Adds to a time stamp the high bits that it lacks, so that it is not before `previous`.
 fn absolute(stamp: u64, previous: u64) -> u64 {
     const MASK: u64 = (1 << STAMP_BITS) - 1;
     let time = stamp & MASK | previous & !MASK;

@@ -1,7 +1,7 @@
-//! The columns of the Parquet file: names, types, encodings, in the order in which they are written.
+//! Columns of the Parquet file: names, types and encodings, in the order in which they are written.
 //!
-//! The encodings were chosen by measurement on a recorded cargo build (`examples/read_speed.rs` prints
-//! the bytes each column takes). They are advice: the reader takes whatever Parquet allows.
+//! The encodings were chosen by measurement on a recorded cargo build (`examples/read_speed.rs` prints the bytes of
+//! each column). They are a recommendation: the reader also accepts other encodings of Parquet.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-/// Rows in a row group, except the last. The writer holds this many rows in memory (about 30 MB);
-/// the reader holds the compressed bytes of one group.
+/// Rows in a row group, except for the last one. The writer holds this many rows in memory (about 30 MB), and the
+/// reader the compressed bytes of one group.
 pub(crate) const GROUP_ROWS: usize = 1 << 19;
 
-/// How a file says that this crate wrote it, and so has checksums.
+/// Creator in the files of this crate, which have checksums.
 pub(crate) const WRITER_NAME: &str = "freehold-trace";
 
 /// One column that every recording has.
 pub(crate) struct Column {
     pub name: &'static str,
     pub physical: Physical,
-    /// Width in bits and signedness, where the values are narrower than the physical type.
+    /// Width in bits and signedness, if the values are narrower than the physical type.
     pub integer: Option<(i8, bool)>,
     pub packing: Packing,
 }
 
-/// How a column is packed before compression.
+/// Encoding of a column before compression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Differences between neighbours, bit-packed.
@@ -57,7 +57,7 @@ pub(crate) const COLUMNS: [Column; COLUMN_COUNT] = [
     column("arg2", Physical::INT64, None, Packing::Dictionary),
 ];
 
-/// The schema as the Parquet crate wants it.
+/// Returns the schema in the type of the Parquet crate.
 pub(crate) fn message() -> Result<TypePtr> {
     let fields = COLUMNS.iter().map(field).collect::<Result<Vec<_>>>()?;
     let message = Type::group_type_builder("recording").with_fields(fields).build()?;
@@ -73,7 +73,7 @@ fn field(column: &Column) -> Result<TypePtr> {
     Ok(Arc::new(field))
 }
 
-/// How the writer packs the columns.
+/// Returns the writer's properties of all columns.
 pub(crate) fn properties() -> Result<WriterProperties> {
     let mut builder = WriterProperties::builder()
         .set_created_by(format!("{WRITER_NAME} {}", env!("CARGO_PKG_VERSION")))

@@ -1,24 +1,24 @@
-//! From the page flags of every frame to the state rows of a recording.
+//! Conversion of the page flags of every frame to the state rows of a recording.
 //!
-//! `/proc/kpageflags` has a word of flags for each frame, and says of no free block how large it is. But the
-//! buddy system merges whatever it can, so a run of free frames is made of the largest aligned blocks that fit
-//! into it; cut so, a quiet zone gives exactly the counts of `/proc/buddyinfo`. The head and tail flags of
-//! compound pages give the sizes of allocated blocks. Frames whose word is empty stay *unknown*: they are on a
-//! per-CPU list, or allocated for a use that has no flag.
+//! `/proc/kpageflags` has a word of flags for each frame, but does not show the sizes of free blocks. The buddy system
+//! merges free blocks as far as possible, so a run of free frames consists of the largest aligned blocks that fit. In
+//! an idle zone, this division gives exactly the counts of `/proc/buddyinfo`. The head and tail flags of compound pages
+//! give the sizes of allocated blocks. Frames whose word is empty stay *unknown*: they are on a per-CPU list, or
+//! allocated for a use without a flag.
 //!
-//! Two blind spots: neighbours that the kernel does not merge, because their pageblocks are reserved or isolated,
-//! are taken for one block; and a block that changes while its flags are read may be seen half. A recorder
-//! corrects the latter from the events. linux: fs/proc/page.c:stable_page_flags
+//! Two cases are wrong. Neighbouring blocks that the kernel does not merge, because their pageblocks are reserved or
+//! isolated, are taken for one block. A block that changes while its flags are read may be seen in part; a recorder
+//! corrects this case from the events. linux: fs/proc/page.c:stable_page_flags
 
 use crate::event::{Kind, Row, class};
 use crate::facts::ZoneFacts;
 
-/// Flags of a frame: those of `/proc/kpageflags` that matter here, in half the room, since there is a word for each frame
-/// of a machine. linux: include/uapi/linux/kernel-page-flags.h
+/// Flags of a frame: the relevant ones of `/proc/kpageflags`, in half the size, since there is a word for each frame of
+/// a machine. linux: include/uapi/linux/kernel-page-flags.h
 pub mod flag {
-    /// The page was used since reclaim last looked at it.
+    /// The page was referenced since reclaim last scanned it.
     pub const REFERENCED: u32 = 1 << 2;
-    /// The page is newer than what is stored.
+    /// The page was modified since it was last written.
     pub const DIRTY: u32 = 1 << 4;
     /// The page is on an LRU list.
     pub const LRU: u32 = 1 << 5;
@@ -38,37 +38,37 @@ pub mod flag {
     pub const COMPOUND_HEAD: u32 = 1 << 15;
     /// Any other page of a compound page.
     pub const COMPOUND_TAIL: u32 = 1 << 16;
-    /// The page is hugetlbfs's.
+    /// The page belongs to hugetlbfs.
     pub const HUGE: u32 = 1 << 17;
-    /// The page is not to be evicted.
+    /// The page is unevictable.
     pub const UNEVICTABLE: u32 = 1 << 18;
     /// The page was poisoned by a memory error.
     pub const HWPOISON: u32 = 1 << 19;
-    /// No frame has the number.
+    /// No frame has this number.
     pub const NOPAGE: u32 = 1 << 20;
     /// The page is part of a transparent huge page.
     pub const THP: u32 = 1 << 22;
-    /// Logically offline, a balloon's for instance.
+    /// The page is logically offline, for instance in a balloon.
     pub const OFFLINE: u32 = 1 << 23;
     /// The page is a page table.
     pub const PGTABLE: u32 = 1 << 26;
-    /// The page was never part of the allocator.
+    /// The page was never managed by the allocator.
     pub const RESERVED: u32 = 1 << 27;
     /// The page is locked into memory.
     pub const MLOCKED: u32 = 1 << 28;
-    /// Some other flag, of those for developers: whatever it says, the page is not without any.
+    /// Some other flag for developers, which distinguishes the page from one without flags.
     pub const OTHER: u32 = 1 << 29;
-    /// The page is mapped more than once. No flag of the kernel's: a scan finds it by `/proc/kpagecount`.
+    /// The page is mapped more than once. The kernel has no such flag: a scan reads it from `/proc/kpagecount`.
     pub const SHARED: u32 = 1 << 30;
 
-    /// The bit by which a scan says in the kernel's own word that a page is [`SHARED`]: the kernel uses none so high.
+    /// Bit of the kernel's word in which a scan stores [`SHARED`]. The kernel uses no bit this high.
     pub const SHARED_IN_KERNEL_WORD: u64 = 1 << 63;
 
-    /// Flags for developers start here in the kernel's word; below are those that have kept their places.
+    /// First bit of the flags for developers in the kernel's word. The flags below it keep their positions.
     const DEVELOPERS: u32 = 32;
     const PUBLIC: u64 = (1 << 27) - 1;
 
-    /// The flags of a word of `/proc/kpageflags`.
+    /// Returns the flags of a word of `/proc/kpageflags`.
     #[inline]
     pub fn from_kernel(word: u64) -> u32 {
         let developers = word >> DEVELOPERS;
@@ -81,7 +81,7 @@ pub mod flag {
     }
 }
 
-/// Which state the rows describe.
+/// State that the rows describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The state before the first event.
@@ -90,24 +90,24 @@ pub enum Moment {
     End,
 }
 
-/// The word of a page that an event allocated: a flag of the kernel's (`KPF_UPTODATE`) that says nothing of what
-/// the page is for, but sets it apart from a page without flags.
+/// Word of a page that an event allocated. It is a kernel flag (`KPF_UPTODATE`) that is unrelated to the page's use,
+/// but distinguishes the page from one without flags.
 pub const ALLOCATED: u32 = 1 << 3;
 
-/// The flags of consecutive frames.
+/// Flags of consecutive frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
-    /// Number of the first frame of the piece.
+    /// Number of the first frame.
     pub first: u64,
-    /// A word for each frame; [`flag::NOPAGE`] where there is none.
+    /// One word per frame; [`flag::NOPAGE`] if there is no such frame.
     pub words: &'a [u32],
-    /// Frames that no block crosses, in ascending order; see [`zone_borders`].
+    /// Frames at which blocks end, in ascending order; see [`zone_borders`].
     pub borders: &'a [u64],
     /// Highest order of a free block: 10 on most kernels.
     pub order_max: u8,
 }
 
-/// The frames at which zones start and end, in ascending order.
+/// Returns the frames at which zones start and end, in ascending order.
 pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
     let mut borders: Vec<u64> =
         zones.iter().flat_map(|zone| [zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)]).collect();
@@ -116,7 +116,7 @@ pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
     borders
 }
 
-/// What tells how old a page is; it counts where somebody ages it.
+/// Flags about the age of a page, and their classes. They apply only to pages on an LRU list.
 const AGES: [(u32, i64); 6] = [
     (flag::ACTIVE, class::ACTIVE),
     (flag::REFERENCED, class::REFERENCED),
@@ -126,7 +126,7 @@ const AGES: [(u32, i64); 6] = [
     (flag::SHARED, class::SHARED),
 ];
 
-/// What tells whose a page is.
+/// Flags about the use of a page, and their classes.
 const CLASSES: [(u32, i64); 10] = [
     (flag::ANON, class::ANON),
     (flag::LRU, class::LRU),
@@ -140,9 +140,9 @@ const CLASSES: [(u32, i64); 10] = [
     (flag::MLOCKED, class::UNEVICTABLE),
 ];
 
-/// The class of an allocated block, from the flags of its first frame.
+/// Returns the class of an allocated block, from the flags of its first frame.
 pub fn class_of(word: u32) -> i64 {
-    // Whatever else it says, nobody has allocated it.
+    // An offline page is not allocated, whatever its other flags are.
     if word & flag::OFFLINE != 0 {
         return class::OFFLINE;
     }
@@ -152,7 +152,8 @@ pub fn class_of(word: u32) -> i64 {
     if is_file { named | class::FILE } else { named }
 }
 
-/// Flags of a first frame of which [`class_of`] makes this class, if flags can say it; never none at all.
+/// Returns flags of a first frame for which [`class_of`] returns this class, as far as flags can express it. The result
+/// is never zero.
 pub fn flags_of(class: i64) -> u32 {
     if class & class::OFFLINE != 0 {
         return flag::OFFLINE;
@@ -164,14 +165,14 @@ pub fn flags_of(class: i64) -> u32 {
     named | mapped | ALLOCATED
 }
 
-/// The state rows of `frames` in order of frame, with the time `time`: free blocks (of no migratetype yet),
-/// runs of allocated blocks of one order and class, and runs of unknown frames. A few nanoseconds a frame.
+/// Returns the state rows of `frames` in order of frame, with the time `time`: free blocks (without a migratetype),
+/// runs of allocated blocks of one order and class, and runs of unknown frames. Cost: a few nanoseconds a frame.
 pub fn state_rows(frames: Frames<'_>, moment: Moment, time: u64) -> impl Iterator<Item = Row> + '_ {
     let mut blocks = Blocks { frames, next: 0 }.peekable();
     std::iter::from_fn(move || {
         let first = blocks.next()?;
         let mut count = 1;
-        // Free blocks stand alone; what else is alike and adjoining is one run.
+        // Each free block has its own row. Other adjoining blocks that are alike form one run.
         while first.state != State::Free && blocks.next_if(|next| first.is_continued_by(next, count)).is_some() {
             count += 1;
         }
@@ -211,14 +212,14 @@ impl Block {
     }
 }
 
-/// Walks over the frames, block by block.
+/// Iterator over the blocks of the frames.
 struct Blocks<'a> {
     frames: Frames<'a>,
     next: usize,
 }
 
 impl Blocks<'_> {
-    /// How many frames from the next one on keep to `is_part`, up to the next border.
+    /// Returns the number of frames from the next one on that satisfy `is_part`, up to the next border.
     fn run(&self, limit: usize, is_part: impl Fn(u32) -> bool) -> usize {
         let words = &self.frames.words[self.next + 1..];
         let pfn = self.frames.first + self.next as u64;
@@ -238,7 +239,7 @@ impl Blocks<'_> {
             let order = self.run(usize::MAX, |word| word & flag::COMPOUND_TAIL != 0).ilog2() as u8;
             return Block { pfn, order, state: State::Allocated(class_of(word)) };
         }
-        // A tail whose head is missing was seen while its block changed.
+        // A tail without a head was read while its block changed.
         let is_unknown = word == 0 || word & flag::COMPOUND_TAIL != 0;
         let state = if is_unknown { State::Unknown } else { State::Allocated(class_of(word)) };
         Block { pfn, order: 0, state }

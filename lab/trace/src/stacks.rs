@@ -1,31 +1,31 @@
-//! Who allocates: kernel stacks of a sample of the allocations, as the facts of a recording keep them.
+//! Kernel stacks of a sample of the allocations, as stored in the facts of a recording.
 //!
-//! A sample stands for a number of pages, not for one event: every block is sampled that has a frame whose number is a
-//! multiple of the [`period`](StackFacts::period). So large blocks are as likely to be in it, page by page, as small
-//! ones, and what is summed up are pages.
+//! A sample stands for a number of pages and not for one event. A block is sampled if it has a frame whose number is a
+//! multiple of the [`period`](StackFacts::period). Each page of a large block is therefore as likely to be sampled as a
+//! single page, and sums are in pages.
 
 use crate::facts::{Facts, StackCount, StackFacts};
 
-/// A stack, and what was allocated by it.
+/// A stack, and the allocations from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampledStack<'a> {
-    /// Names of functions, the one that was called last first; empty where a stack was not kept.
+    /// Names of functions, the innermost first; empty if the stack was not kept.
     pub frames: Vec<&'a str>,
     /// Name of the task.
     pub task: &'a str,
-    /// Its thread id.
+    /// Thread id of the task.
     pub pid: u32,
     /// Order of the blocks.
     pub order: u8,
-    /// How many samples.
+    /// Number of samples.
     pub samples: u64,
     /// Pages that the samples stand for.
     pub pages: u64,
 }
 
 impl StackFacts {
-    /// Pages that a sample of a block of `order` stands for: the period, unless the block is larger and so always
-    /// sampled.
+    /// Returns the pages that a sample of a block of `order` stands for: the period, or the size of a larger block,
+    /// which is always sampled.
     pub fn pages_of(&self, order: u8) -> u64 {
         self.period.max(1 << order.min(63))
     }
@@ -35,7 +35,7 @@ impl StackFacts {
         self.symbols.get(frame as usize).map_or("", String::as_str)
     }
 
-    /// What cannot be, as a clause.
+    /// Returns the first contradiction in the stacks, as a clause; `None` if there is none.
     pub(crate) fn contradiction(&self, tasks: usize) -> Option<String> {
         if !self.period.is_power_of_two() {
             return Some(format!("one frame in {} was sampled for `stacks`, which is no power of two", self.period));
@@ -49,7 +49,7 @@ impl StackFacts {
 }
 
 impl Facts {
-    /// Who allocated, with names, the most pages first; nothing where no stacks were recorded.
+    /// Returns the sampled stacks with names, those with the most pages first; empty if no stacks were recorded.
     pub fn sampled_stacks(&self) -> impl Iterator<Item = SampledStack<'_>> {
         self.stacks.iter().flat_map(move |facts| facts.stacks.iter().map(move |stack| self.sampled(facts, stack)))
     }

@@ -1,17 +1,16 @@
-//! A cursor over Thrift's compact encoding, in which Parquet keeps its footer and its page headers.
+//! Cursor over Thrift's compact encoding, which Parquet uses for its footer and its page headers.
 //!
-//! It reads the two parts that parquet 60.1 takes at their word: the schema of a file
-//! ([`footer`](crate::footer)) and the unpacked size of a page ([`pages`](crate::pages)). It allocates nothing, and
-//! bounds its depth.
+//! It reads the two parts that parquet 60.1 does not check: the schema of a file ([`footer`](crate::footer)) and the
+//! unpacked size of a page ([`pages`](crate::pages)). It allocates nothing, and bounds its recursion.
 
-/// The error of bytes that are not Thrift, or that end too early.
+/// Error of bytes that are not Thrift, or that end too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThriftError;
 
-/// Structures nest this deep at most; Parquet's own stay below 8.
+/// Largest nesting depth of structures. Parquet's own stay below 8.
 const DEPTH_MAX: u32 = 16;
 
-/// Type of a field or a list element, as the encoding numbers them.
+/// Types of a field or a list element, as numbered by the encoding.
 pub(crate) mod kind {
     pub(crate) const TRUE: u8 = 1;
     pub(crate) const FALSE: u8 = 2;
@@ -26,14 +25,14 @@ pub(crate) mod kind {
     pub(crate) const STRUCT: u8 = 12;
 }
 
-/// A field's number and the type of its value, which the cursor stands before.
+/// Number of a field and the type of its value, which follows at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub id: i16,
     pub kind: u8,
 }
 
-/// Reads forward through encoded bytes.
+/// Forward reader of encoded bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -66,19 +65,20 @@ impl<'a> Cursor<'a> {
         Err(ThriftError)
     }
 
-    /// An integer of 16, 32 or 64 bits.
+    /// Reads an integer of 16, 32 or 64 bits.
     pub(crate) fn integer(&mut self) -> Result<i64, ThriftError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Reads a string or other bytes, with their length.
+    /// Reads a string or other bytes, which are preceded by their length.
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], ThriftError> {
         let length = usize::try_from(self.varint()?).map_err(|_| ThriftError)?;
         self.take(length)
     }
 
-    /// The next field of a structure, or `None` at its end; `previous` is the field before it (0 at the start).
+    /// Reads the header of the next field of a structure; `None` at its end. `previous` is the number of the previous
+    /// field (0 at the start).
     pub(crate) fn field(&mut self, previous: i16) -> Result<Option<Field>, ThriftError> {
         let header = self.byte()?;
         if header == 0 {
@@ -91,19 +91,19 @@ impl<'a> Cursor<'a> {
         Ok(Some(Field { id, kind: header & 0x0f }))
     }
 
-    /// The head of a list: how many elements follow, and their type.
+    /// Reads the header of a list: the number of elements, and their type.
     pub(crate) fn list(&mut self) -> Result<(usize, u8), ThriftError> {
         let header = self.byte()?;
         let count = match header >> 4 {
             15 => usize::try_from(self.varint()?).map_err(|_| ThriftError)?,
             short => short.into(),
         };
-        // Every element takes a byte at least.
+        // Every element takes at least one byte.
         if count > self.bytes.len() { Err(ThriftError) } else { Ok((count, header & 0x0f)) }
     }
 
-    /// Calls `visit` before each field of a structure; what `visit` answers `false` for is skipped, what it
-    /// answers `true` for it has read.
+    /// Calls `visit` before the value of each field of a structure. If `visit` returns `false`, the value is skipped;
+    /// if it returns `true`, it must have read the value.
     pub(crate) fn fields(
         &mut self,
         mut visit: impl FnMut(Field, &mut Self) -> Result<bool, ThriftError>,
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes past the value of a field of this type.
+    /// Skips the value of a field of this type.
     pub(crate) fn skip(&mut self, kind: u8) -> Result<(), ThriftError> {
         self.skip_within(kind, DEPTH_MAX)
     }
@@ -143,7 +143,7 @@ impl<'a> Cursor<'a> {
         let (count, kind) = self.list()?;
         for _ in 0..count {
             match kind {
-                // In a list a truth value takes a byte; in a field it is part of the field's head.
+                // In a list a boolean takes a byte; in a field it is part of the field's header.
                 kind::TRUE | kind::FALSE => drop(self.byte()?),
                 other => self.skip_within(other, depth)?,
             }

@@ -1,8 +1,8 @@
-//! Writes a recording, so that it is either whole or not there.
+//! Writer of recordings. The file appears only when it is complete.
 //!
-//! Rows gather in memory until a row group is full, and go to a file without a name beside the wanted one.
-//! [`Writer::finish`] adds the facts and the checksums, makes the bytes durable, and only then gives the
-//! file its name. Of a writer that is dropped before that, or killed, nothing is left.
+//! Rows are collected in memory until a row group is full, and are then written to a file without a name beside the
+//! target path. [`Writer::finish`] adds the facts and the checksums, makes the bytes durable, and then gives the file
+//! its name. A writer that is dropped earlier, or killed, leaves no file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::schema::{self, GROUP_ROWS};
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<PartFile>,
-    /// Rows of the group that comes next.
+    /// Rows of the next group.
     group: RowGroupBuffer,
     checker: Checker,
     rows: u64,
@@ -33,11 +33,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a recording that will stand at `path`; until [`finish`](Writer::finish) its bytes are in a file without a
-    /// name or, where the file system has none, in `PATH.part`, which is overwritten if it exists.
+    /// Starts a recording at `path`. Until [`finish`](Writer::finish) its bytes are in a file without a name. If the
+    /// file system does not support this, they are in `PATH.part`, which is overwritten if it exists.
     ///
     /// # Errors
-    /// [`Error::Write`] or [`Error::DiskFull`] if the file cannot be made.
+    /// [`Error::Write`] or [`Error::DiskFull`] if the file cannot be created.
     pub fn create(path: &Path) -> Result<Writer, Error> {
         let part = PartFile::create(path).map_err(|source| Error::write(path, source))?;
         let file = open_parquet(part).map_err(|error| Error::encode(path, error))?;
@@ -51,14 +51,15 @@ impl Writer {
         })
     }
 
-    /// Adds a row: start-state rows first, then events in order of time, then end-state rows.
+    /// Adds a row. Start-state rows come first, then events in order of time, then end-state rows.
     ///
-    /// Cheap, except for one row in half a million, which encodes the row group on as many threads as
-    /// there are CPUs (a quarter of a second of CPU time).
+    /// This is cheap, except for one row in half a million, which encodes the row group on as many threads as there are
+    /// CPUs (a quarter of a second of CPU time).
     ///
     /// # Errors
-    /// [`Error::Row`] if the row breaks a rule of the format; it is not added, and the writer can go on.
-    /// [`Error::Write`] or [`Error::DiskFull`] if the row group cannot be written; the writer is then of no more use.
+    /// [`Error::Row`] if the row breaks a rule of the format; the row is not added, and the writer can be used further.
+    /// [`Error::Write`] or [`Error::DiskFull`] if the row group cannot be written; the writer must not be used after
+    /// that.
     pub fn push(&mut self, row: &Row) -> Result<(), Error> {
         self.checker.admit(row).map_err(|fault| self.bad_row(fault))?;
         self.group.push(row);
@@ -69,19 +70,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Number of rows that were added so far.
+    /// Returns the number of rows that were added so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Closes the recording and gives it its name.
     ///
-    /// The facts are stored as given, except for three fields which the writer knows better: `format`,
-    /// `rows`, and `cpus` if a row names a higher CPU.
+    /// The facts are stored as given, except for three fields that follow from the rows: `format`, `rows`, and `cpus`
+    /// if a row names a higher CPU.
     ///
     /// # Errors
-    /// [`Error::Row`] if a row names a task that the facts do not list; [`Error::Write`] or [`Error::DiskFull`]
-    /// if the rest cannot be written. In each case no file is left.
+    /// [`Error::Row`] if a row names a task that the facts do not list; [`Error::Write`] or [`Error::DiskFull`] if the
+    /// rest cannot be written. In each case no file is left.
     pub fn finish(mut self, facts: &Facts) -> Result<(), Error> {
         let facts = self.complete(facts)?;
         if self.group.len() > 0 {
@@ -96,7 +97,7 @@ impl Writer {
         self.file.inner_mut().publish().map_err(|source| Error::write(&self.path, source))
     }
 
-    /// The facts with the fields filled in that follow from the rows.
+    /// Returns the facts with the fields that follow from the rows filled in.
     fn complete(&self, facts: &Facts) -> Result<Facts, Error> {
         let mut facts = facts.clone();
         facts.format = FORMAT_VERSION;

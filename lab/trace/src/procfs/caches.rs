@@ -1,15 +1,15 @@
-//! `/proc/slabinfo`: the slab caches, and what they hold.
+//! Parser of `/proc/slabinfo`: the slab caches and their contents.
 //!
-//! Nothing here is an error: a line that is not understood is no cache.
+//! No text is an error: lines that cannot be parsed are skipped.
 
 use crate::facts::CacheFacts;
 
-/// Reads the caches in the text of `/proc/slabinfo`, in its order.
+/// Parses the text of `/proc/slabinfo` and returns the caches in its order.
 pub fn caches(text: &str) -> Vec<CacheFacts> {
     text.lines().filter_map(cache).collect()
 }
 
-/// A line: the name, five numbers, then `tunables` and `slabdata`, each behind a colon.
+/// Parses a line: the name, five numbers, then `tunables` and `slabdata`, each after a colon.
 fn cache(line: &str) -> Option<CacheFacts> {
     let mut parts = line.split(" : ");
     let mut words = parts.next()?.split_whitespace();

@@ -1,24 +1,25 @@
-//! The kernel's texts that are read every second: the counters of zones, and pressure.
+//! Parsers of the kernel's texts that are read every second: the counters of zones, and pressure.
 //!
-//! Of `/proc/zoneinfo` only numbers that move are taken, and the lists of all CPUs are summed up, so that a reading is
-//! a few hundred bytes on any machine. Nothing here is an error: a counter that a kernel lacks is not there.
+//! From `/proc/zoneinfo` only changing numbers are kept, and the lists of all CPUs are summed up, so that a sample
+//! takes a few hundred bytes on any machine. No text is an error: a counter that a kernel lacks is missing from the
+//! result.
 
 use super::zone_head;
 
-/// The counters of one zone at one moment, by name, in the kernel's order.
+/// Counters of one zone at one time, by name, in the kernel's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneCounters<'text> {
     /// Number of the NUMA node.
     pub node: u16,
     /// Name of the zone, such as `Normal`.
     pub zone: &'text str,
-    /// `free`, `boost`, `min`, `low`, `high`, `managed` (pages, the watermarks without the boost), those that the
-    /// kernel calls `nr_...` under the names it gives them, and `pcp_count`, `pcp_high`, `pcp_batch`: sums over all
-    /// CPUs' lists.
+    /// `free`, `boost`, `min`, `low`, `high`, `managed` (in pages, the watermarks without the boost), the kernel's
+    /// counters `nr_...` under their own names, and `pcp_count`, `pcp_high`, `pcp_batch`: sums over the lists of all
+    /// CPUs.
     pub counters: Vec<(&'text str, u64)>,
 }
 
-/// Lines of a zone's first part that are kept: as the kernel begins them, and as they are called here.
+/// Lines of a zone's first part that are kept: the start of the line, and the name of the counter.
 const MARKS: [(&str, &str); 6] = [
     ("pages free", "free"),
     ("boost", "boost"),
@@ -27,12 +28,12 @@ const MARKS: [(&str, &str); 6] = [
     ("high", "high"),
     ("managed", "managed"),
 ];
-/// Lines of a CPU's lists that are summed up.
+/// Lines of a CPU's lists that are summed up: the start of the line, and the name of the sum.
 const LISTS: [(&str, &str); 3] = [("count:", "pcp_count"), ("high:", "pcp_high"), ("batch:", "pcp_batch")];
-/// The same as `free`.
+/// Counter with the same value as `free`, which is left out.
 const TWICE: &str = "nr_free_pages";
 
-/// Reads the counters of every zone that has pages in the text of `/proc/zoneinfo`.
+/// Parses the text of `/proc/zoneinfo` and returns the counters of every zone that has pages.
 pub fn zone_counters(text: &str) -> Vec<ZoneCounters<'_>> {
     let mut zones: Vec<ZoneCounters<'_>> = Vec::new();
     let mut is_zone = false;
@@ -41,7 +42,7 @@ pub fn zone_counters(text: &str) -> Vec<ZoneCounters<'_>> {
             zones.push(ZoneCounters { node, zone, counters: Vec::new() });
             is_zone = false;
         } else if let Some(zone) = zones.last_mut() {
-            // What stands before the first line about the zone is about its node.
+            // Lines before the first line about the zone are about its node.
             is_zone |= line.trim_start().starts_with(MARKS[0].0);
             if is_zone {
                 zone.take(line.trim());
@@ -54,7 +55,7 @@ pub fn zone_counters(text: &str) -> Vec<ZoneCounters<'_>> {
 }
 
 impl<'text> ZoneCounters<'text> {
-    /// A counter by its name.
+    /// Returns a counter by its name.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.counters.iter().find(|(found, _)| *found == name).map(|&(_, value)| value)
     }
@@ -74,7 +75,8 @@ impl<'text> ZoneCounters<'text> {
         }
     }
 
-    /// The kernel shows the boost on top of watermarks. linux: include/linux/mmzone.h:wmark_pages
+    /// Subtracts the boost from the watermarks, since the kernel shows them with the boost added. linux:
+    /// include/linux/mmzone.h:wmark_pages
     fn take_off_boost(&mut self) {
         let boost = self.get("boost").unwrap_or(0);
         for (_, value) in self.counters.iter_mut().filter(|(name, _)| matches!(*name, "min" | "low" | "high")) {
@@ -83,12 +85,13 @@ impl<'text> ZoneCounters<'text> {
     }
 }
 
-/// Returns the name that a table gives to a key.
+/// Returns the name of a counter in a table.
 fn find_name(names: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
     names.iter().find(|(begins, _)| *begins == key).map(|&(_, name)| name)
 }
 
-/// Reads a text of `/proc/pressure`: for `some` and `full`, the microseconds that tasks stalled since the start.
+/// Parses a text of `/proc/pressure`: for `some` and `full`, the microseconds that tasks stalled since the machine
+/// started.
 pub fn pressure_totals(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (kind, values) = line.split_once(' ')?;
