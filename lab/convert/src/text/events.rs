@@ -1,8 +1,8 @@
-//! What is made of the values that an event is printed with. Their names are those of the print formats, which differ
-//! from those of the records; where a tool prints the records' own names, these stand after a `|`. linux:
+//! Conversion of an event's printed values to a row. The names are those of the print formats, which differ from those
+//! of the records. If a tool prints the records' own names, they follow after a `|`. linux:
 //! include/trace/events/kmem.h, compaction.h, vmscan.h, migrate.h, vmalloc.h
 //!
-//! A value that is missing or not understood makes the event unusable. It never becomes 0.
+//! A value that is missing or cannot be parsed makes the event unusable. It never becomes 0.
 
 use freehold_trace::decode;
 use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row};
@@ -11,7 +11,7 @@ use super::line::{Line, integer};
 use crate::gfp;
 use crate::records::MIGRATETYPES;
 
-/// Where a value goes.
+/// Column of a row that receives a value.
 #[derive(Clone, Copy)]
 enum Target {
     Pfn,
@@ -28,11 +28,11 @@ enum Target {
 
 use Target::{Arg, ArgMigratetype, Gfp, Migratetype, Order, Pfn, Status, Sync};
 
-/// Names of a value, and where it goes.
+/// Names of a value, and its column.
 type Step = (&'static str, Target);
 
-/// Of an event: its name, the kind of its rows, and where each value goes, of those that all kernels print and of those
-/// that some do.
+/// Recipe of an event: its name, the kind of its rows, the values that all kernels print, and the values that some
+/// kernels print.
 struct Recipe(&'static str, Kind, &'static [Step], &'static [Step]);
 
 const SCANNERS: &[Step] =
@@ -128,22 +128,22 @@ const RESULTS: [&[u8]; 9] = [
 /// Names that events of frees had before Linux 3.3.
 pub(super) const OLD_FREES: [&[u8]; 2] = [b"mm_page_free_direct", b"mm_pagevec_free"];
 
-/// What a line says.
+/// Result of converting a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Row(Row),
     /// An event of which no row is made.
     Other,
-    /// An event of a kind that rows are made of, that cannot be used, and why.
+    /// An event of which rows are made but that cannot be used, and the reason.
     Unusable(Kind, String),
 }
 
-/// The kind of rows that are made of an event.
+/// Returns the kind of rows that are made of an event.
 pub(super) fn kind(event: &[u8]) -> Option<Kind> {
     RECIPES.iter().find(|Recipe(name, ..)| name.as_bytes() == event).map(|Recipe(_, kind, ..)| *kind)
 }
 
-/// Where a line names an event of which rows are made, and its name: as a whole word.
+/// Returns the position and the name of an event in a line, if rows are made of the event and the name is a whole word.
 pub(super) fn named_in(line: &[u8]) -> Option<(usize, &'static str)> {
     memchr::memmem::find_iter(line, b"mm_").chain(memchr::memmem::find(line, b"alloc_vmap_area")).find_map(|at| {
         let is_inside = at > 0 && (line[at - 1].is_ascii_alphanumeric() || line[at - 1] == b'_');
@@ -154,12 +154,12 @@ pub(super) fn named_in(line: &[u8]) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Whether a word is the beginning of such an event's name.
+/// Returns whether a word is the beginning of such an event's name.
 pub(super) fn begins_a_name(word: &[u8]) -> bool {
     word.len() > 3 && RECIPES.iter().any(|Recipe(name, ..)| name.as_bytes().starts_with(word))
 }
 
-/// The row of a line with this time in nanoseconds.
+/// Converts a line with this time in nanoseconds to a row.
 pub(super) fn row(line: &Line<'_>, time: u64) -> Outcome {
     let recipe = RECIPES.iter().find(|Recipe(name, ..)| name.as_bytes() == line.event);
     let Some(Recipe(_, kind, required, optional)) = recipe else { return Outcome::Other };
@@ -201,7 +201,8 @@ fn fill(row: &mut Row, value: &[u8], target: Target) -> Option<()> {
     Some(())
 }
 
-/// A failed request is printed with the frame 0, which nobody can be given, or with all ones.
+/// Returns the frame of an event. A failed request is printed with the frame 0, which is never allocated, or with all
+/// bits set.
 fn pfn(number: i64, kind: Kind) -> u64 {
     let failed = number == -1 || number == 0 && matches!(kind, Kind::Alloc | Kind::ZoneLocked);
     if failed { NO_PFN } else { number.cast_unsigned() }
@@ -211,7 +212,7 @@ fn migratetype(value: &[u8]) -> Option<i8> {
     MIGRATETYPES.get(usize::try_from(integer(value)?).ok()?).copied()
 }
 
-/// The number of a result of compaction. Results that are not known are told as such.
+/// Returns the number of a result of compaction; [`NO_MIGRATETYPE`] if it is not known.
 fn status(value: &[u8]) -> i8 {
     let place = RESULTS.iter().position(|name| *name == value).and_then(|place| i8::try_from(place).ok());
     place.or_else(|| i8::try_from(integer(value)?).ok()).unwrap_or(NO_MIGRATETYPE)

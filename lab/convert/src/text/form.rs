@@ -1,16 +1,16 @@
-//! Names for texts and lines that are not read: what they are, and which command prints what is read.
+//! Descriptions of texts and lines that cannot be read: their format, and the command that prints a supported one.
 
 use super::line::{Missing, word};
 use super::{events, prefix};
 
-/// The commands that print what is read.
+/// Commands that print a supported format.
 pub(super) const PERF_COMMAND: &str = "perf script -F comm,tid,cpu,time,event,trace";
 pub(super) const FTRACE_COMMAND: &str = "cat /sys/kernel/tracing/trace";
 
-/// Marks of a text, what it is, and what to do instead. One mark is enough.
+/// Marks of a text, its description, and a suggested action. One mark is enough.
 type Form = (&'static [&'static str], &'static str, &'static str);
 
-/// Texts that have no event in a form that is read, whatever else is in them.
+/// Texts without events in a supported format, whatever else they contain.
 const FORMS: [Form; 6] = [
     (
         &["page allocation failure:", "Mem-Info:", "invoked oom-killer:", "Out of memory: Killed"],
@@ -41,7 +41,7 @@ const FORMS: [Form; 6] = [
     ),
 ];
 
-/// Texts of tools whose output has events, if they name none.
+/// Texts of tools whose output can have events, if they name none.
 const EMPTY_FORMS: [Form; 2] = [
     (
         &["# tracer:", "entries-in-buffer/entries-written:"],
@@ -55,13 +55,13 @@ const EMPTY_FORMS: [Form; 2] = [
     ),
 ];
 
-/// A text with the headings of a tool, and lines without an event below them.
+/// A text with the headings of a tool and lines without events.
 const UNREADABLE: (&str, &str) = (
     "a trace whose lines name no event, as with the trace options `hex`, `raw` and `bin`",
     "switch these off, `echo nohex > /sys/kernel/tracing/trace_options` and so on, and print it again",
 );
 
-/// What a text is in which no line is that of an event, and what to do; `None` if that cannot be said.
+/// Returns the description of a text without an event line, and a suggested action; `None` if the format is not known.
 pub(super) fn describe(text: &str) -> Option<(&'static str, &'static str)> {
     let find = |forms: &'static [Form]| forms.iter().find(|(marks, ..)| marks.iter().any(|mark| text.contains(mark)));
     let names_events = events::named_in(text.as_bytes()).is_some();
@@ -83,7 +83,7 @@ pub(super) fn describe(text: &str) -> Option<(&'static str, &'static str)> {
     (all > 0 && logged * 2 > all).then_some(("a kernel log, and has no events", "record events by `freehold record`"))
 }
 
-/// Why an event of ours that a line names cannot be read.
+/// Returns the reason why a known event in a line cannot be read.
 pub(super) fn reason(line: &[u8], missing: Missing) -> String {
     let is_perf = memchr::memmem::find(line, b"kmem:").is_some() || has_system(line);
     let command = if is_perf { PERF_COMMAND } else { FTRACE_COMMAND };
@@ -106,17 +106,18 @@ pub(super) fn reason(line: &[u8], missing: Missing) -> String {
     }
 }
 
-/// Whether the name of an event comes first.
+/// Returns whether no number precedes the name of the event.
 fn is_bare(line: &[u8]) -> bool {
     events::named_in(line).is_some_and(|(at, _)| !line[..at].iter().any(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether the event that a line names has its system before it, as perf prints it.
+/// Returns whether the event's name follows its subsystem, as perf prints it.
 fn has_system(line: &[u8]) -> bool {
     events::named_in(line).is_some_and(|(at, _)| at > 0 && line[at - 1] == b':')
 }
 
-/// Whether a line of no event is one that tools print between events: a stack, a separator, or a record of perf.
+/// Returns whether a line without an event is one that tools print between events: a stack, a separator, or a record of
+/// perf.
 pub(super) fn is_expected(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let first = word(text);

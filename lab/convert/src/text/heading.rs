@@ -1,9 +1,10 @@
-//! What headings say: those of `perf script --header` begin with `#` and a name, those of ftrace have counts of events.
+//! Parser of headings. Those of `perf script --header` begin with `#` and a name; those of ftrace have counts of
+//! events.
 
 use crate::coverage::{Coverage, Sampling};
 use crate::item::SourceFacts;
 
-/// Takes a heading. Returns the events that were overwritten before they were read.
+/// Handles a heading. Returns the number of events that were overwritten before they were read.
 pub(super) fn take(line: &str, source: &mut SourceFacts) -> Option<u64> {
     if let Some((name, value)) = line.trim_start_matches(['#', ' ']).split_once(" : ") {
         let value = value.trim();
@@ -23,7 +24,7 @@ pub(super) fn take(line: &str, source: &mut SourceFacts) -> Option<u64> {
     line.split_once("entries-in-buffer/entries-written:").and_then(|(_, counts)| overwritten(counts))
 }
 
-/// Takes how an event was opened: `name = kmem:mm_page_alloc, , { sample_period, sample_freq } = 1, ..`.
+/// Handles the description of an opened event: `name = kmem:mm_page_alloc, , { sample_period, sample_freq } = 1, ..`.
 fn take_event(value: &str, source: &mut SourceFacts) {
     let Some((name, rest)) = value.strip_prefix("name = ").and_then(|rest| rest.split_once(',')) else { return };
     let number = |key: &str| {
@@ -43,12 +44,12 @@ fn take_event(value: &str, source: &mut SourceFacts) {
     source.sampling.push((name.to_owned(), sampling));
 }
 
-/// Bytes of a number of KiB.
+/// Parses a number of KiB to bytes.
 fn kib(text: &str) -> Option<u64> {
     text.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Events that the ring had no room for: what was written, less what is there.
+/// Returns the number of events that the ring lost: those written, minus those in the buffer.
 fn overwritten(counts: &str) -> Option<u64> {
     let (kept, written) = counts.split_ascii_whitespace().next()?.split_once('/')?;
     let lost = written.parse::<u64>().ok()?.checked_sub(kept.parse().ok()?)?;

@@ -1,4 +1,4 @@
-//! A line of an event.
+//! Parser of an event's line.
 //!
 //! ```text
 //! trace_pipe, trace       comm-pid [cpu] flags secs.usecs: event: key=value ..
@@ -7,12 +7,12 @@
 //! latency format          comm-pid cpuflags usecs-us: event: key=value ..
 //! ```
 //!
-//! The CPU is the first number in brackets after a number of a thread and before a time, since a task's name may hold
-//! anything, brackets and colons too. In the latency format the CPU and the flags are one word without brackets.
+//! The CPU is the first number in brackets after a thread id and before a time, since a task's name may contain
+//! anything, including brackets and colons. In the latency format the CPU and the flags are one word without brackets.
 
 use crate::item::Item;
 
-/// Bytes of a task's name. linux: include/linux/sched.h:TASK_COMM_LEN, without the zero at its end
+/// Longest name of a task in bytes. linux: include/linux/sched.h:TASK_COMM_LEN, without the zero at its end
 pub(super) const NAME_MAX: usize = 15;
 
 /// An event.
@@ -22,26 +22,26 @@ pub(super) struct Line<'a> {
     pub pid: u32,
     pub cpu: u16,
     pub time: Stamp,
-    /// Events that this one stands for, where perf prints it.
+    /// Number of events that this one stands for, if perf prints it.
     pub period: Option<u64>,
-    /// Whether it is in the latency format, which has 8 characters of a task's name.
+    /// Whether the line is in the latency format, which has 8 characters of a task's name.
     pub is_latency: bool,
-    /// Its name, without its system.
+    /// Name of the event, without its subsystem.
     pub event: &'a [u8],
-    /// What follows.
+    /// Text after the name.
     pub values: &'a [u8],
 }
 
-/// The time of a line.
+/// Time of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
     Nanoseconds(u64),
-    /// A count of a clock that is no time: `counter`, `uptime` or `x86-tsc`.
+    /// A count of a clock that does not measure time: `counter`, `uptime` or `x86-tsc`.
     Ticks,
     Negative,
 }
 
-/// What a line lacks that is no event.
+/// Missing part of a line that is not an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Missing {
     /// A task, a CPU or a time.
@@ -67,7 +67,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The event whose CPU stands in the bracket that opens here.
+    /// Parses the event whose CPU is in the bracket that opens at `open`.
     fn around(line: &'a [u8], open: usize) -> Result<Line<'a>, Missing> {
         let (before, inside) = (line[..open].trim_ascii(), &line[open + 1..]);
         let close = memchr::memchr(b']', &inside[..inside.len().min(6)]).ok_or(Missing::Header)?;
@@ -75,7 +75,7 @@ impl<'a> Line<'a> {
         Line::after(before, cpu, &inside[close + 1..])
     }
 
-    /// The event whose CPU and flags are one word, such as `0d..2`.
+    /// Parses an event whose CPU and flags are one word, such as `0d..2`.
     fn latency(line: &'a [u8]) -> Result<Line<'a>, Missing> {
         let mut missing = Missing::Header;
         let mut start = 0;
@@ -94,7 +94,7 @@ impl<'a> Line<'a> {
         Err(missing)
     }
 
-    /// The event of this task on this CPU, whose time and name are in `rest`.
+    /// Parses the event of this task on this CPU, whose time and name are in `rest`.
     fn after(task_text: &'a [u8], cpu: u64, rest: &'a [u8]) -> Result<Line<'a>, Missing> {
         let (task, pid) = task(task_text).ok_or(Missing::Header)?;
         let cpu = u16::try_from(cpu).map_err(|_| Missing::Header)?;
@@ -105,7 +105,8 @@ impl<'a> Line<'a> {
         Ok(Line { task, pid, cpu, time, period, is_latency: false, event, values })
     }
 
-    /// The value of a key, as it stands; of several keys, separated by `|`, the first that is there.
+    /// Returns the text of a key's value. `keys` may list several keys, separated by `|`; the first existing one
+    /// counts.
     pub(super) fn value(&self, keys: &str) -> Option<&'a [u8]> {
         keys.split('|').find_map(|key| self.value_of(key.as_bytes()))
     }
@@ -121,13 +122,13 @@ impl<'a> Line<'a> {
         Some(&value[..end])
     }
 
-    /// Whether another event of the kernel's memory management begins within the values.
+    /// Returns whether another event of the kernel's memory management begins within the values.
     pub(super) fn has_another_event(&self) -> bool {
         [&b": mm_"[..], b":mm_"].iter().any(|mark| memchr::memmem::find(self.values, mark).is_some())
     }
 }
 
-/// A number: hexadecimal after `0x`, else decimal. Numbers above 63 bits keep their bits.
+/// Parses a number: hexadecimal after `0x`, else decimal. Numbers above 63 bits keep their bits.
 pub(super) fn integer(value: &[u8]) -> Option<i64> {
     let text = str::from_utf8(value).ok()?;
     match text.strip_prefix("0x") {
@@ -136,7 +137,7 @@ pub(super) fn integer(value: &[u8]) -> Option<i64> {
     }
 }
 
-/// The name and the number of a task: `comm-pid`, `comm-pid (tgid)`, `comm tid`, `comm pid/tid`, or `tid` alone.
+/// Parses the name and the id of a task: `comm-pid`, `comm-pid (tgid)`, `comm tid`, `comm pid/tid`, or `tid` alone.
 fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     let text = match text.last() {
         Some(b')') => text[..memchr::memrchr(b'(', text)?].trim_ascii_end(),
@@ -157,7 +158,8 @@ fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     Some((if name == b"<idle>" { b"swapper" } else { name }, pid))
 }
 
-/// The CPU of a word such as `12d.h2`: the number before irqs-off, need-resched, the context, and the depth or two.
+/// Parses the CPU of a word such as `12d.h2`: the number before the flags irqs-off, need-resched and context, and one
+/// or two depths.
 fn cpu_with_flags(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (cpu, flags) = word.split_at(digits);
@@ -168,13 +170,13 @@ fn cpu_with_flags(word: &[u8]) -> Option<u64> {
     are_flags.then(|| number(cpu))?
 }
 
-/// The time in `flags secs.fraction: rest`, and the rest. One word of flags may stand before the time.
+/// Parses the time in `flags secs.fraction: rest`. Also returns the rest. One word of flags may precede the time.
 fn time(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let text = text.trim_ascii_start();
     stamp(text).or_else(|| stamp(text[word(text).len()..].trim_ascii_start()))
 }
 
-/// The time that a text begins with: seconds with a fraction, microseconds with a mark for the delay, or ticks.
+/// Parses the time at the start of a text: seconds with a fraction, microseconds with a mark for the delay, or ticks.
 fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let (is_negative, unsigned) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
     let (whole, rest) = digits(unsigned)?;
@@ -204,19 +206,20 @@ fn nanoseconds(seconds: &[u8], fraction: &[u8]) -> Option<u64> {
     seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(below)
 }
 
-/// The digits that a text begins with, one at least, and the rest.
+/// Splits off the digits at the start of a text; `None` if there are none.
 fn digits(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then(|| text.split_at(count))
 }
 
-/// What follows the difference to the line before, `(+123)`, which `trace-cmd report --ts-diff` prints.
+/// Skips the difference to the previous line, `(+123)`, which `trace-cmd report --ts-diff` prints.
 fn without_difference(text: &[u8]) -> &[u8] {
     let end = text.starts_with(b"(+").then(|| memchr::memchr(b')', text)).flatten();
     end.map_or(text, |end| text[end + 1..].trim_ascii_start())
 }
 
-/// The number of events that one stands for, and the rest. perf prints it before the event's name on request.
+/// Parses the number of events that one stands for, which perf prints before the event's name on request. Also returns
+/// the rest.
 fn period(text: &[u8]) -> (Option<u64>, &[u8]) {
     let first = word(text);
     match number(first) {
@@ -225,8 +228,8 @@ fn period(text: &[u8]) -> (Option<u64>, &[u8]) {
     }
 }
 
-/// The name of the event that a text begins with, without its system, and its values. Events of system calls have a
-/// bracket or an arrow after their name, all others a colon.
+/// Parses the name of an event at the start of a text, without its subsystem. Also returns its values. The name is
+/// followed by a bracket or an arrow for events of system calls, and by a colon for all others.
 fn event(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let first = word(text);
     if first.starts_with(b"sys_") {
@@ -249,11 +252,12 @@ fn number(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then(|| str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-/// Words before and after the number of lost events: in ftrace's text, in that of `trace-cmd report`, and in perf's.
+/// Texts around the number of lost events: in ftrace's text and in that of `trace-cmd report` (first constant), and in
+/// perf's (second constant).
 const LOSSES: [(&str, &str); 2] = [("LOST ", " EVENTS]"), ("", " EVENTS DROPPED]")];
 const PERF_LOSSES: [&str; 2] = ["PERF_RECORD_LOST lost ", "PERF_RECORD_LOST_SAMPLES lost "];
 
-/// What a line says of lost events: `CPU:n [LOST n EVENTS]`, `CPU:n [n EVENTS DROPPED]`, the same without a number, or
+/// Parses a line about lost events: `CPU:n [LOST n EVENTS]`, `CPU:n [n EVENTS DROPPED]`, these without a number, or
 /// perf's `PERF_RECORD_LOST lost n`.
 pub(super) fn lost(line: &[u8]) -> Option<Item> {
     let text = str::from_utf8(line).ok()?;

@@ -1,17 +1,17 @@
-//! What tools print: `perf script`, `trace-cmd report`, and the kernel's files `trace` and `trace_pipe`.
+//! Reader of printed events: `perf script`, `trace-cmd report`, and the kernel's files `trace` and `trace_pipe`.
 //!
 //! ```text
 //! line     a line: task, CPU, time, event, and `key=value`
-//! prefix   what a log put before a line
-//! events   what is made of the values of each event
+//! prefix   prefixes that logs add to a line
+//! events   conversion of each event's values to a row
 //! heading  lines that begin with `#`
-//! sort     events in the order of their times
-//! form     names for what is not read
+//! sort     events in order of time
+//! form     descriptions of formats that cannot be read
 //! ```
 //!
-//! A line that is not read is counted by its reason. Lines that tools print between events, such as call stacks, are
-//! passed over, and so are lines before the first event. Such a text says less than the file that it was printed from:
-//! times in microseconds, and nothing of the machine but what a heading tells.
+//! A line that cannot be read is counted by its reason. Lines that tools print between events, such as call stacks, are
+//! skipped, and so are lines before the first event. Such a text has less information than the file from which it was
+//! printed: times are in microseconds, and facts about the machine are only in headings.
 
 mod events;
 mod form;
@@ -35,26 +35,26 @@ use sort::Sorter;
 
 pub(crate) const FORMAT: &str = "text of events";
 
-/// Bytes of a line that are looked at.
+/// Bytes of a line that are read; the rest is cut off.
 const LINE_MAX: u64 = 1 << 16;
-/// Names of events that are counted.
+/// Largest number of event names that are counted.
 const NAMES_MAX: usize = 4096;
 /// Bytes that are read at a time.
 const BUFFER: usize = 1 << 20;
-/// The mark at the beginning of a text in UTF-8.
+/// Byte order mark of a text in UTF-8.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether a file that begins so has a line of an event.
+/// Returns whether a file that begins with `head` has a line of an event.
 pub(crate) fn is_text(head: &[u8]) -> bool {
     head.split(|byte| *byte == b'\n').any(|line| Line::parse(line.trim_ascii_end()).is_ok())
 }
 
-/// Whether it names an event, in a line that is not understood.
+/// Returns whether `head` names an event, in a line that cannot be parsed.
 pub(crate) fn names_events(head: &[u8]) -> bool {
     events::named_in(head).is_some()
 }
 
-/// What a text is that has no line of an event, and what to do instead; `None` if that cannot be said.
+/// Returns the description of a text without an event line, and a suggested action; `None` if the format is not known.
 pub(crate) fn describe(head: &[u8]) -> Option<(&'static str, &'static str)> {
     form::describe(&String::from_utf8_lossy(head))
 }
@@ -62,7 +62,7 @@ pub(crate) fn describe(head: &[u8]) -> Option<(&'static str, &'static str)> {
 /// Reads a file to its end.
 ///
 /// # Errors
-/// When it cannot be read, or its lines are in no order.
+/// If it cannot be read, or its lines are in the wrong order.
 pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     let mut file = BufReader::with_capacity(BUFFER, input);
     let mut parser = EventParser::default();
@@ -76,17 +76,17 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFa
     Ok(parser.finish())
 }
 
-/// How a line ends.
+/// End of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Newline,
-    /// It is longer than what is looked at.
+    /// The line is longer than [`LINE_MAX`].
     TooLong,
-    /// The file ends first.
+    /// The file ends before the line does.
     File,
 }
 
-/// Reads a line without its end; `None` if there is none. What is too long is cut.
+/// Reads a line without its end; `None` at the end of the file. A line that is too long is cut off.
 fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Option<End>> {
     line.clear();
     let read = std::io::Read::take(&mut *file, LINE_MAX).read_until(b'\n', line)?;
@@ -108,16 +108,16 @@ fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Opt
 struct EventParser {
     source: SourceFacts,
     sorter: Sorter,
-    /// Lines so far, and those of them that are events.
+    /// Number of lines (first field), and of those with an event (second field).
     lines: u64,
     events: u64,
-    /// The name that each thread had last.
+    /// Last name of each thread.
     names: FxHashMap<u32, Vec<u8>>,
     passed: FxHashMap<Vec<u8>, u64>,
-    /// Whether GFP flags were given as numbers, and names of tasks in the latency format.
+    /// Whether the file has numeric GFP flags (first field), or names of tasks in the latency format (second field).
     has_numeric_flags: bool,
     has_short_names: bool,
-    /// The first line, if it is not understood and names an event: a file may begin in the middle of one.
+    /// The first line, if it cannot be parsed and names an event. A file may begin in the middle of a line.
     first: Option<(Counted, String, String)>,
 }
 
@@ -162,7 +162,7 @@ impl EventParser {
                 self.sorter.push(time, Item::Row { pid: line.pid, row }, &mut self.source.drops, sink)
             }
             Outcome::Unusable(kind, reason) => {
-                // What was cut is reported as such, and is no fault of the rest.
+                // A cut line is reported as such, and is not counted as a drop.
                 if end == End::File {
                     self.source.is_cut = true;
                 } else {
@@ -179,7 +179,7 @@ impl EventParser {
         }
     }
 
-    /// Tells the name of a line's task, if it is a new one.
+    /// Emits the name of a line's task, if it is new.
     fn name(&mut self, line: &Line<'_>, time: u64, sink: Sink<'_>) -> Result<(), Error> {
         let is_named = !line.task.is_empty() && line.task != b"<...>" && line.task.len() <= line::NAME_MAX;
         if !is_named || self.names.get(&line.pid).is_some_and(|name| name == line.task) {
@@ -190,7 +190,7 @@ impl EventParser {
         self.sorter.push(time, named, &mut self.source.drops, sink)
     }
 
-    /// Tells of a task that another one starts, where the file has such events.
+    /// Emits the start of a task, if the line is such an event.
     fn begin_task(&mut self, line: &Line<'_>, time: u64, sink: Sink<'_>) -> Result<(), Error> {
         let key = match line.event {
             b"task_newtask" => "pid",
@@ -204,7 +204,7 @@ impl EventParser {
         self.sorter.push(time, born, &mut self.source.drops, sink)
     }
 
-    /// Takes note of what an event says of the whole file.
+    /// Collects information of an event about the whole file.
     fn note_values(&mut self, line: &Line<'_>, is_known: bool) {
         if let Some(period) = line.period.filter(|period| is_known && *period != 1) {
             let name = lossy(line.event);
@@ -219,7 +219,7 @@ impl EventParser {
         }
     }
 
-    /// Counts an event of which no row is made. Names of events are few, unless somebody made them up.
+    /// Counts an event of which no row is made. The number of names is limited, in case the names are invented.
     fn pass_over(&mut self, event: &[u8]) {
         let has_room = self.passed.len() < NAMES_MAX;
         match self.passed.get_mut(event) {
@@ -229,7 +229,7 @@ impl EventParser {
         }
     }
 
-    /// Takes a line in which no event is recognised.
+    /// Handles a line in which no event is recognised.
     fn no_event(&mut self, bytes: &[u8], missing: Missing, end: End, sink: Sink<'_>) -> Result<(), Error> {
         if let Some(lost) = line::lost(bytes) {
             return sink(lost);
@@ -262,7 +262,7 @@ impl EventParser {
             self.pass_over(b"(lines without an event)");
             return Ok(());
         }
-        // Before the first event tools print about themselves, and logs print between events.
+        // Tools print lines about themselves before the first event, and logs contain other lines between events.
         if (self.events == 0 && missing == Missing::Header) || prefix::is_log(bytes) {
             self.source.preamble += 1;
             return Ok(());
@@ -272,7 +272,10 @@ impl EventParser {
         Ok(())
     }
 
-    /// Whether events could be put in order, and are there once.
+    /// Checks that the events could be sorted, and that each is in the file only once.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if not.
     fn expect_order(&self, path: &Path) -> Result<(), Error> {
         let sorter = &self.sorter;
         if sorter.is_reversed() {
@@ -313,10 +316,10 @@ impl EventParser {
     }
 }
 
-/// Events that may be in a file twice by chance, whatever their share.
+/// Largest number of events that may be in a file twice by chance, whatever their share.
 const DOUBLED_MIN: u64 = 3;
 
-/// Parses a line, without what a log put before it if there is such a thing.
+/// Parses a line, with or without the prefix of a log.
 fn parse_logged(bytes: &[u8]) -> Result<Line<'_>, Missing> {
     match Line::parse(bytes) {
         Ok(line) if line.task.len() <= line::NAME_MAX => Ok(line),
@@ -327,7 +330,7 @@ fn parse_logged(bytes: &[u8]) -> Result<Line<'_>, Missing> {
     }
 }
 
-/// Whether a line ends within the name of an event, or before it.
+/// Returns whether a line ends within the name of an event, or before it.
 fn ends_in_a_name(bytes: &[u8]) -> bool {
     let last = memchr::memrchr(b' ', bytes).map_or(bytes, |at| &bytes[at + 1..]);
     last.last() == Some(&b':') || events::begins_a_name(last.rsplit(|byte| *byte == b':').next().unwrap_or(last))

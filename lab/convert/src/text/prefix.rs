@@ -1,4 +1,4 @@
-//! What logs put before the text of a line: the time, the host, and the program.
+//! Prefixes that logs add to a line: the time, the host, and the program.
 //!
 //! ```text
 //! <4>[   12.000000][  T77]                          the kernel's log
@@ -7,18 +7,18 @@
 //! 2026-11-26T12:00:00.123456+00:00 host kernel:     journalctl -o short-iso, rsyslog
 //! ```
 
-/// Months as syslog writes them.
+/// Months in syslog's format.
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// The line without what a log put before it; `None` if no log did.
+/// Removes the prefix of a log from a line; `None` if there is none.
 pub(super) fn strip(line: &[u8]) -> Option<&[u8]> {
     let without_host = syslog(line).or_else(|| iso(line)).unwrap_or(line);
     let rest = kernel(without_host).unwrap_or(without_host);
     (rest.len() < line.len()).then_some(rest)
 }
 
-/// What follows `Mon DD HH:MM:SS host program: `.
+/// Removes `Mon DD HH:MM:SS host program: `.
 fn syslog(line: &[u8]) -> Option<&[u8]> {
     let month = line.get(..3)?;
     let clock = line.get(7..15)?;
@@ -26,7 +26,7 @@ fn syslog(line: &[u8]) -> Option<&[u8]> {
     is_date.then(|| after_program(&line[15..]))?
 }
 
-/// What follows `YYYY-MM-DDTHH:MM:SS.. host program: `, or the time alone.
+/// Removes `YYYY-MM-DDTHH:MM:SS.. host program: `, or the time alone.
 fn iso(line: &[u8]) -> Option<&[u8]> {
     let is_date = line.get(..11)?.iter().enumerate().all(|(at, byte)| match at {
         4 | 7 => *byte == b'-',
@@ -38,7 +38,7 @@ fn iso(line: &[u8]) -> Option<&[u8]> {
     Some(after_program(&line[end..]).unwrap_or(&line[end..]))
 }
 
-/// What follows ` host program: `. The program is one word, perhaps with its number in brackets.
+/// Removes ` host program: `. The program is one word, possibly with its process id in brackets.
 fn after_program(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii_start();
     let host = memchr::memchr(b' ', text)?;
@@ -47,7 +47,7 @@ fn after_program(text: &[u8]) -> Option<&[u8]> {
     program[..end].ends_with(b":").then(|| &program[end + 1..])
 }
 
-/// What follows `<4>[ 12.000000][ T77] `, or a date in brackets.
+/// Removes `<4>[ 12.000000][ T77] `, or a date in brackets.
 fn kernel(line: &[u8]) -> Option<&[u8]> {
     let mut rest = match line.strip_prefix(b"<") {
         Some(level) => &level[level.iter().take(4).position(|byte| *byte == b'>')? + 1..],
@@ -58,14 +58,14 @@ fn kernel(line: &[u8]) -> Option<&[u8]> {
     Some(rest.strip_prefix(b" ").unwrap_or(rest))
 }
 
-/// What follows a bracket whose contents are as they should be.
+/// Removes a bracket whose contents satisfy `is_expected`.
 fn in_brackets(text: &[u8], is_expected: fn(&[u8]) -> bool) -> Option<&[u8]> {
     let inside = text.strip_prefix(b"[")?;
     let end = memchr::memchr(b']', &inside[..inside.len().min(40)])?;
     is_expected(inside[..end].trim_ascii()).then(|| &inside[end + 1..])
 }
 
-/// Seconds with a fraction, or a date.
+/// Returns whether a text is seconds with a fraction, or a date.
 fn is_kernel_time(text: &[u8]) -> bool {
     let is_seconds =
         text.contains(&b'.') && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'+'));
@@ -73,12 +73,12 @@ fn is_kernel_time(text: &[u8]) -> bool {
     is_seconds || is_date
 }
 
-/// A task or a CPU: `T77`, `C1`.
+/// Returns whether a text is the caller of a log line, a task or a CPU: `T77`, `C1`.
 fn is_caller(text: &[u8]) -> bool {
     matches!(text.first(), Some(b'T' | b'C')) && text.len() > 1 && text[1..].iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a line is one of a log that has such a beginning.
+/// Returns whether a line has the prefix of a log.
 pub(super) fn is_log(line: &[u8]) -> bool {
     strip(line).is_some()
 }

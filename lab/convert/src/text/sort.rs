@@ -1,8 +1,8 @@
-//! Events in the order of their times.
+//! Sorting of events by time.
 //!
-//! Tools print events in order, but a text may be put together from several files, one for each CPU. Events are sorted
-//! within a window, so that memory stays bounded: at most twice [`WINDOW`] of them wait. An event that is older than what
-//! has left the window cannot be put where it belongs.
+//! Tools print events in order, but a text may consist of several files, one for each CPU. Events are sorted within a
+//! window, so that memory is bounded: at most twice [`WINDOW`] events wait. An event that is older than the last one
+//! that left the window cannot be sorted and is dropped.
 
 use freehold_trace::{Kind, Row};
 
@@ -10,20 +10,20 @@ use crate::drops::{Counted, Drops};
 use crate::error::Error;
 use crate::item::{Item, Sink};
 
-/// Items that wait until nothing older can come.
+/// Items that wait for older ones.
 const WINDOW: usize = 1 << 16;
 
-/// Items by time.
+/// Items sorted by time.
 #[derive(Debug, Default)]
 pub(super) struct Sorter {
     waiting: Vec<(u64, Item)>,
-    /// The time of the latest item that has left.
+    /// Time of the latest item that has left.
     gone: u64,
-    /// The time of the latest line, and how lines followed one another.
+    /// Time of the latest line, and numbers of lines that are later or earlier than the previous one.
     latest: u64,
     pub forward: u64,
     pub backward: u64,
-    /// Events of one moment that have left.
+    /// Events with the latest time among those that have left.
     moment: Vec<(u32, Row)>,
     /// Events that are in the file twice.
     pub doubled: u64,
@@ -31,10 +31,10 @@ pub(super) struct Sorter {
 }
 
 impl Sorter {
-    /// Takes the item of a line.
+    /// Adds the item of a line.
     ///
     /// # Errors
-    /// What `sink` fails with.
+    /// Errors of `sink`.
     pub(super) fn push(&mut self, time: u64, item: Item, drops: &mut Drops, sink: Sink<'_>) -> Result<(), Error> {
         if let Item::Row { row, .. } = &item {
             self.forward += u64::from(time > self.latest);
@@ -54,12 +54,12 @@ impl Sorter {
         if self.waiting.len() >= 2 * WINDOW { self.flush(WINDOW, sink) } else { Ok(()) }
     }
 
-    /// Hands on all but the latest `kept` items.
+    /// Passes all but the latest `kept` items to `sink`.
     ///
     /// # Errors
-    /// What `sink` fails with.
+    /// Errors of `sink`.
     pub(super) fn flush(&mut self, kept: usize, sink: Sink<'_>) -> Result<(), Error> {
-        // Stable, and fast where all is in order already.
+        // The sort is stable, and fast if the items are already in order.
         self.waiting.sort_by_key(|(time, _)| *time);
         let leaving = self.waiting.len().saturating_sub(kept);
         for (time, item) in self.waiting.drain(..leaving) {
@@ -77,13 +77,13 @@ impl Sorter {
         Ok(())
     }
 
-    /// Whether lines stand from the latest to the earliest.
+    /// Returns whether most lines are in reverse order of time.
     pub(super) fn is_reversed(&self) -> bool {
         self.backward > self.forward.saturating_mul(4)
     }
 }
 
-/// Whether an event repeats the last one of this moment on its page: a page is not allocated twice without a free
+/// Returns whether an event repeats the last one on its page at this time. A page is not allocated twice without a free
 /// between, nor freed twice.
 fn is_doubled(moment: &[(u32, Row)], pid: u32, row: &Row) -> bool {
     let is_of_page = |kind| matches!(kind, Kind::Alloc | Kind::Free);
