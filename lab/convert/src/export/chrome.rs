@@ -1,9 +1,9 @@
-//! The JSON that Perfetto and `chrome://tracing` open: an object with `traceEvents`.
+//! Export to the JSON format of Perfetto and `chrome://tracing`: an object with `traceEvents`.
 //!
-//! Process 1 is memory: counters of the pages that were handed out and given back, by order; of the blocks that went
-//! between free lists and CPUs' lists; of the pages that nobody has; and, where the recording has samples, of free
-//! memory by order. Process 2 has the tasks that did more than allocate: their reclaim and compaction are spans, and
-//! failures and fallbacks are moments. The format: "Trace Event Format" (Google, 2016).
+//! Process 1 is memory. It has counters of allocated and freed pages by order, of blocks that moved between free lists
+//! and per-CPU lists, of free pages, and, if the recording has samples, of free memory by order. Process 2 has the
+//! tasks that did more than allocate: their reclaim and compaction are spans, and failures and fallbacks are instants.
+//! The format: "Trace Event Format" (Google, 2016).
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -19,19 +19,19 @@ use super::tracks::{Edge, FreePages, Window, edge, instant};
 use super::walk::{ExportSummary, for_each, unwritten};
 use crate::error::Error;
 
-/// Processes, as viewers call what groups tracks.
+/// Process numbers. Viewers group tracks by process.
 const MEMORY: u32 = 1;
 const TASKS: u32 = 2;
-/// Counters have so many values over the whole recording, and none is of less than a tenth of a millisecond.
+/// Number of values of a counter over the whole recording, and the shortest time between two values in nanoseconds.
 const WINDOWS: u64 = 5000;
 const WINDOW_MIN: u64 = 100_000;
 
-/// An event of a viewer's.
+/// An event in the format of the viewers.
 #[derive(Serialize)]
 struct Event<'a, A: Serialize> {
     name: &'a str,
     ph: &'a str,
-    /// Microseconds.
+    /// Time in microseconds.
     ts: f64,
     pid: u32,
     tid: u32,
@@ -40,10 +40,10 @@ struct Event<'a, A: Serialize> {
     args: A,
 }
 
-/// Writes what a recording shows over time.
+/// Writes the events of a recording over time.
 ///
 /// # Errors
-/// When the recording cannot be read, or the file not be written; nothing is left of it then.
+/// If the recording cannot be read, or the file cannot be written. No file remains then.
 pub fn chrome(recording: &Path, out: &Path) -> Result<ExportSummary, Error> {
     let recording = Recording::open(recording)?;
     let failed = unwritten(out);
@@ -58,17 +58,17 @@ pub fn chrome(recording: &Path, out: &Path) -> Result<ExportSummary, Error> {
     Ok(ExportSummary { bytes })
 }
 
-/// Writes events as rows come.
+/// Converter of rows to events.
 struct Viewer<'r, W: Write> {
     file: W,
     bytes: u64,
     facts: &'r Facts,
     window: Window,
     unused: FreePages,
-    /// Nanoseconds of a window, and where the present one began.
+    /// Length of a window in nanoseconds (first field), and start of the current one (second field).
     length: u64,
     began: u64,
-    /// Spans of tasks that have begun, the latest last.
+    /// Open spans of each task, the latest last.
     open: BTreeMap<u32, Vec<&'static str>>,
     latest: u64,
 }
@@ -95,7 +95,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         self.samples()
     }
 
-    /// Free memory by order, as the kernel counted it now and then.
+    /// Writes free memory by order from the kernel's samples.
     fn samples(&mut self) -> std::io::Result<()> {
         let facts = self.facts;
         for sample in &facts.samples {
@@ -120,7 +120,7 @@ impl<'r, W: Write> Viewer<'r, W> {
             self.end_window()?;
             let next = self.began + self.length;
             self.began = row.time - row.time % self.length;
-            // A counter keeps its value until the next: without events it is none.
+            // A counter keeps its value until the next one, so windows without events need a value of zero.
             if self.began > next {
                 self.quiet_from(next)?;
             }
@@ -138,7 +138,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         }
     }
 
-    /// Writes what happened in a window, at its beginning.
+    /// Writes the counts of a window, at the time of its start.
     fn end_window(&mut self) -> std::io::Result<()> {
         let window = std::mem::take(&mut self.window);
         let began = self.began;
@@ -149,7 +149,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         self.counter("pages that nobody has", began, json!({"pages": self.unused.pages()}))
     }
 
-    /// Writes that nothing happens from a moment on.
+    /// Writes counts of zero from this time on.
     fn quiet_from(&mut self, time: u64) -> std::io::Result<()> {
         let nothing = Window::default();
         self.counter("pages allocated", time, nothing.allocated)?;
@@ -163,7 +163,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         self.span("B", row, name, details(row))
     }
 
-    /// Ends a span, and those that began in it and have no end; one that never began is passed over.
+    /// Ends a span, and the spans that began in it and have no end. An end without a begin is ignored.
     fn end(&mut self, row: &Row, name: &'static str) -> std::io::Result<()> {
         let Some(place) = self.open.get(&row.task).and_then(|open| open.iter().rposition(|open| *open == name)) else {
             return Ok(());
@@ -178,7 +178,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         self.event(&Event { name, ph: "i", ts, pid: TASKS, tid: row.task, s: Some("t"), args: details(row) })
     }
 
-    /// Says what a task is called, the first time that it is shown.
+    /// Writes the name of a task the first time that the task is shown.
     fn name_task(&mut self, task: u32) -> std::io::Result<()> {
         if self.open.contains_key(&task) {
             return Ok(());
@@ -208,7 +208,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         self.file.write_all(text.as_bytes())
     }
 
-    /// Ends what is open, and the file.
+    /// Ends the open spans and the file.
     fn close(mut self) -> std::io::Result<(W, u64)> {
         self.end_window()?;
         let time = self.latest;
@@ -224,7 +224,7 @@ impl<'r, W: Write> Viewer<'r, W> {
     }
 }
 
-/// What a viewer shows of a row.
+/// Returns the details of a row for the viewer.
 fn details(row: &Row) -> Value {
     let [a, b, c] = row.args;
     json!({"cpu": row.cpu, "order": row.order, "gfp": crate::gfp::class(row.gfp), "args": [a, b, c]})
@@ -256,7 +256,7 @@ mod tests {
         all["traceEvents"].take().as_array().unwrap().clone()
     }
 
-    /// The values of a counter at each of its events.
+    /// Returns the values of a counter at each of its events.
     fn counts(events: &[Value], name: &str, key: &str) -> Vec<u64> {
         let counters = events.iter().filter(|event| event["name"] == name);
         counters.map(|event| event["args"][key].as_u64().unwrap()).collect()

@@ -1,12 +1,12 @@
-//! Recordings as files for other tools.
+//! Export of recordings to files of other tools.
 //!
 //! ```text
-//! chrome  the JSON of traces that Perfetto and chrome://tracing open: what went on, over time
-//! pprof   a profile: who allocates what
+//! chrome  the JSON of traces for Perfetto and chrome://tracing: events over time
+//! pprof   a profile: allocations by task, kind of request and order
 //! walk    the rows of a recording, one by one, for both
 //! ```
 //!
-//! Rows are streamed. A file has its name when it is whole.
+//! Rows are streamed. A file gets its name when it is complete.
 
 mod chrome;
 mod pprof;

@@ -1,9 +1,9 @@
-//! A profile of who allocates: for each task, kind of request and order, how much it was given and what it still has.
+//! Profile of allocations: the memory that was allocated and is still in use, by task, kind of request and order.
 //!
-//! The stack of a sample is these three, the order on top. Where a recording has the kernel's own stacks, of a sample of
-//! the allocations (`freehold record --stacks`), they are in the profile beside these, between order and task, with
-//! numbers of their own: `stack_samples`, and `stack_space`, the bytes that the samples stand for. Memory: four bytes a
-//! frame that is allocated.
+//! These three form the stack of a sample, with the order on top. If a recording has kernel stacks of sampled
+//! allocations (`freehold record --stacks`), the profile contains them too, between order and task. They have their own
+//! values: `stack_samples`, and `stack_space`, the bytes that the samples stand for. Memory: four bytes for each
+//! allocated frame.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::walk::{ExportSummary, for_each, unwritten};
 use crate::error::Error;
 use crate::gfp;
 
-/// What is counted, by the names that pprof knows from Go's heaps.
+/// Types of values, under the names that pprof knows from Go's heap profiles.
 const TYPES: [(&str, &str); 6] = [
     ("alloc_objects", "count"),
     ("alloc_space", "bytes"),
@@ -33,23 +33,23 @@ const INUSE_SPACE: usize = 3;
 const STACK_SAMPLES: usize = 4;
 const STACK_SPACE: usize = 5;
 
-/// Orders have names, so that none is made for each row.
+/// Names of orders, so that no string is created for each row.
 const ORDERS: [&str; 21] = [
     "order 0", "order 1", "order 2", "order 3", "order 4", "order 5", "order 6", "order 7", "order 8", "order 9",
     "order 10", "order 11", "order 12", "order 13", "order 14", "order 15", "order 16", "order 17", "order 18",
     "order 19", "order 20",
 ];
 
-/// Stands for a task without a name.
+/// Name of a task without a name.
 const UNKNOWN: &str = "unknown task";
 
-/// Frames that are followed to what they were allocated for: 1 TiB of 4 KiB.
+/// Number of frames whose allocation is tracked: 1 TiB of 4 KiB pages.
 const FRAMES_MAX: u64 = 1 << 28;
 
-/// Writes who allocated what, compressed, as pprof reads it.
+/// Writes the profile of a recording, compressed, in pprof's format.
 ///
 /// # Errors
-/// When the recording cannot be read, or the file not be written; nothing is left of it then.
+/// If the recording cannot be read, or the file cannot be written. No file remains then.
 pub fn pprof(recording: &Path, out: &Path) -> Result<ExportSummary, Error> {
     let recording = Recording::open(recording)?;
     let failed = unwritten(out);
@@ -67,7 +67,7 @@ pub fn pprof(recording: &Path, out: &Path) -> Result<ExportSummary, Error> {
     Ok(ExportSummary { bytes: bytes.len() as u64 })
 }
 
-/// The calls of a request, the latest first.
+/// Returns the stack of a request, the innermost entry first.
 fn calls<'f>(row: &Row, facts: &'f Facts) -> [&'f str; 3] {
     let task = match facts.task_name(row.task) {
         "" => UNKNOWN,
@@ -76,11 +76,12 @@ fn calls<'f>(row: &Row, facts: &'f Facts) -> [&'f str; 3] {
     [ORDERS[usize::from(row.order).min(ORDERS.len() - 1)], gfp::class(row.gfp), task]
 }
 
-/// Who has which frame.
+/// Stack of the current allocation of each frame.
 struct Holders<'f> {
     facts: &'f Facts,
     stacks: NamedStacks,
-    /// Of each frame the stack that has it, plus one, and [`HEAD`] for the first of a block; 0 if none is known.
+    /// For each frame, the index of its stack plus one, and [`HEAD`] for the first frame of a block; 0 if it is not
+    /// known.
     frames: Vec<u32>,
 }
 
@@ -89,12 +90,12 @@ const HEAD: u32 = 1 << 31;
 
 impl Holders<'_> {
     fn new(facts: &Facts) -> Holders<'_> {
-        // The last two are there for who asked the recorder for stacks.
+        // The last two types exist only if stacks were recorded.
         let types = if facts.stacks.is_some() { TYPES.as_slice() } else { &TYPES[..STACK_SAMPLES] };
         Holders { facts, stacks: NamedStacks::new(types), frames: Vec::new() }
     }
 
-    /// Adds the kernel's stacks, of the sample that was taken.
+    /// Adds the sampled kernel stacks.
     fn add_sampled(&mut self) {
         for sampled in self.facts.sampled_stacks() {
             let order = ORDERS[usize::from(sampled.order).min(ORDERS.len() - 1)];
@@ -123,7 +124,7 @@ impl Holders<'_> {
         for (of_type, more) in [(ALLOC_OBJECTS, 1), (ALLOC_SPACE, bytes), (INUSE_OBJECTS, 1)] {
             self.stacks.add(stack, of_type, more);
         }
-        // What is in use already was freed, and the event is missing.
+        // A frame that is already in use was freed, and the event is missing.
         self.release(row);
         self.stacks.add(stack, INUSE_SPACE, bytes);
         let end = (row.pfn + (1 << row.order)) as usize;
@@ -135,7 +136,7 @@ impl Holders<'_> {
         self.frames[row.pfn as usize] |= HEAD;
     }
 
-    /// Frees pages one by one, because a block may be freed in parts. The block is gone with its first page.
+    /// Frees pages one by one, because a block may be freed in parts. The block counts as freed with its first page.
     fn release(&mut self, row: &Row) {
         let page_size = i64::from(self.facts.page_size);
         let first = row.pfn as usize;

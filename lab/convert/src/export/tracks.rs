@@ -1,10 +1,10 @@
-//! What a viewer shows of the events between two moments: numbers that are added up, so that a long recording makes no
-//! longer a file than a short one.
+//! Values of the viewer's tracks between two times. Events are added up, so that the file of a long recording is no
+//! larger than that of a short one.
 
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use serde::Serialize;
 
-/// Orders that viewers see apart: single pages, what per-CPU lists hold, what they do not, and huge pages.
+/// Pages by groups of orders: single pages, orders on per-CPU lists, other orders, and huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ByOrder {
     #[serde(rename = "order 0")]
@@ -29,13 +29,13 @@ impl ByOrder {
     }
 }
 
-/// What happened since the last moment.
+/// Counts in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Pages that were handed out, and given back.
+    /// Pages that were allocated (first field) and freed (second field).
     pub allocated: ByOrder,
     pub freed: ByOrder,
-    /// Times that blocks went between the free lists and those of CPUs.
+    /// Blocks that left a free list for a per-CPU list (first field), or returned to one (second field).
     pub refilled: u64,
     pub drained: u64,
 }
@@ -52,7 +52,7 @@ impl Window {
     }
 }
 
-/// Pages that nobody has: those that were free at the start, less what was handed out since, and what came back.
+/// Number of free pages: those free at the start, minus allocations and plus frees since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FreePages(i64);
 
@@ -61,7 +61,7 @@ impl FreePages {
         let pages = 1_i64 << row.order.min(40);
         match row.kind {
             Kind::StartFree => self.0 += pages,
-            // On a CPU's list.
+            // On a per-CPU list.
             Kind::StartUnknown if row.args[1] == 1 => self.0 += pages,
             Kind::Alloc if row.pfn != NO_PFN => self.0 -= pages,
             Kind::Free => self.0 += pages,
@@ -69,20 +69,20 @@ impl FreePages {
         }
     }
 
-    /// Never negative, though events may be missing.
+    /// Returns the number of free pages. It is never negative, even if events are missing.
     pub(super) fn pages(self) -> u64 {
         self.0.max(0).cast_unsigned()
     }
 }
 
-/// Where a task's time begins or ends to be spent on something.
+/// Begin or end of a span of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
     Begin(&'static str),
     End(&'static str),
 }
 
-/// The edge that a row is, if it is one.
+/// Returns the begin or end that a row of this kind marks; `None` for other kinds.
 pub(super) fn edge(kind: Kind) -> Option<Edge> {
     const RECLAIM: &str = "direct reclaim";
     const COMPACTION: &str = "compaction";
@@ -107,7 +107,7 @@ pub(super) fn edge(kind: Kind) -> Option<Edge> {
     })
 }
 
-/// What a row is that is shown by itself, if it is.
+/// Returns the name of a row that is shown as an instant; `None` for other rows.
 pub(super) fn instant(row: &Row) -> Option<&'static str> {
     match row.kind {
         Kind::Alloc if row.pfn == NO_PFN => Some("allocation failed"),

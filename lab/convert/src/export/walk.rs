@@ -1,4 +1,4 @@
-//! The part that all exports share: the walk over the rows of a recording.
+//! Walk over the rows of a recording, shared by all exports.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::error::Error;
 /// The outcome of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportSummary {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Calls `visit` with every row of the start and every event of a recording, in order.
+/// Calls `visit` with every start-state row and every event of a recording, in order.
 pub(super) fn for_each(recording: &Recording, mut visit: impl FnMut(&Row) -> Result<(), Error>) -> Result<(), Error> {
     let progress =
         Progress::counting(format!("reading {}", recording.path.display()), recording.reader.row_count(), "rows");
@@ -29,7 +29,7 @@ pub(super) fn for_each(recording: &Recording, mut visit: impl FnMut(&Row) -> Res
     Ok(())
 }
 
-/// For `map_err`: a file could not be written.
+/// Returns a function for `map_err` that creates the error of a failed write.
 pub(super) fn unwritten(path: &Path) -> impl Fn(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| freehold_report::output::OutputError::Write { path: path.clone(), source }.into()
