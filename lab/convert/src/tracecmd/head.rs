@@ -1,4 +1,4 @@
-//! What a file says before its pages.
+//! Contents of a file before its pages.
 
 use crate::bytes::Cursor;
 use crate::tracing::Tracing;
@@ -14,10 +14,10 @@ mod option {
     pub(super) const TSC2NSEC: u16 = 14;
 }
 
-/// The name that users know such files by.
+/// Name of the format for users.
 pub(crate) const FORMAT: &str = "trace.dat";
 
-/// Where a CPU's pages are.
+/// Location of a CPU's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuData {
     pub cpu: u16,
@@ -25,7 +25,7 @@ pub(super) struct CpuData {
     pub size: u64,
 }
 
-/// How pages are packed.
+/// Compression of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     None,
@@ -33,11 +33,11 @@ pub(super) enum Packing {
     Zstd,
 }
 
-/// What times are.
+/// Unit of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clock {
     Nanoseconds,
-    /// Ticks of the processor: so many times the multiplier, and then shifted.
+    /// Ticks of the processor. Nanoseconds are the ticks times the multiplier, shifted right.
     Tsc {
         multiplier: u32,
         shift: u32,
@@ -57,7 +57,7 @@ impl Clock {
     }
 }
 
-/// Everything but the pages.
+/// All parts of a file except the pages.
 #[derive(Debug)]
 pub(super) struct Head {
     pub tracing: Tracing,
@@ -66,15 +66,15 @@ pub(super) struct Head {
     pub release: Option<String>,
     pub machine: Option<String>,
     pub cpus: Option<u32>,
-    /// Events that were lost, as the kernel counted them for each CPU.
+    /// Events that were lost, by the kernel's counts for each CPU.
     pub lost: u64,
-    /// Events that were read from the rings of all CPUs, as the kernel counted them; 0 where it did not say.
+    /// Events that were read from the rings of all CPUs, by the kernel's counts; 0 if the file has none.
     pub read_events: u64,
-    /// Whether counts that follow are those of another buffer.
+    /// Whether the following counts are those of another buffer.
     is_in_other_buffer: bool,
     /// Buffers that are not read, as phrases.
     pub unread: Vec<String>,
-    /// Whether the file ends in the middle of something that is not needed here.
+    /// Whether the file ends in the middle of a section that is not needed here.
     pub is_cut: bool,
     clock: String,
     tsc: Option<(u32, u32)>,
@@ -101,7 +101,7 @@ impl Head {
         }
     }
 
-    /// Takes an option. `None` if it is shorter than it must be.
+    /// Handles an option; `None` if it is too short.
     pub(super) fn take(&mut self, id: u16, data: &[u8]) -> Option<()> {
         let cursor = &mut Cursor::new(data);
         match id {
@@ -125,7 +125,7 @@ impl Head {
         Some(())
     }
 
-    /// Takes what a CPU's `stats` say. Those of other buffers follow a line with the buffer's name.
+    /// Handles the `stats` of a CPU. Those of other buffers follow a line with the buffer's name.
     fn take_counts(&mut self, stats: &str) {
         self.is_in_other_buffer |= stats.trim_start().starts_with("Buffer:");
         if !self.is_in_other_buffer {
@@ -134,8 +134,8 @@ impl Head {
         }
     }
 
-    /// Takes a buffer of version 7, the first of them or the one of the whole machine, which has no name; `None` if it
-    /// breaks off.
+    /// Handles a buffer of version 7. The first buffer is used, or the one of the whole machine, which has no name.
+    /// Returns `None` if the option is too short.
     pub(super) fn take_buffer(&mut self, data: &[u8]) -> Option<()> {
         let cursor = &mut Cursor::new(data);
         let _section = cursor.u64()?;
@@ -156,7 +156,10 @@ impl Head {
         Some(())
     }
 
-    /// What times are; the error says why they are none, as a clause.
+    /// Returns the unit of times.
+    ///
+    /// # Errors
+    /// Returns the problem as a clause, if the clock does not measure time.
     pub(super) fn clock(&self) -> Result<Clock, String> {
         match (self.clock.as_str(), self.tsc) {
             ("counter" | "uptime", _) => {
@@ -170,13 +173,13 @@ impl Head {
         }
     }
 
-    /// Whether the clocks of CPUs may differ.
+    /// Returns whether the clocks of CPUs may differ.
     pub(super) fn has_local_clocks(&self) -> bool {
         self.clock == "local"
     }
 }
 
-/// Whether an option is a buffer.
+/// Returns whether an option is a buffer.
 pub(super) fn is_buffer(id: u16) -> bool {
     id == option::BUFFER
 }
@@ -186,13 +189,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// The clock that is chosen: in brackets where all are listed.
+/// Returns the chosen clock, which is in brackets if all clocks are listed.
 fn chosen(text: &str) -> String {
     let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or(text.trim(), |(name, _)| name).to_owned()
 }
 
-/// The sum of these numbers of a CPU's `stats`.
+/// Returns the sum of these numbers of a CPU's `stats`.
 fn sum(stats: &str, names: &[&str]) -> u64 {
     let lines = stats.lines().filter_map(|line| line.split_once(": "));
     let chosen = lines.filter(|(name, _)| names.contains(&name.trim()));

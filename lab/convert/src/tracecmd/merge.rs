@@ -1,7 +1,7 @@
-//! The pages of all CPUs as one stream of events in order of time.
+//! Merge of the pages of all CPUs to one stream of events in order of time.
 //!
-//! Each CPU's pages are in order already, so this is a merge: one piece of each CPU's is in memory at a time, and the
-//! CPU whose next event is oldest goes first.
+//! Each CPU's pages are already in order. One piece of each CPU's pages is in memory at a time, and the CPU whose next
+//! event is oldest comes first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,19 +17,19 @@ use crate::input::Input;
 use crate::item::{Item, Sink};
 use crate::records::Records;
 
-/// Pages that are read at a time where nothing is compressed.
+/// Pages that are read at a time if they are not compressed.
 const PAGES: u64 = 64;
-/// Bytes that one compressed piece may become.
+/// Largest accepted size of an unpacked piece in bytes.
 const PIECE_MAX: u64 = 64 << 20;
-/// Bytes of a piece's header: how long it is, packed and whole.
+/// Bytes of a piece's header: its packed and unpacked sizes.
 const PIECE_HEADER: u64 = 8;
 
 /// Events and pages that are missing from the rings of all CPUs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RingLosses {
-    /// Events that were dropped before a page, as the page says.
+    /// Events that were dropped before a page, according to the page.
     pub lost: u64,
-    /// Events of the rings, of which rows are made or not.
+    /// Events of the rings, with or without rows.
     pub events: u64,
     damaged: u64,
 }
@@ -41,7 +41,7 @@ impl RingLosses {
     }
 }
 
-/// Streams all events.
+/// Stream of all events.
 pub(super) struct Merge<'f> {
     input: &'f Input,
     packing: Packing,
@@ -54,7 +54,7 @@ pub(super) struct Merge<'f> {
 /// The pages of one CPU.
 struct Stream {
     cpu: u16,
-    /// Where the next piece is, and the end of all.
+    /// Position of the next piece (first field), and the end of the last (second field).
     next: u64,
     end: u64,
     events: std::vec::IntoIter<(u64, Item)>,
@@ -62,7 +62,10 @@ struct Stream {
 }
 
 impl<'f> Merge<'f> {
-    /// Before the first event; the error says what is wrong, as a clause.
+    /// Creates the merge before the first event.
+    ///
+    /// # Errors
+    /// Returns the problem as a clause.
     pub(super) fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
         let streams = head
             .data
@@ -72,10 +75,10 @@ impl<'f> Merge<'f> {
         Ok(Merge { input, packing: head.packing, layout, clock, streams, losses: RingLosses::default() })
     }
 
-    /// Hands on all events, oldest first.
+    /// Passes all events to `sink`, oldest first.
     ///
     /// # Errors
-    /// What `sink` fails with.
+    /// Errors of `sink`, and [`Error::Damaged`] if a piece cannot be unpacked.
     pub(super) fn run(mut self, path: &Path, records: &mut Records, sink: Sink<'_>) -> Result<RingLosses, Error> {
         let mut next = BinaryHeap::new();
         for index in 0..self.streams.len() {
@@ -98,7 +101,7 @@ impl<'f> Merge<'f> {
         Ok(self.losses)
     }
 
-    /// The time of the next event of a stream, after reading its next piece if need be.
+    /// Returns the time of the next event of a stream. Reads the next piece if necessary.
     fn peek(&mut self, path: &Path, index: usize, records: &mut Records) -> Result<Option<u64>, Error> {
         loop {
             let stream = &mut self.streams[index];
@@ -152,9 +155,12 @@ impl<'f> Merge<'f> {
 }
 
 impl Stream {
-    /// Finds the pages of one CPU in a file of `length` bytes; the error says what is wrong, as a clause.
+    /// Finds the pages of one CPU in a file of `length` bytes.
+    ///
+    /// # Errors
+    /// Returns the problem as a clause.
     fn open(data: &CpuData, packing: Packing, length: u64) -> Result<Stream, String> {
-        // Compressed, the number of pieces stands before them, and is no part of their size.
+        // If compressed, the pages are preceded by the number of pieces, which their size does not include.
         let start = data.offset.checked_add(if packing == Packing::None || data.size == 0 { 0 } else { 4 });
         let end = start.and_then(|start| start.checked_add(data.size)).filter(|end| *end <= length);
         match start.zip(end) {
@@ -163,7 +169,7 @@ impl Stream {
         }
     }
 
-    /// The next pages; `None` if they are not there or cannot be unpacked.
+    /// Reads the next pages; `None` if they are missing or cannot be unpacked.
     fn piece(&mut self, input: &Input, packing: Packing, page_bytes: u64) -> Option<Vec<u8>> {
         let left = self.end - self.next;
         if packing == Packing::None {

@@ -1,14 +1,14 @@
-//! `trace.dat` of trace-cmd: texts of tracefs, and pages of the kernel's ring as they were, CPU by CPU.
+//! Reader of trace-cmd's `trace.dat`: texts of tracefs, and raw pages of the kernel's ring, CPU by CPU.
 //!
 //! ```text
-//! head    what both versions say of the machine: formats, options, and where each CPU's pages are
-//! v6      the order in which version 6 has it
-//! v7      the sections of version 7, some of them compressed
+//! head    contents of both versions: formats, options, and the locations of each CPU's pages
+//! v6      layout of version 6
+//! v7      sections of version 7, some of them compressed
 //! pack    zlib and zstd
 //! merge   the pages of all CPUs as one stream in order of time
 //! ```
 //!
-//! Pages are walked by the recorder's own decoder, [`freehold_trace::ring`]. trace-cmd:
+//! Pages are decoded by the recorder's own decoder, [`freehold_trace::ring`]. trace-cmd:
 //! Documentation/trace-cmd/trace-cmd.dat.v6.5.txt, trace-cmd.dat.v7.5.txt
 
 mod head;
@@ -32,13 +32,13 @@ use merge::Merge;
 
 pub(crate) use head::FORMAT;
 
-/// Bytes of everything before the pages that are looked at; real files have some MiB.
+/// Largest number of bytes before the pages that are read. Real files have some MiB.
 const HEAD_MAX: usize = 128 << 20;
 
 /// Reads a file to its end.
 ///
 /// # Errors
-/// When it cannot be read, or its times are none.
+/// If it cannot be read, or its clock does not measure time.
 pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     let bytes = input.beginning(HEAD_MAX).map_err(Error::read(path))?;
     let head = read_head(&bytes, &input).map_err(|reason| damaged(path, reason))?;
@@ -88,7 +88,10 @@ fn damaged(path: &Path, reason: String) -> Error {
     Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason }
 }
 
-/// Everything but the pages; the error says what is wrong, as a clause.
+/// Reads all parts of a file except the pages.
+///
+/// # Errors
+/// Returns the problem as a clause.
 fn read_head(bytes: &[u8], input: &Input) -> Result<Head, String> {
     const CUT_OFF: &str = "it ends in the middle of what describes its events";
     let cursor = &mut Cursor::new(bytes);

@@ -1,10 +1,10 @@
-//! zlib and zstd, with no more room than a file says that it needs.
+//! Unpacking of zlib and zstd, with no more memory than the size that a file claims.
 
 use std::io::Read;
 
 use super::head::Packing;
 
-/// What these bytes are unpacked; `None` if they are damaged, or are not as long as they should be.
+/// Unpacks bytes; `None` if they are damaged, or shorter than `whole` after unpacking.
 pub(super) fn unpacked(packing: Packing, bytes: &[u8], whole: u64) -> Option<Vec<u8>> {
     let mut unpacked = Vec::new();
     let read = match packing {

@@ -1,10 +1,13 @@
-//! Version 6: everything in one order, and nothing compressed.
+//! Version 6: all parts in a fixed order, without compression.
 
 use super::head::{CpuData, Head};
 use crate::bytes::Cursor;
 use crate::tracing::{Tracing, sized};
 
-/// Reads what follows the opening. `Ok(None)` if it breaks off; the error says what else is wrong, as a clause.
+/// Reads the parts after the opening. Returns `Ok(None)` if the file is cut off.
+///
+/// # Errors
+/// Returns any other problem as a clause.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Head>, String> {
     let Some((mut head, cpus)) = read_head(cursor) else { return Ok(None) };
     match cursor.take(10) {
@@ -16,7 +19,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Head>, String> {
     }
 }
 
-/// What stands before the kind of the trace, and the number of CPUs.
+/// Reads the parts before the kind of the trace, and the number of CPUs.
 fn read_head(cursor: &mut Cursor<'_>) -> Option<(Head, u32)> {
     let mut tracing = Tracing::default();
     tracing.read_formats(cursor)?;
@@ -35,7 +38,7 @@ fn read_head(cursor: &mut Cursor<'_>) -> Option<(Head, u32)> {
     Some((head, cpus))
 }
 
-/// Where each CPU's pages are.
+/// Reads the locations of each CPU's pages.
 fn read_places(head: &mut Head, cpus: u32, cursor: &mut Cursor<'_>) -> Option<()> {
     for cpu in 0..cpus {
         let (offset, size) = (cursor.u64()?, cursor.u64()?);

@@ -1,4 +1,4 @@
-//! Version 7: sections, of which the options say where each is. Sections may be compressed.
+//! Version 7: sections, whose locations are in the options. Sections may be compressed.
 
 use std::iter;
 
@@ -8,23 +8,26 @@ use crate::bytes::Cursor;
 use crate::input::Input;
 use crate::tracing::{Tracing, sized};
 
-/// Numbers of the options that say where a section is, and of the section, which is the same.
+/// Numbers of the options with the location of a section; the section has the number of its option.
 const OPTIONS: u16 = 0;
 const HEADER_INFO: u16 = 16;
 const EVENT_FORMATS: u16 = 18;
 const CMDLINES: u16 = 21;
 /// Bytes of a section's header: its number, flags, description and size.
 const HEADER: u64 = 16;
-/// The flag of a compressed section.
+/// Flag of a compressed section.
 const COMPRESSED: u16 = 1;
-/// Bytes of a section that are taken.
+/// Largest accepted size of a section in bytes.
 const SECTION_MAX: u64 = 256 << 20;
-/// Options sections that follow one another.
+/// Largest number of consecutive sections of options.
 const OPTIONS_MAX: usize = 64;
-/// Sections of a file; a buffer has two.
+/// Largest number of sections in a file. A buffer has two.
 const SECTIONS_MAX: usize = 4096;
 
-/// Reads what follows the opening. `Ok(None)` if it breaks off; the error says what else is wrong, as a clause.
+/// Reads the parts after the opening. Returns `Ok(None)` if the file is cut off.
+///
+/// # Errors
+/// Returns any other problem as a clause.
 pub(super) fn read(cursor: &mut Cursor<'_>, input: &Input) -> Result<Option<Head>, String> {
     let Some((packing, options)) = packing(cursor) else { return Ok(None) };
     let packing = match packing.as_str() {
@@ -41,7 +44,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, input: &Input) -> Result<Option<Head
     Ok(head)
 }
 
-/// How the file is compressed, and where its first options are.
+/// Reads the name of the compression, and the location of the first options.
 fn packing(cursor: &mut Cursor<'_>) -> Option<(String, u64)> {
     let name = String::from_utf8_lossy(cursor.until_zero()?).into_owned();
     let _version = cursor.until_zero()?;
@@ -66,26 +69,26 @@ impl Sections<'_> {
         Some(head)
     }
 
-    /// Whether the sections, of which the first is here, follow one another to the end of the file. Some are not needed,
-    /// and nothing else tells that one of these is cut.
+    /// Returns whether the sections, the first of which is at `first`, follow one another to the end of the file.
+    /// Otherwise the file is cut within a section that is not needed, which no other check detects.
     fn reach_the_end(&self, first: u64) -> bool {
         iter::successors(Some(first), |place| self.next_place(*place))
             .take(SECTIONS_MAX)
             .any(|place| place == self.input.len())
     }
 
-    /// Returns the place of the section after the one at `place`.
+    /// Returns the location of the section after the one at `place`.
     fn next_place(&self, place: u64) -> Option<u64> {
         place.checked_add(HEADER)?.checked_add(self.size(place)?)
     }
 
-    /// The size that the section at this place says it has.
+    /// Returns the size in the header of the section at this location.
     fn size(&self, offset: u64) -> Option<u64> {
         let header = self.input.part(offset, HEADER)?;
         Cursor::new(&header[HEADER as usize - 8..]).u64()
     }
 
-    /// Reads a section of options; says where the next one is, 0 if there is none.
+    /// Reads a section of options. Returns the location of the next one; 0 if there is none.
     fn read_options(&self, offset: u64, head: &mut Head) -> Option<u64> {
         let bytes = self.section(offset, OPTIONS)?;
         let cursor = &mut Cursor::new(&bytes);
@@ -108,7 +111,7 @@ impl Sections<'_> {
         }
     }
 
-    /// The contents of the section at this place, which must have this number.
+    /// Reads the contents of the section at this location, which must have this number.
     fn section(&self, offset: u64, wanted: u16) -> Option<Vec<u8>> {
         let header = self.input.part(offset, HEADER)?;
         let cursor = &mut Cursor::new(&header);
