@@ -1,8 +1,8 @@
-//! What stands between a file and the crate that reads it.
+//! Checks of a file before the crate that parses it.
 //!
-//! That crate reserves the memory that a size in the file asks for, and reads on where a record says. So sizes are held
-//! against what is there first: sections lie in the file, counts fit their sections, and records follow one another to
-//! the end of the data.
+//! The crate reserves as much memory as a size in the file claims, and continues to read at the position that a record
+//! gives. The sizes are therefore checked against the existing bytes first: sections are within the file, counts fit
+//! their sections, and records follow one another to the end of the data.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -11,26 +11,26 @@ use std::path::Path;
 use crate::bytes::Cursor;
 use crate::error::Error;
 
-/// The name that users know such files by.
+/// Name of the format for users.
 pub(crate) const FORMAT: &str = "perf.data";
 
-/// Beginnings of such files, of machines of either order of bytes.
+/// Magic numbers of such files, for both byte orders.
 pub(crate) const MAGICS: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 
-/// How a file is laid out.
+/// Layout of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// With sections, as `perf record -o FILE` writes it.
     File,
-    /// As a stream, as `perf record -o -` does.
+    /// A stream, as `perf record -o -` writes it.
     Pipe,
 }
 
-/// A file that the crate which reads it must not see.
+/// Reason why a file must not be passed to the parsing crate.
 #[derive(Debug)]
 pub(super) enum GuardError {
     Read(io::Error),
-    /// What is wrong, as a clause.
+    /// Problem, as a clause.
     Is(&'static str),
 }
 
@@ -59,17 +59,17 @@ const FILE_HEADER: u64 = 104;
 const PIPE_HEADER: u64 = 16;
 /// Bytes of a record's header.
 pub(super) const RECORD_HEADER: u16 = 8;
-/// The feature that lists events, and those by which files of Android's simpleperf are known. linux:
+/// Feature that lists the events, and the features that identify files of Android's simpleperf. linux:
 /// tools/perf/util/header.h:HEADER_EVENT_DESC
 const EVENT_DESC: u32 = 12;
 const SIMPLEPERF: std::ops::RangeInclusive<u32> = 128..=131;
-/// Records that have bytes after them. linux: tools/lib/perf/include/perf/event.h
+/// Records that are followed by additional bytes. linux: tools/lib/perf/include/perf/event.h
 pub(super) const TRACING_DATA: u32 = 66;
 pub(super) const AUXTRACE: u32 = 71;
-/// Bytes of the smallest and of any sensible description of an event.
+/// Bytes of the smallest and of the largest plausible description of an event.
 const ATTR_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 
-/// A part of the file.
+/// A section of the file.
 #[derive(Clone, Copy)]
 struct Section {
     offset: u64,
@@ -86,7 +86,7 @@ impl Section {
     }
 }
 
-/// Looks at the sizes of a file, and leaves it at its beginning.
+/// Checks the sizes in a file, and returns to its beginning.
 pub(super) fn check(mut file: &File) -> Result<Mode, GuardError> {
     let length = file.seek(SeekFrom::End(0))?;
     file.rewind()?;
@@ -107,7 +107,7 @@ pub(super) fn check(mut file: &File) -> Result<Mode, GuardError> {
     }
 }
 
-/// Looks at sections; `None` if one reaches beyond the end.
+/// Checks the sections; `None` if one extends beyond the end.
 fn check_sections(file: &File, cursor: &mut Cursor<'_>, length: u64) -> Option<Result<(), GuardError>> {
     let attr_size = cursor.u64()?;
     let [attrs, data, types] = [Section::read(cursor)?, Section::read(cursor)?, Section::read(cursor)?];
@@ -127,12 +127,12 @@ fn check_sections(file: &File, cursor: &mut Cursor<'_>, length: u64) -> Option<R
     Some(check_contents(file, data, (0..256).filter(|feature| has_bit(&features, *feature)).collect(), length))
 }
 
-/// Whether a bit of a bitmap is set.
+/// Returns whether a bit of a bitmap is set.
 fn has_bit(words: &[u64], bit: u32) -> bool {
     words[bit as usize / 64] >> (bit % 64) & 1 == 1
 }
 
-/// Looks at the parts after the data, and at the data.
+/// Checks the sections after the data, and the data.
 fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u64) -> Result<(), GuardError> {
     const OUTSIDE: GuardError = GuardError::Is("a section is not where its header says");
     file.seek(SeekFrom::Start(data.offset + data.size))?;
@@ -143,7 +143,7 @@ fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u6
     for feature in features {
         let section = Section::read(cursor).filter(|section| section.is_within(length)).ok_or(OUTSIDE)?;
         sizes = sizes.saturating_add(section.size);
-        // All of them are read into memory.
+        // The parsing crate reads all of them into memory.
         if sizes > length {
             return Err(GuardError::Is("its sections overlap"));
         }
@@ -158,7 +158,7 @@ fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u6
     check_records(file, data.size)
 }
 
-/// The list of events: as many as it says, each with as many numbers as it says.
+/// Checks the list of events: it has as many entries as it claims, each with as many numbers as it claims.
 pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
     let cursor = &mut Cursor::new(bytes);
     let events = cursor.u32()?;
@@ -167,7 +167,7 @@ pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
     fits.then_some(())?;
     for _ in 0..events {
         let attr = cursor.take(attr_size)?;
-        // The size that it says of itself is that of the list.
+        // The entry's own size must not exceed that in the list.
         let own = u32::from_ne_bytes(*attr.get(4..)?.first_chunk()?);
         (u64::from(own) <= attr_size).then_some(())?;
         let numbers = u64::from(cursor.u32()?);
@@ -178,7 +178,7 @@ pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Records follow one another to the end. What is in them is passed over.
+/// Checks that records follow one another to the end. Their contents are skipped.
 fn check_records(data: impl Read + Seek, size: u64) -> Result<(), GuardError> {
     const LONGER: GuardError = GuardError::Is("a record is longer than the data, or shorter than a record can be");
     let mut data = BufReader::with_capacity(super::BUFFER, data);
@@ -206,7 +206,7 @@ fn check_records(data: impl Read + Seek, size: u64) -> Result<(), GuardError> {
 mod tests {
     use super::*;
 
-    /// A list of one event with this many numbers, of which two are there.
+    /// Returns a list of `events` events, with one entry that claims this many numbers and has two.
     fn list(events: u32, attr_size: u32, numbers: u32) -> Vec<u8> {
         let mut bytes = [events.to_ne_bytes(), attr_size.to_ne_bytes()].concat();
         let mut attr = vec![0; 128];

@@ -1,13 +1,13 @@
-//! `perf.data`, as `perf record` writes it to a file or into a pipe.
+//! Reader of `perf.data`, as `perf record` writes it to a file or into a pipe.
 //!
 //! ```text
-//! guard    refuses what the crate that reads these files would take at its word
-//! pipe     takes out of a stream what that crate does not know
-//! sample   what is asked of a sample
+//! guard    refuses files with sizes that the parsing crate would trust
+//! pipe     removes the parts of a stream that the parsing crate does not support
+//! sample   reads the needed fields of a sample
 //! ```
 //!
-//! The crate `linux-perf-data` knows the file, sorts records by time and unpacks compressed ones. What an event says is
-//! read by the formats in the file's own tracing data. linux: tools/perf/Documentation/perf.data-file-format.txt
+//! The crate `linux-perf-data` parses the file, sorts records by time and unpacks compressed ones. The events are
+//! decoded with the formats in the file's own tracing data. linux: tools/perf/Documentation/perf.data-file-format.txt
 
 mod guard;
 mod pipe;
@@ -39,7 +39,7 @@ const BUFFER: usize = 1 << 20;
 /// Reads a file to its end.
 ///
 /// # Errors
-/// When it cannot be read, is not of this machine's order of bytes, or was made otherwise than by `perf record`.
+/// If it cannot be read, has another byte order, or was not made by `perf record`.
 pub(crate) fn read(path: &Path, mut file: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     match guard::check(file.file()).map_err(|error| error.into_error(path))? {
         Mode::File => {
@@ -65,7 +65,7 @@ fn damaged(path: &Path, reason: impl ToString) -> Error {
     Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason: reason.to_string() }
 }
 
-/// A file whose beginning was read.
+/// A file whose header was read.
 struct EventReader<'f> {
     path: &'f Path,
     perf: PerfFile,
@@ -100,7 +100,7 @@ impl EventReader<'_> {
         Ok(self.source_facts(&tracing, decoded, &lost))
     }
 
-    /// Of each event that perf opened, the kind of the rows that are made of it.
+    /// Returns the kind of rows for each event that perf opened; `None` if no rows are made of it.
     fn used_events(&self, decoded: &Records) -> Vec<Option<Kind>> {
         let attributes = self.perf.event_attributes().iter();
         let ids = attributes.map(|event| match event.attr.type_ {
@@ -110,7 +110,10 @@ impl EventReader<'_> {
         ids.map(|id| decoded.kind(id?)).collect()
     }
 
-    /// Whether every event of use was recorded, and with its time, its CPU and its contents.
+    /// Checks that every used event was recorded completely, with its time, CPU and contents.
+    ///
+    /// # Errors
+    /// If one was not.
     fn expect_samples(&self, events: &[Option<Kind>]) -> Result<(), Error> {
         let wanted = SampleFormat::TIME | SampleFormat::RAW | SampleFormat::CPU;
         let attributes = || self.perf.event_attributes().iter().zip(events);
@@ -130,7 +133,7 @@ impl EventReader<'_> {
         Ok(())
     }
 
-    /// What part of the machine was recorded.
+    /// Returns the part of the machine that was recorded.
     fn coverage(&self) -> Coverage {
         let mut coverage = Coverage::from_command(self.perf.cmdline().ok().flatten().unwrap_or_default());
         let mut flags = self.perf.event_attributes().iter().map(|event| event.attr.flags);
@@ -140,7 +143,7 @@ impl EventReader<'_> {
         coverage
     }
 
-    /// Returns what the file says of its machine and of itself.
+    /// Returns the file's facts about its machine and about itself.
     fn source_facts(&self, tracing: &Tracing, decoded: Records, lost: &Lost) -> SourceFacts {
         let mut notes = decoded.notes.clone();
         if let Some(version) = self.perf.perf_version().ok().flatten() {
@@ -170,12 +173,12 @@ impl EventReader<'_> {
     }
 }
 
-/// Events that the kernel had no room for.
+/// Events that the kernel lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
-    /// As LOST records say.
+    /// Number according to LOST records.
     events: u64,
-    /// As LOST_SAMPLES records say.
+    /// Number according to LOST_SAMPLES records.
     samples: u64,
 }
 
@@ -186,7 +189,7 @@ impl Lost {
     }
 }
 
-/// How an event was sampled. In a group that is read as a whole, the leader alone is recorded.
+/// Returns the sampling of an event. In a group that is read as a whole, only the leader is recorded.
 fn sampling(policy: SamplingPolicy, format: SampleFormat) -> Sampling {
     match policy {
         _ if format.contains(SampleFormat::READ) => Sampling::Group,
@@ -196,7 +199,7 @@ fn sampling(policy: SamplingPolicy, format: SampleFormat) -> Sampling {
     }
 }
 
-/// What a record says, of an event from which rows of this kind are made.
+/// Returns the item of a record of an event from which rows of this kind are made.
 fn item(
     record: &RawEventRecord<'_>,
     format: SampleFormat,

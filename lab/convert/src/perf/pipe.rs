@@ -1,7 +1,7 @@
-//! A stream of perf without what the crate that reads it does not know.
+//! Filter for a perf stream that removes parts that the parsing crate does not support.
 //!
-//! In a pipe, the formats of events follow a record whose size they are not part of, and so do the bytes of hardware
-//! traces. The former are set apart here, the latter dropped; records of which the sizes cannot be true end the stream.
+//! In a pipe, the formats of events follow a record whose size does not include them, and so do the bytes of hardware
+//! traces. The filter keeps the former separately and drops the latter. Records with impossible sizes end the stream.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
@@ -11,14 +11,14 @@ use super::guard::{self, AUXTRACE, RECORD_HEADER, TRACING_DATA};
 
 /// Bytes before the first record.
 const OPENING: usize = 16;
-/// The record that has a feature in it. linux: tools/lib/perf/include/perf/event.h
+/// Record that contains a feature. linux: tools/lib/perf/include/perf/event.h
 const HEADER_FEATURE: u32 = 80;
-/// The feature that lists events.
+/// Feature that lists the events.
 const EVENT_DESC: u64 = 12;
-/// Bytes of formats that are taken: real ones have a few MiB.
+/// Largest accepted size of the formats in bytes. Real ones have a few MiB.
 const TRACING_MAX: u64 = 256 << 20;
 
-/// Where a stream is.
+/// Position in a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Opening,
@@ -26,11 +26,11 @@ enum Place {
     End,
 }
 
-/// The stream.
+/// The filtered stream.
 pub(super) struct Stream<R> {
     input: R,
     place: Place,
-    /// What is handed on at the moment, and how much of it is gone.
+    /// The record that is being returned, and the number of its bytes that were returned.
     record: Vec<u8>,
     gone: usize,
     tracing: Rc<RefCell<Vec<u8>>>,
@@ -50,17 +50,17 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Says, when all is read, whether the stream ended in the middle of a record.
+    /// Returns a cell that tells after the last read whether the stream ended in the middle of a record.
     pub(super) fn is_cut(&self) -> Rc<Cell<bool>> {
         Rc::clone(&self.is_cut)
     }
 
-    /// Where the formats of events are when they were met.
+    /// Returns a cell that contains the formats of events after they were read.
     pub(super) fn tracing(&self) -> Rc<RefCell<Vec<u8>>> {
         Rc::clone(&self.tracing)
     }
 
-    /// Gets what is handed on next.
+    /// Reads the next bytes to return.
     fn advance(&mut self) -> io::Result<()> {
         self.gone = 0;
         self.record.clear();
@@ -75,7 +75,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Gets the next record that is handed on.
+    /// Reads the next record to return.
     fn next_record(&mut self) -> io::Result<()> {
         loop {
             let mut header = [0; RECORD_HEADER as usize];
@@ -107,7 +107,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Whether a record is not to be handed on. What follows it is read then.
+    /// Returns whether a record must not be returned. The bytes that follow such a record are read here.
     fn keep_apart(&mut self, kind: u32) -> io::Result<bool> {
         let body = &self.record[usize::from(RECORD_HEADER)..];
         match kind {
@@ -136,7 +136,7 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// Fills the buffer as far as there is anything; how far that is.
+/// Fills the buffer as far as input is available. Returns the number of bytes.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

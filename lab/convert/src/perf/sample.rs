@@ -1,7 +1,7 @@
-//! What is asked of a sample: when and where an event happened, and its record.
+//! Reader of a sample: the time and CPU of an event, and its record.
 //!
-//! Fields stand one after the other, each only if the event was opened with it. What follows the record is not looked
-//! at. linux: include/uapi/linux/perf_event.h:PERF_RECORD_SAMPLE
+//! Fields follow one another, each only if the event was opened with it. Fields after the record are not read. linux:
+//! include/uapi/linux/perf_event.h:PERF_RECORD_SAMPLE
 
 use linux_perf_data::linux_perf_event_reader::SampleFormat;
 
@@ -12,11 +12,11 @@ use crate::bytes::Cursor;
 pub(super) struct Sample<'a> {
     pub time: u64,
     pub cpu: u16,
-    /// The record, as the event's format describes it.
+    /// The record, in the layout of the event's format.
     pub raw: &'a [u8],
 }
 
-/// Reads a sample; `None` if it breaks off, or was opened without time or contents, or with counters.
+/// Reads a sample; `None` if it is too short, or the event was opened without time or contents, or with counters.
 pub(super) fn read(data: &[u8], format: SampleFormat) -> Option<Sample<'_>> {
     let cursor = &mut Cursor::new(data);
     word(cursor, format, SampleFormat::IDENTIFIER)?;
