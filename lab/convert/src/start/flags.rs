@@ -1,7 +1,7 @@
-//! A copy of `/proc/kpageflags`: eight bytes for each frame, from the first on.
+//! Reader of a copy of `/proc/kpageflags`: eight bytes for each frame, from the first on.
 //!
-//! Nothing in such a file says what it is. So it is refused where it cannot be one: a size that is no number of words,
-//! flags that no kernel has, or not one free page.
+//! Such a file has no magic number. It is therefore refused if it cannot be a copy: its size is not a multiple of a
+//! word, it has flags that no kernel has, or no page in it is free.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use freehold_trace::snapshot::flag;
 use super::memory_state::MemoryState;
 use crate::error::Error;
 
-/// Flags that no kernel sets: those between the public ones and those for hackers, and those above. linux:
+/// Flags that no kernel sets: those between the public flags and those for hackers, and those above. linux:
 /// include/uapi/linux/kernel-page-flags.h; include/linux/kernel-page-flags.h
 const NEVER: u64 = 0x1f << 27 | u64::MAX << 48;
 
-/// Reads it.
+/// Reads a copy.
 ///
 /// # Errors
-/// When it is none.
+/// If the file cannot be a copy.
 pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
     if bytes.is_empty() || !bytes.len().is_multiple_of(8) {

@@ -1,29 +1,29 @@
-//! The state of memory when the events began: flags of frames and types of pageblocks.
+//! State of memory when the events began: flags of frames and types of pageblocks.
 
 use freehold_trace::Facts;
 use freehold_trace::event::{Kind, NO_MIGRATETYPE, Row};
 use freehold_trace::snapshot::{flag, flags_of};
 
-/// The state of memory as far as it is known without the events.
+/// State of memory, as far as it is known without the events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryState {
-    /// A word of flags for each frame.
+    /// One word of flags per frame.
     pub words: Vec<u32>,
-    /// The type of each pageblock, or [`NO_MIGRATETYPE`].
+    /// Type of each pageblock, or [`NO_MIGRATETYPE`].
     pub types: Vec<i8>,
-    /// What is known of the machine; empty where nothing is.
+    /// Known facts about the machine; empty if there are none.
     pub facts: Facts,
 }
 
 impl MemoryState {
-    /// Builds the state that rows of a start state describe, on the machine of these facts.
+    /// Builds the state that start-state rows describe, on the machine of these facts.
     pub(crate) fn from_rows(facts: Facts, rows: impl IntoIterator<Item = Row>) -> MemoryState {
         let mut known = MemoryState::unknown(facts);
         rows.into_iter().for_each(|row| known.apply(&row));
         known
     }
 
-    /// Returns a state in which nothing is known of any frame of the machine.
+    /// Returns a state in which no frame of the machine is known.
     pub(super) fn unknown(facts: Facts) -> MemoryState {
         let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0);
         let blocks = end.div_ceil(1 << facts.pageblock_order);
@@ -34,7 +34,7 @@ impl MemoryState {
         }
     }
 
-    /// Puts a row of a start state back into flags.
+    /// Converts a start-state row back to flags.
     pub(super) fn apply(&mut self, row: &Row) {
         let [count, detail, _] = row.args;
         let count = count.max(0).cast_unsigned();

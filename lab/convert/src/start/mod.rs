@@ -1,14 +1,14 @@
-//! How memory lay when the events began: as somebody wrote it down, or as chance has drawn it.
+//! State of memory when the events began, from a file or drawn at random.
 //!
 //! ```text
-//! memory_state  the flags of all frames, whatever they come from
-//! snapshot      Freehold's own snapshots, and drawn memory, which has their form
+//! memory_state  flags of all frames, from any source
+//! snapshot      Freehold snapshots, and drawn memory, which has the same form
 //! flags         a copy of /proc/kpageflags
 //! page_owner    a copy of /sys/kernel/debug/page_owner
 //! ```
 //!
-//! Each becomes a word of flags for each frame. The events go before all of them: a frame that an event names is what
-//! its first event says that it was.
+//! Each source is converted to one word of flags per frame. The events take precedence over all of them: a frame that
+//! an event names has the state that its first event shows.
 
 mod flags;
 mod memory_state;
@@ -24,20 +24,20 @@ use crate::imported::StartKind;
 
 pub(crate) use memory_state::MemoryState;
 
-/// The state of memory when the events began, from a file that the user named.
+/// State of memory when the events began, from a file that the user named.
 pub(crate) struct Start {
     pub kind: StartKind,
     pub known: MemoryState,
 }
 
-/// Bytes by which a file is known.
+/// Number of bytes by which a format is detected.
 const HEAD: u64 = 4096;
 
 impl Start {
-    /// Reads a file that says how memory lay. What it is, is told by its contents.
+    /// Reads a file with the start state. The format is detected by the contents.
     ///
     /// # Errors
-    /// When it is no such file.
+    /// If it has no known format.
     pub(crate) fn read(path: &Path) -> Result<Start, Error> {
         let file = File::open(path).map_err(Error::read(path))?;
         let mut head = Vec::new();

@@ -1,12 +1,12 @@
-//! A copy of `/sys/kernel/debug/page_owner`: who allocated each block that is in use.
+//! Reader of a copy of `/sys/kernel/debug/page_owner`: the allocation of each block in use.
 //!
 //! ```text
 //! Page allocated via order 0, mask 0x..(GFP_..), pid 1, tgid 1 (init), ts 5234 ns
 //! PFN 0x1000 type Unmovable Block 8 type Unmovable Flags 0x..(slab|..)
 //! ```
 //!
-//! What is not named is taken to be free, which is too much: pages on per-CPU lists, and those that the kernel took
-//! before it kept such a list, are not named either. linux: mm/page_owner.c:print_page_owner
+//! Frames that are not listed are taken to be free. That is too many: pages on per-CPU lists, and pages that the kernel
+//! allocated before it kept this list, are not listed either. linux: mm/page_owner.c:print_page_owner
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,12 +20,12 @@ use super::memory_state::MemoryState;
 use crate::error::Error;
 
 const FIRST: &[u8] = b"Page allocated via order ";
-/// Frames that are taken: 1 TiB of 4 KiB.
+/// Largest number of frames: 1 TiB of 4 KiB pages.
 const FRAMES_MAX: u64 = 1 << 28;
-/// Orders that a block may have.
+/// Highest order of a block.
 const ORDER_MAX: u8 = 20;
 
-/// Names of flags that say whose a page is.
+/// Names of flags about the use of a page.
 const FLAGS: [(&str, u32); 8] = [
     ("referenced", flag::REFERENCED),
     ("dirty", flag::DIRTY),
@@ -37,16 +37,16 @@ const FLAGS: [(&str, u32); 8] = [
     ("hwpoison", flag::HWPOISON),
 ];
 
-/// Whether a file begins as such a text.
+/// Returns whether a file begins like such a text.
 pub(crate) fn is_page_owner(head: &[u8]) -> bool {
     let text = head.trim_ascii_start();
     text.starts_with(FIRST)
 }
 
-/// Reads it.
+/// Reads a copy.
 ///
 /// # Errors
-/// When it cannot be read, or no block in it is understood.
+/// If it cannot be read, or no block in it can be parsed.
 pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let mut file = BufReader::new(File::open(path).map_err(Error::read(path))?);
     let mut known = MemoryState::default();
@@ -93,7 +93,7 @@ struct Block {
 }
 
 impl Block {
-    /// Of a line `PFN N type T Block N type T Flags ..`: the second type is that of the pageblock.
+    /// Parses a line `PFN N type T Block N type T Flags ..`. The second type is that of the pageblock.
     fn parse(line: &str) -> Option<Block> {
         let mut words = line.strip_prefix("PFN ")?.split_ascii_whitespace();
         let pfn = number(words.next()?)?;
@@ -107,7 +107,7 @@ impl Block {
     }
 }
 
-/// Decimal before Linux 5.14 or so, hexadecimal since.
+/// Parses a frame number: decimal before about Linux 5.14, hexadecimal since.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -127,7 +127,7 @@ fn type_of(name: &str) -> i8 {
     }
 }
 
-/// Order of a pageblock; the text does not say it.
+/// Order of a pageblock, which the text lacks.
 const PAGEBLOCK_ORDER: u8 = 9;
 
 impl MemoryState {

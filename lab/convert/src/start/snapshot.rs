@@ -1,4 +1,4 @@
-//! A snapshot of Freehold's, or the start state of a recording, as flags again.
+//! Reader of a Freehold snapshot, or of the start state of a recording, as flags.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use freehold_trace::recording::Recording;
 use super::memory_state::MemoryState;
 use crate::error::Error;
 
-/// Reads it.
+/// Reads a snapshot or a recording.
 ///
 /// # Errors
-/// When it is no recording, or of a kernel that is not known.
+/// If the file is neither, or its kernel is unknown.
 pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let recording = Recording::open_any(path)?;
     let mut known = MemoryState::unknown(recording.reader.facts().clone());
