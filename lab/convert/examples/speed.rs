@@ -1,7 +1,7 @@
-//! How fast a file is imported: `cargo run --profile dist -p freehold-convert --example speed -- perf.data`.
+//! Measures the speed of an import: `cargo run --profile dist -p freehold-convert --example speed -- perf.data`.
 //!
-//! The start is a machine whose memory is all free, since drawing one is no part of the exchange. Time is taken from the
-//! opening of the file to the recording that has its name; events that were passed over do not count.
+//! The start state is a machine whose memory is all free, since drawing a start state is not part of the import. The
+//! time is measured from opening the file until the recording has its name. Events that were passed over do not count.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use freehold_convert::{Import, MachineOverrides, SyntheticStart};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Row};
 
-/// A machine of so many pageblocks, all of them free.
+/// Returns a machine of this many pageblocks, all of them free.
 fn all_free(pageblocks: u64, cpus: u16) -> SyntheticStart {
     let pages = pageblocks << 9;
     let name = "Normal".to_owned();

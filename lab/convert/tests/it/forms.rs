@@ -1,4 +1,5 @@
-//! Texts in other forms: each says the same as the plain one, or is refused with what it is and what to do.
+//! Tests of texts in other formats. Each gives the same rows as the plain text, or is refused with its format and a
+//! suggested action.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use freehold_trace::{Kind, Row};
 
 use crate::common::{events, import, import_text};
 
-/// A text of the folder `data`.
+/// Returns the path of a text in the folder `data`.
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data").join(name)
 }
@@ -17,7 +18,7 @@ fn plain() -> String {
     fs::read_to_string(data("plain.txt")).unwrap()
 }
 
-/// Imports a file on a machine of which this much memory is known.
+/// Imports a file with these facts about its machine.
 fn import_file(name: &str, overrides: &MachineOverrides) -> Result<(ImportSummary, Vec<Row>, Vec<String>), String> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("r.parquet");
@@ -30,7 +31,7 @@ fn counts(summary: &ImportSummary) -> [u64; 2] {
     ["Alloc", "Free"].map(|kind| summary.kinds.get(kind).copied().unwrap_or(0))
 }
 
-/// Imports a text; the sentence if it is refused, which leaves nothing.
+/// Imports a text. Returns the error's sentence if it is refused, which must leave no file.
 fn import_lines(text: &str) -> Result<ImportSummary, String> {
     let folder = tempfile::tempdir().unwrap();
     let imported = import_text(folder.path(), text).map_err(|error| error.to_string());
@@ -53,7 +54,7 @@ fn every_form_says_the_same() {
     }
 }
 
-/// Whether rows are the same but for a microsecond, to which some forms round.
+/// Returns whether rows are equal, except for a microsecond to which some formats round.
 fn are_alike(one: &Row, other: &Row) -> bool {
     Row { time: 0, ..*one } == Row { time: 0, ..*other } && one.time.abs_diff(other.time) <= 1000
 }
@@ -102,7 +103,7 @@ fn frames_above_1_tib_are_taken_where_memory_is_said_to_reach_there() {
         &MachineOverrides { memory: Some(1028 << 30), ..MachineOverrides::default() },
         None,
     );
-    // As large as was said, and a hole below 4 GiB; what is drawn for it is not of interest here.
+    // The machine has the stated size, and a hole below 4 GiB. The drawn start state does not matter here.
     match stated {
         Ok(import) => assert!((1025 << 9..=1032 << 9).contains(&import.pageblocks()), "{}", import.pageblocks()),
         Err(error) => assert!(error.to_string().contains("larger machine"), "{error}"),
@@ -123,7 +124,8 @@ fn flags_that_are_numbers_have_classes() {
 fn a_line_that_is_cut_is_reported() {
     let (summary, ..) = import_file("cut-line.txt", &MachineOverrides::default()).unwrap();
     assert!(summary.is_cut && counts(&summary) == [10, 9], "{:?}", summary.kinds);
-    // At the beginning too, and in the middle, where it is no matter of one event in a hundred.
+    // Cuts at the beginning and in the middle. A cut in the middle is refused if it affects more than one event in a
+    // hundred.
     let text = plain();
     assert!(import_lines(&text[60..]).unwrap().is_cut);
     let holed = format!("{}\n{}", &text[..5000], &text[5040..]);
@@ -158,7 +160,7 @@ fn one_damaged_line_in_a_hundred_is_reported_and_more_are_refused() {
     assert!(sentence.contains("1 of its 40 mm_page_alloc") && sentence.contains("order=x"), "{sentence}");
 }
 
-/// Changes of the plain text, and parts of the sentences by which they are refused.
+/// Changes of the plain text, and parts of the sentences with which they are refused.
 #[test]
 fn other_texts_are_read_or_refused_by_their_reason() {
     let text = plain();

@@ -1,7 +1,7 @@
-//! Thousands of damaged files: an importer may refuse them, in one sentence, but never panic.
+//! Fuzz tests with thousands of damaged files. An importer may refuse them with one sentence, but must not panic.
 //!
-//! A case is a sample with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so a failure
-//! can be run again. The last test plants a bug, to show that the harness finds it.
+//! A case is a sample with bits flipped, or pieces cut out, doubled or overwritten. Its number is its seed, so that a
+//! failure can be repeated. The last test uses a reader with a planted bug to show that the harness finds it.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use crate::common::{import, sample};
 
 const CASES: u64 = 250;
 
-/// Numbers by chance, from a seed. Marsaglia, "Xorshift RNGs", 2003.
+/// Random numbers from a seed. Marsaglia, "Xorshift RNGs", 2003.
 struct Numbers(u64);
 
 impl Numbers {
@@ -29,12 +29,12 @@ impl Numbers {
     }
 }
 
-/// A damaged copy of `whole`.
+/// Returns a damaged copy of `whole`.
 fn damage(whole: &[u8], seed: u64) -> Vec<u8> {
     let numbers = &mut Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut bytes = whole.to_vec();
     for _ in 0..=numbers.below(3) {
-        // A third of the damage goes to the first bytes, which say where everything is.
+        // A third of the damage is in the first bytes, which contain the locations of all parts.
         let length = bytes.len() as u64;
         let reach = if numbers.below(3) == 0 { length.min(400) } else { length };
         let at = numbers.below(reach) as usize;
@@ -51,7 +51,8 @@ fn damage(whole: &[u8], seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs `reader` on damaged copies; answers how many it took, or the first case in which it panicked.
+/// Runs `reader` on damaged copies. Returns the number of accepted copies, or the first case in which the reader
+/// panicked.
 fn fuzz(whole: &[u8], reader: impl Fn(&[u8]) -> Result<(), String>) -> Result<u64, String> {
     let mut taken = 0;
     for seed in 0..CASES {
@@ -68,7 +69,7 @@ fn fuzz(whole: &[u8], reader: impl Fn(&[u8]) -> Result<(), String>) -> Result<u6
     Ok(taken)
 }
 
-/// Reads a file as far as its machine is known.
+/// Returns a reader that reads a file until its machine is determined.
 fn reader(folder: &Path) -> impl Fn(&[u8]) -> Result<(), String> {
     let (file, out) = (folder.join("damaged"), folder.join("r.parquet"));
     move |bytes| {
@@ -129,7 +130,7 @@ fn damaged_starts_are_refused_or_used() {
 
 #[test]
 fn the_harness_finds_a_planted_panic() {
-    // Believes the number of bytes that the header claims.
+    // A reader that trusts the number of bytes in the header.
     let planted = |bytes: &[u8]| {
         let size = bytes.get(8..16).and_then(|size| size.try_into().ok()).map_or(0, u64::from_le_bytes) as usize;
         let header = &bytes[..size];

@@ -1,4 +1,4 @@
-//! Files of other tools, whole and damaged, as recordings.
+//! Tests of importing files of other tools, complete and damaged.
 
 mod common;
 mod forms;

@@ -1,4 +1,4 @@
-//! Files of real tools become recordings that say the same.
+//! Tests of importing files of real tools.
 
 use std::fs;
 
@@ -23,7 +23,8 @@ fn counts(imported: &ImportSummary) -> [u64; 4] {
     ["Alloc", "Free", "ZoneLocked", "PcpuDrain"].map(|kind| imported.kinds.get(kind).copied().unwrap_or(0))
 }
 
-/// Of each sample: allocations, frees, departures from free lists, drains; and events that repeat frees.
+/// For each sample, the numbers of allocations, frees, departures from free lists, and drains; and of events that
+/// repeat frees.
 const COUNTS: [(&str, [u64; 4], u64); 8] = [
     ("perf.data", [155, 33, 0, 0], 18),
     ("perf-zstd.data", [150, 4, 63, 0], 0),
@@ -35,7 +36,7 @@ const COUNTS: [(&str, [u64; 4], u64); 8] = [
     ("trace_pipe.txt", [62, 44, 0, 0], 13),
 ];
 
-/// As often as `perf script` and `trace-cmd report` print them: the commands stand in tests/samples/README.md.
+/// The numbers are those of `perf script` and `trace-cmd report`; see tests/samples/README.md for the commands.
 #[test]
 fn every_event_is_taken_once() {
     for (name, expected, batched) in COUNTS {
@@ -45,7 +46,7 @@ fn every_event_is_taken_once() {
         assert_eq!(rows.len() as u64, expected.iter().sum::<u64>(), "{name}");
         let passed: u64 = imported.passed_over.values().sum();
         assert_eq!(passed, batched, "{name}: what repeats frees is passed over");
-        // Names of tasks were left out of the files of trace-cmd.
+        // The files of trace-cmd have no names of tasks.
         let is_named = facts.tasks.iter().any(|task| task.name == "true");
         assert!(is_named || name.ends_with(".dat"), "{name}: {:?}", facts.tasks);
         assert!(!facts.guesses.is_empty() && imported.start == StartKind::Drawn, "{name}");
@@ -59,7 +60,7 @@ fn what_perf_prints_is_what_its_file_says() {
     assert_eq!(differences(&binary, &printed), 0);
     assert_eq!(of_binary.kernel_release, of_printed.kernel_release);
     assert_eq!((of_binary.cpus, of_binary.machine.as_str()), (of_printed.cpus, "x86_64"));
-    // The comparison sees a bug: one bit of a flag, one frame, one order.
+    // The comparison detects one bit of a flag, one frame, or one order.
     let planted: [fn(&mut Row); 4] =
         [|row| row.gfp ^= 1 << 8, |row| row.pfn += 1, |row| row.order += 1, |row| row.time += 2000];
     for plant in planted {
@@ -69,7 +70,8 @@ fn what_perf_prints_is_what_its_file_says() {
     }
 }
 
-/// Rows that differ in more than what a text has not: fractions of microseconds, and the numbers of tasks.
+/// Returns the number of rows that differ in more than a text can show: fractions of microseconds, and the indices of
+/// tasks.
 fn differences(binary: &[Row], printed: &[Row]) -> usize {
     assert_eq!(binary.len(), printed.len());
     binary.iter().zip(printed).filter(|(one, other)| !are_alike(one, other)).count()
@@ -142,7 +144,7 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
 fn one_byte_less_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let (cut, out) = (folder.path().join("cut"), folder.path().join("r.parquet"));
-    // Texts end with lines, and a line may have been the last.
+    // A text that ends after a complete line is not recognised as cut.
     for (name, ..) in COUNTS.iter().filter(|(name, ..)| !name.ends_with(".txt")) {
         let bytes = fs::read(sample(name)).unwrap();
         for (length, expected) in [(bytes.len(), false), (bytes.len() - 1, true)] {
@@ -220,7 +222,7 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     assert_eq!(rows[0].pfn, NO_PFN);
 }
 
-/// Changes how often an event of `perf.data` was sampled, wherever the file describes it. linux:
+/// Changes the sampling of an event of `perf.data` in all its descriptions. linux:
 /// include/uapi/linux/perf_event.h:perf_event_attr
 fn resampled(event: u64, period: u64, is_frequency: bool) -> Vec<u8> {
     let mut bytes = fs::read(sample("perf.data")).unwrap();

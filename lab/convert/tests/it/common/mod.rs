@@ -1,4 +1,4 @@
-//! Samples, and a machine whose memory is all free, so that no test needs the laboratory.
+//! Samples, and a machine whose memory is all free, so that no test depends on the simulation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use freehold_convert::{Error, Import, ImportSummary, MachineOverrides, Synthetic
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Reader, Row};
 
-/// A file that a real tool has made; tests/samples/README.md says how.
+/// Returns the path of a file made by a real tool; see tests/samples/README.md.
 pub(crate) fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name)
 }
 
-/// A machine of so many pageblocks, all of them free.
+/// Returns a machine of this many pageblocks, all of them free.
 pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> SyntheticStart {
     let pages = pageblocks << 9;
     let zone = ZoneFacts {
@@ -31,7 +31,7 @@ pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> SyntheticStart {
     SyntheticStart { how: "all free".to_owned(), facts, rows }
 }
 
-/// Imports a file to `out`, on that machine where no start is given.
+/// Imports a file to `out`, with the start state of that machine if `start` is `None`.
 pub(crate) fn import(
     file: &Path,
     out: &Path,
@@ -43,7 +43,7 @@ pub(crate) fn import(
     incoming.write(out, drawn)
 }
 
-/// The events of a recording, and its facts, after all that a command would refuse.
+/// Returns the events of a recording and its facts, after all checks that a command makes.
 pub(crate) fn events(path: &Path) -> (Vec<Row>, Facts) {
     let reader = Reader::open(path).unwrap().admitted().unwrap();
     let rows = reader.rows().map(|row| row.unwrap());
