@@ -1,10 +1,11 @@
-//! A place in bytes that may be nonsense: whatever is not there is `None`, and nothing is reserved before it is there.
+//! Cursor over untrusted bytes. Reads beyond the end return `None`, and no memory is reserved for bytes that do not
+//! exist.
 
-/// Reads forwards, in the order of bytes of this machine: files of the other order are refused before.
+/// Forward reader in this machine's byte order. Files of the other byte order are refused before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
-    /// Bytes that there were.
+    /// Total number of bytes.
     length: usize,
 }
 
@@ -13,7 +14,7 @@ impl<'a> Cursor<'a> {
         Cursor { rest: bytes, length: bytes.len() }
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(crate) fn position(&self) -> u64 {
         (self.length - self.rest.len()) as u64
     }
@@ -44,7 +45,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    /// The bytes up to the next zero, which is read too.
+    /// Reads the bytes up to the next zero, and skips the zero.
     pub(crate) fn until_zero(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(0, self.rest)?;
         let text = self.take(end as u64);
@@ -52,7 +53,7 @@ impl<'a> Cursor<'a> {
         text
     }
 
-    /// Goes past these bytes, if they come next.
+    /// Skips these bytes, if they come next.
     pub(crate) fn expect(&mut self, bytes: &[u8]) -> Option<()> {
         self.rest = self.rest.strip_prefix(bytes)?;
         Some(())

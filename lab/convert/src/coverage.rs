@@ -1,6 +1,6 @@
-//! What part of a machine's events a file has: all of them, or those of one command, some tasks or some CPUs.
+//! Coverage of a file: all events of a machine, or those of one command, some tasks or some CPUs.
 //!
-//! The file says so itself only where its tool's command line is kept. Without such a record, [`crate::survey`] looks for
+//! The file shows its coverage only if it contains the tool's command line. Without it, [`crate::survey`] looks for
 //! pages that are allocated again without a free.
 
 use std::path::Path;
@@ -9,19 +9,19 @@ use freehold_trace::Kind;
 
 use crate::error::Error;
 
-/// How an event was sampled.
+/// Sampling of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sampling {
-    /// One event in so many was recorded; 0 where events were only counted.
+    /// One event in this many was recorded; 0 if events were only counted.
     Period(u64),
-    /// Its group was read as a whole: its leader was recorded, and the others were counted.
+    /// The event's group was read as a whole: its leader was recorded, and the others were counted.
     Group,
-    /// So many events a second were recorded, whatever their number.
+    /// This number of events per second was recorded.
     Frequency(u64),
 }
 
 impl Sampling {
-    /// How the tool was told to leave events out, as a phrase; `None` if it recorded every event.
+    /// Returns the option of the tool that left events out, as a phrase; `None` if every event was recorded.
     pub(crate) fn describe(self) -> Option<String> {
         match self {
             Sampling::Period(1) => None,
@@ -40,25 +40,25 @@ impl Sampling {
     }
 }
 
-/// What `perf record` was told to record.
+/// Coverage by the options of `perf record`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Coverage {
-    /// Whether all CPUs were named: `-a`.
+    /// Whether all CPUs were recorded: `-a`.
     all_cpus: bool,
     /// Whether a command was recorded, with its children.
     command: bool,
-    /// The option that leaves events out, with its value.
+    /// Option that leaves events out, with its value.
     limit: Option<String>,
 }
 
 /// Options of `perf record` that leave out events of tasks, CPUs or control groups, short and long.
 const LIMITS: [(&str, &str); 6] =
     [("-C", "--cpu"), ("-p", "--pid"), ("-t", "--tid"), ("-u", "--uid"), ("-G", "--cgroup"), ("--filter", "--filter")];
-/// Short options without a value, which may stand before `a` in one word.
+/// Short options without a value, which may precede `a` in one word.
 const FLAGS: &str = "gqvdTPRnNsWbBza";
 
 impl Coverage {
-    /// Reads the command line of `perf record`.
+    /// Parses the command line of `perf record`.
     pub(crate) fn from_command<'a>(words: impl IntoIterator<Item = &'a str>) -> Coverage {
         let mut coverage = Coverage::default();
         let mut words = words.into_iter().take_while(|word| *word != "--").peekable();
@@ -80,20 +80,20 @@ impl Coverage {
         coverage
     }
 
-    /// Takes note that events were switched on by the start of a command, so that they are its own and its children's.
+    /// Records that the events were enabled at the start of a command, so that they cover the command and its children.
     pub(crate) fn covers_command(&mut self) {
         self.command = true;
     }
 
-    /// Adds what another part of the file says.
+    /// Adds the coverage from another part of the file.
     pub(crate) fn merge(&mut self, other: Coverage) {
         self.all_cpus |= other.all_cpus;
         self.command |= other.command;
         self.limit = self.limit.take().or(other.limit);
     }
 
-    /// What the file covers instead of the whole machine, as the rest of a sentence; `None` if nothing is left out as far
-    /// as it says.
+    /// Returns the part of the machine that the file covers, as the rest of a sentence; `None` if the file shows no
+    /// restriction.
     pub(crate) fn describe(&self) -> Option<String> {
         match &self.limit {
             Some(limit) => Some(format!("a part of the machine only, since perf was told `{limit}`")),

@@ -1,27 +1,27 @@
 //! Events and lines of a file that are not in the recording, counted by reason.
 //!
-//! Each reason keeps the first example. A few damaged events do no harm and are reported. Many would make
-//! the recording say something else than the file, so [`crate::expect`] refuses it.
+//! The first example of each reason is kept. A few damaged events do no harm and are reported. A file with many of them
+//! is refused by [`crate::expect`], since its recording would differ from the file.
 
 use std::collections::BTreeMap;
 
 use freehold_trace::Kind;
 use serde::Serialize;
 
-/// Bytes of an example.
+/// Largest size of an example in bytes.
 const EXAMPLE_MAX: usize = 160;
 
-/// What is counted: events of a kind, or lines that name no event.
+/// Counted items: events of a kind, or lines without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Counted {
-    /// Events from which rows of this kind are made.
+    /// Events of which rows of this kind are made.
     Events(Kind),
     /// Lines of a text in which no event is recognised.
     Lines,
 }
 
 impl Counted {
-    /// The name that users know: that of the kernel's event.
+    /// Returns the name for users: that of the kernel's event.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Counted::Events(kind) => kind.event().unwrap_or("state"),
@@ -33,13 +33,13 @@ impl Counted {
 /// Events that were dropped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DropRow {
-    /// The kernel's event, or `lines`.
+    /// Name of the kernel's event, or `lines`.
     pub event: &'static str,
-    /// Why they were dropped.
+    /// Reason of the drop.
     pub reason: String,
-    /// How many.
+    /// Number of dropped events.
     pub count: u64,
-    /// The first of them.
+    /// The first dropped event.
     pub example: String,
 }
 
@@ -81,19 +81,19 @@ impl Drops {
         }
     }
 
-    /// Dropped events of a kind, or lines.
+    /// Returns the number of dropped events of a kind, or of lines.
     pub(crate) fn count(&self, counted: Counted) -> u64 {
         let reasons = self.tallies.get(&counted).into_iter().flat_map(BTreeMap::values);
         reasons.map(|tally| tally.count).fold(0, u64::saturating_add)
     }
 
-    /// Dropped events of all kinds.
+    /// Returns the number of dropped events of all kinds.
     pub(crate) fn events(&self) -> u64 {
         let kinds = self.tallies.keys().filter(|counted| matches!(counted, Counted::Events(_)));
         kinds.map(|&counted| self.count(counted)).fold(0, u64::saturating_add)
     }
 
-    /// The table, the most frequent reasons of each event first.
+    /// Returns the table rows, the most frequent reasons of each event first.
     pub(crate) fn rows(&self) -> Vec<DropRow> {
         let mut rows: Vec<DropRow> = self
             .tallies
@@ -111,13 +111,13 @@ impl Drops {
         rows
     }
 
-    /// What is counted, and how much of it was dropped.
+    /// Returns each counted item and the number of its drops.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (Counted, u64)> {
         self.tallies.keys().map(|&counted| (counted, self.count(counted)))
     }
 }
 
-/// An example of at most [`EXAMPLE_MAX`] bytes, on one line.
+/// Shortens an example to at most [`EXAMPLE_MAX`] bytes on one line.
 fn shorten(example: &str) -> String {
     let clean: String = example.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     let end = clean.char_indices().map(|(at, _)| at).find(|at| *at >= EXAMPLE_MAX);

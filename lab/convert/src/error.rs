@@ -1,4 +1,4 @@
-//! Why a file could not be taken in, or not be written, each in one sentence.
+//! Errors of imports and exports, each worded as one sentence.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,37 +8,37 @@ use freehold_report::output::OutputError;
 
 use crate::drops::DropRow;
 
-/// A failure; nothing was left that looks whole.
+/// Error of an import or an export. No incomplete output remains.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// The file is of a kind that is not read.
+    /// The file has a format that is not supported.
     #[error("{path} cannot be imported: it is {what}; {instead}", path = path.display())]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is.
+        /// Format of the file.
         what: &'static str,
-        /// What to do instead.
+        /// Suggested action.
         instead: &'static str,
     },
 
-    /// The file has events, and what it says of the machine would be wrong.
+    /// The file has events, but a recording made from them would be wrong.
     #[error("{path} cannot be imported: {reason}; {instead}", path = path.display())]
     Refused {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, as a clause.
+        /// Reason, as a clause.
         reason: String,
-        /// What to do instead.
+        /// Suggested action.
         instead: String,
     },
 
@@ -55,66 +55,66 @@ pub enum Error {
         example = most.example
     )]
     Dropped {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Events that were dropped.
+        /// Number of events that were dropped.
         dropped: u64,
-        /// Events of this kind.
+        /// Number of events of this kind.
         total: u64,
         /// The most frequent reason, with its first example.
         most: Box<DropRow>,
     },
 
-    /// The file is of a kind that is understood, and broken.
+    /// The file has a supported format, but is damaged.
     #[error("{path} is a {format} that cannot be read: {reason}", path = path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is.
+        /// Format of the file.
         format: &'static str,
-        /// What is wrong, as a clause.
+        /// Damage, as a clause.
         reason: String,
     },
 
-    /// It has not the events that a recording is made of.
+    /// The file lacks events that a recording needs.
     #[error(
         "{path} has no event kmem:{event}{unread} (it has {others}), and a recording needs kmem:mm_page_alloc and \
          kmem:mm_page_free; record these two at least (better all of kmem)",
         path = path.display()
     )]
     Lacks {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The event.
+        /// Name of the missing event.
         event: &'static str,
         /// Parts of the file that are not read, as the rest of a clause.
         unread: String,
-        /// What it has instead.
+        /// Events of the file.
         others: String,
     },
 
-    /// A file that describes the start or the machine is not what it should be.
+    /// A file that describes the start state or the machine is not valid.
     #[error("{path} {reason}", path = path.display())]
     Start {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it, as the rest of a sentence.
+        /// Problem, as the rest of a sentence.
         reason: String,
     },
 
-    /// The machine cannot be as it was said to be.
+    /// The stated machine is not possible.
     #[error("{0}")]
     Machine(String),
 
-    /// What was read could not be kept until it is written.
+    /// The rows that were read could not be stored until they are written.
     #[error(
         "cannot keep what was read in {folder} ({source}); free some space there, or write to another folder by --out",
         folder = folder.display()
     )]
     Spool {
-        /// The folder.
+        /// Folder of the temporary file.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -122,22 +122,22 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] freehold_trace::Error),
 
-    /// A recording of an unknown kernel, or none.
+    /// The file is not a recording, or its kernel is unknown.
     #[error(transparent)]
     Recording(#[from] freehold_trace::recording::OpenError),
 
-    /// An answer did not leave the program.
+    /// The result could not be output.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
 
 impl Error {
-    /// A file with events that is refused for this reason.
+    /// Returns the error that a file with events is refused for this reason.
     pub(crate) fn refused(path: &Path, reason: String, instead: &str) -> Error {
         Error::Refused { path: path.to_path_buf(), reason, instead: instead.to_owned() }
     }
 
-    /// For `map_err`: the file cannot be read.
+    /// Returns a function for `map_err` that creates [`Error::Read`].
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| Error::Read { path, source }

@@ -1,8 +1,8 @@
-//! Whether a file has what a recording needs: all events, of the whole machine, each once.
+//! Checks that a file has everything that a recording needs: all events, of the whole machine, each once.
 //!
-//! What is missing is named with the command that records it. A file that covers a part of the machine is imported with a
-//! sentence, as long as the part makes sense in itself: where pages are allocated again and again without a free, the
-//! frees were made outside of the part, and everything that follows would be wrong.
+//! The error about a missing part names the command that records it. A file that covers only a part of the machine is
+//! imported with a caveat, as long as the part is consistent by itself. If pages are allocated again and again without
+//! a free, the frees were made outside of the part, and the recording would be wrong.
 
 use std::path::Path;
 
@@ -18,18 +18,19 @@ use crate::survey::Survey;
 
 /// Events of a kind for each of them that may be dropped.
 const EVENTS_PER_DROP: u64 = 100;
-/// Allocations of pages in use, at least so many and one in so many, by which frees are missing.
+/// Limits for allocations of pages in use, at least this number and one in so many allocations, that show missing
+/// frees.
 const TWICE_MIN: u64 = 5;
 const ALLOCATIONS_PER_TWICE: u64 = 100;
-/// Events for each contradiction, at least so many, by which readers of recordings refuse them.
+/// Limits for contradictions, at least this number and one in so many events, at which readers refuse a recording.
 const CLASHES_MIN: u64 = 100;
 const EVENTS_PER_CLASH: u64 = 6;
-/// Events from which on a CPU without any is worth a sentence.
+/// Number of events above which a CPU without any is reported.
 const EVENTS_OF_BUSY_MACHINES: u64 = 1000;
-/// Clamped times for each event that are refused.
+/// Events for each clamped time above which the file is refused.
 const EVENTS_PER_BACKWARD: u64 = 100;
 
-/// Refuses a file whose recording would say something else than what happened.
+/// Refuses a file whose recording would differ from the events on the machine.
 ///
 /// # Errors
 /// [`Error::Dropped`], [`Error::Lacks`] or [`Error::Refused`].
@@ -63,7 +64,7 @@ pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &Sour
     }
 }
 
-/// Refuses the file if too many events of a kind were dropped; `taken` counts those that were not.
+/// Refuses the file if too many events of a kind were dropped. `taken` returns the number of accepted events.
 ///
 /// # Errors
 /// [`Error::Dropped`].
@@ -78,7 +79,10 @@ fn expect_few_drops(path: &Path, drops: &Drops, taken: impl Fn(Counted) -> u64) 
     Ok(())
 }
 
-/// Whether there are allocations and frees.
+/// Checks that the file has allocations and frees.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Lacks`].
 fn expect_kinds(path: &Path, survey: &Survey, source: &SourceFacts) -> Result<(), Error> {
     let needed = [RowKind::Alloc, RowKind::Free];
     let Some(missing) = needed.iter().find(|kind| !survey.counts.contains_key(kind)) else { return Ok(()) };
@@ -97,7 +101,7 @@ fn expect_kinds(path: &Path, survey: &Survey, source: &SourceFacts) -> Result<()
     Err(Error::Lacks { path, event: missing.event().unwrap_or_default(), unread, others: others(survey, source) })
 }
 
-/// The events that a file has, the most frequent first: at most three names.
+/// Returns the events that a file has, the most frequent first: at most three names.
 fn others(survey: &Survey, source: &SourceFacts) -> String {
     let taken = survey.counts.iter().map(|(kind, events)| (*events, kind.event().unwrap_or_default()));
     let passed = source.passed.iter().map(|(name, events)| (*events, name.as_str()));
@@ -107,12 +111,12 @@ fn others(survey: &Survey, source: &SourceFacts) -> String {
     if names.is_empty() { "no event at all".to_owned() } else { names.join(", ") }
 }
 
-/// What events contradict each other, as a clause; `None` if that may be chance.
+/// Returns the contradictions between events, as a clause; `None` if they may be chance.
 fn contradiction(survey: &Survey, source: &SourceFacts) -> Option<String> {
     let number = |kind| survey.counts.get(&kind).copied().unwrap_or(0);
     let (allocations, frees) = (number(RowKind::Alloc), number(RowKind::Free));
     let twice = survey.pairs.in_use_already;
-    // What is known to be missing is reported, and is no surprise.
+    // Known gaps are reported elsewhere, and explain such allocations.
     let is_whole = survey.lost == 0 && survey.gaps == 0 && source.coverage.describe().is_none();
     if is_whole && twice >= TWICE_MIN && twice.saturating_mul(ALLOCATIONS_PER_TWICE) > allocations {
         return Some(format!("{} of its {} allocations are of pages in use", count(twice), count(allocations)));
@@ -128,7 +132,7 @@ fn contradiction(survey: &Survey, source: &SourceFacts) -> Option<String> {
     })
 }
 
-/// Why frees may be missing, as a clause.
+/// Returns the probable reason for missing frees, as a clause.
 fn cause(survey: &Survey, source: &SourceFacts) -> String {
     if survey.lost > 0 || survey.gaps > 0 {
         return "the kernel lost events".to_owned();
@@ -159,7 +163,7 @@ fn remedy(kind: Kind, survey: &Survey) -> &'static str {
     }
 }
 
-/// CPUs of the machine without an event, as far as it is known how many it has: `CPU 1 and 2 others`.
+/// Returns the CPUs of the machine without an event, if the number of its CPUs is known: `CPU 1 and 2 others`.
 fn absent_cpus(survey: &Survey, cpus: Option<u32>) -> Option<String> {
     let all = cpus? as usize;
     let mut absent = (0..all.min(1 << 16)).filter(|cpu| !survey.seen.get(*cpu).copied().unwrap_or(false));
@@ -168,7 +172,7 @@ fn absent_cpus(survey: &Survey, cpus: Option<u32>) -> Option<String> {
     Some(if others == 0 { format!("CPU {first}") } else { format!("CPU {first} and {others} others") })
 }
 
-/// What the file covers instead of the whole machine, as a sentence; `None` if it covers all, as far as can be told.
+/// Returns a sentence about the part of the machine that the file covers; `None` if it seems to cover all.
 pub(crate) fn partial(survey: &Survey, source: &SourceFacts, cpus: u16) -> Option<String> {
     if let Some(part) = source.coverage.describe() {
         return Some(format!("The file covers {part}: what others allocate and free is missing."));

@@ -1,12 +1,12 @@
-//! GFP flags by their printed names, joined by `|`, or as a number, and the name of the set that flags belong to.
+//! GFP flags from their printed names, joined by `|`, or from a number, and the name of the set that flags belong to.
 //!
-//! The kernel prints sets of flags by the name of the set (`GFP_KERNEL`), and the rest one by one; flags without a name
-//! stand as a number at the end. Tools that print raw values write all flags as one number. linux:
+//! The kernel prints sets of flags by the name of the set (`GFP_KERNEL`), and the rest one by one. Flags without a name
+//! are printed as a number at the end. Tools that print raw values write all flags as one number. linux:
 //! include/trace/events/mmflags.h:gfpflag_string, include/linux/gfp_types.h
 //!
-//! Numbers are those of Linux 5.0 to 7.x, all kernels that an import takes: there the bits 0 to 22 have one meaning, but
-//! for bit 9, which is `__GFP_ATOMIC` before 6.3 and unused since. Bits 23 to 28 depend on how the kernel was built and
-//! stand for debugging; they are left out. No kernel has a flag above these.
+//! Numbers are those of Linux 5.0 to 7.x, which are all kernels that an import accepts. In these kernels the bits 0 to
+//! 22 have one meaning, except bit 9, which is `__GFP_ATOMIC` before 6.3 and unused since. Bits 23 to 28 depend on the
+//! kernel's configuration and are for debugging, so they are left out. No kernel has a flag above these.
 
 use freehold_trace::GFP_BITS;
 
@@ -42,7 +42,7 @@ const SETS: [(&str, u32); 16] = [
     ("GFP_NOFS", RECLAIM | IO),
     ("GFP_ATOMIC", HIGH | KSWAPD_RECLAIM),
     ("GFP_NOIO", RECLAIM),
-    // Before 6.8 without __GFP_NOWARN, which decides nothing but what is printed.
+    // Before 6.8 the set lacks __GFP_NOWARN, which only affects printing.
     ("GFP_NOWAIT", KSWAPD_RECLAIM | NOWARN),
     ("GFP_DMA", DMA),
     ("GFP_DMA32", DMA32),
@@ -51,22 +51,22 @@ const SETS: [(&str, u32); 16] = [
     ("none", 0),
 ];
 
-/// Names that [`freehold_trace::GFP_BITS`] does not have, of flags that kernels between 5.0 and 6.3 print. None of them
-/// decides how a request is served.
+/// Names of flags that [`freehold_trace::GFP_BITS`] lacks and that kernels between 5.0 and 6.3 print. None of them
+/// affects how a request is served.
 const WITHOUT_BIT: [&str; 3] = ["__GFP_SKIP_KASAN_POISON", "__GFP_SKIP_KASAN_UNPOISON", "__GFP_NOTRACK"];
 
-/// Bits that have one meaning in all kernels that are imported.
+/// Bits that have one meaning in all supported kernels.
 const FIXED_BITS: u64 = (1 << 23) - 1;
-/// Bits that some kernel has a flag for.
+/// Bits for which some kernel has a flag.
 const KNOWN_BITS: u64 = (1 << 29) - 1;
 
-/// The flags that these names and numbers stand for; `None` if one of them is not understood.
+/// Parses names and numbers of flags; `None` if one of them is not known.
 pub(crate) fn flags(text: &[u8]) -> Option<u32> {
     let names = text.split(|byte| *byte == b'|');
     names.map(|name| flag_named(name.trim_ascii())).try_fold(0, |sum, flags| Some(sum | flags?))
 }
 
-/// The name of the largest set that is within these flags.
+/// Returns the name of the largest set that these flags contain.
 pub(crate) fn class(flags: u32) -> &'static str {
     let within = SETS.iter().filter(|(_, set)| flags & set == *set && (*set != 0 || flags == 0));
     within.max_by_key(|(_, set)| set.count_ones()).map_or("other flags", |(name, _)| name)
@@ -81,7 +81,7 @@ fn flag_named(name: &[u8]) -> Option<u32> {
     found.map(|(_, flags)| *flags).or(is_without_bit.then_some(0))
 }
 
-/// Flags given as a number: hexadecimal after `0x`, else decimal.
+/// Parses flags given as a number: hexadecimal after `0x`, else decimal.
 fn number(text: &str) -> Option<u32> {
     let flags = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,

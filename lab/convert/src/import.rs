@@ -1,8 +1,8 @@
-//! A file of another tool as a recording, in two steps.
+//! Import of another tool's file as a recording, in two steps.
 //!
-//! [`Import::read`] reads the events: rows wait in a spool, and what they say of the start is taken note of.
-//! [`Import::write`] makes the start state, of what somebody wrote down or what chance has drawn, and of the first
-//! event on each frame, which goes before both; and writes the recording.
+//! [`Import::read`] reads the events. It stores the rows in a spool, and collects what they show about the start state.
+//! [`Import::write`] builds the start state and writes the recording. The start state comes from a file or is drawn at
+//! random, and the first event on each frame takes precedence over both.
 
 use std::fs::File;
 use std::ops::Range;
@@ -27,25 +27,25 @@ use crate::start::{MemoryState, Start};
 use crate::survey::{Limits, Survey};
 use crate::{expect, perf, text, tracecmd};
 
-/// Items that go from the thread that reads to the one that looks at them, and batches of them under way: small enough
-/// to stay in the CPU's caches, and to be memory that a malloc keeps.
+/// Items in a batch between the reading thread and the surveying thread (first), and batches in flight (second). The
+/// batches are small enough to stay in the CPU's caches, and to be reused by the malloc.
 const BATCH: usize = 512;
 const BATCHES: usize = 16;
 
-/// Orders of blocks of any Linux, and of pages of hugetlbfs, which are several blocks.
+/// Highest order in the events of any Linux, including pages of hugetlbfs, which are several blocks.
 const ORDER_MAX: u8 = 20;
-/// Orders of pageblocks of 4 KiB pages.
+/// Order of a pageblock with pages of 4 KiB.
 const PAGEBLOCK_ORDER: u8 = 9;
-/// Rows between two moves of the progress bar.
+/// Rows between two updates of the progress bar.
 const STRIDE: u64 = 1 << 16;
 
-/// A machine whose memory at the start is drawn at random.
+/// A machine whose memory at the start was drawn at random.
 pub struct SyntheticStart {
-    /// How it was drawn, as a phrase: `drawn at age 60`.
+    /// Description of the drawing, as a phrase: `drawn at age 60`.
     pub how: String,
-    /// Its zones, and what else a snapshot of it would say.
+    /// Zones and the other facts of a snapshot of this machine.
     pub facts: Facts,
-    /// The rows of its start state.
+    /// Rows of the start state.
     pub rows: Vec<Row>,
 }
 
@@ -60,10 +60,10 @@ pub struct Import {
 }
 
 impl Import {
-    /// Reads a file; its rows wait in the folder of `out`. `start` is a file that says how memory lay.
+    /// Reads a file, and stores its rows in the folder of `out`. `start` is a file with the start state.
     ///
     /// # Errors
-    /// When it is no such file, or says too little.
+    /// If a file has no supported format, or lacks required parts.
     pub fn read(path: &Path, out: &Path, overrides: &MachineOverrides, start: Option<&Path>) -> Result<Import, Error> {
         let (kind, file) = kind::open(path)?;
         let start = start.map(Start::read).transpose()?;
@@ -78,17 +78,19 @@ impl Import {
         Ok(Import { path: path.to_path_buf(), kind, source, survey, start, machine })
     }
 
-    /// Pageblocks between the first frame and the last, holes included: of a drawn machine as large as this.
+    /// Returns the number of pageblocks between the first frame and the last, including holes. A drawn machine must
+    /// have this size.
     pub fn pageblocks(&self) -> u64 {
         self.machine.frames() >> self.machine.pageblock_order
     }
 
-    /// CPUs of the machine.
+    /// Returns the number of CPUs.
     pub fn cpus(&self) -> u16 {
         self.machine.cpus
     }
 
-    /// Whether the file, or what was said, leaves open what only a drawn machine of this size can tell.
+    /// Returns whether a drawn machine of this size is needed, because neither the file nor the user gives the start
+    /// state or the zones.
     pub fn needs_synthetic_start(&self) -> bool {
         match &self.start {
             Some(start) => self.machine.zones.is_none() && start.known.facts.zones_start.is_empty(),
@@ -96,10 +98,10 @@ impl Import {
         }
     }
 
-    /// Writes the recording. `drawn` is a drawn machine with as many pageblocks and CPUs, where one is wanted.
+    /// Writes the recording. `drawn` is a drawn machine with as many pageblocks and CPUs, if one is needed.
     ///
     /// # Errors
-    /// When there is no room, or the events are of another machine than the start. Nothing is left then.
+    /// If there is no space, or the events are of another machine than the start state. No file remains then.
     pub fn write(mut self, out: &Path, drawn: Option<SyntheticStart>) -> Result<ImportSummary, Error> {
         let mut writer = Writer::create(out)?;
         let how = drawn.as_ref().map(|drawn| drawn.how.clone());
@@ -131,7 +133,7 @@ impl Import {
         Ok(imported)
     }
 
-    /// The zones: as a file says, or as on a drawn machine of this size, as far as there is memory.
+    /// Returns the zones: from a file, or from a drawn machine of this size, limited to the existing memory.
     fn zones(&self, drawing: Option<&MemoryState>) -> Vec<ZoneFacts> {
         let of_start =
             self.start.as_ref().map(|start| &start.known.facts.zones_start).filter(|zones| !zones.is_empty());
@@ -148,7 +150,7 @@ impl Import {
         zones
     }
 
-    /// What else was not known.
+    /// Adds the guesses about the start state.
     fn guess_the_rest(&mut self, drawn: Option<&str>, partial: Option<&str>) {
         let is_missing = self.departures() == Departures::Missing;
         let guesses = &mut self.machine.guesses;
@@ -197,7 +199,7 @@ impl Import {
         }
     }
 
-    /// What is known of the machine, without what the start state adds.
+    /// Returns the facts about the machine, without those that the start state adds.
     fn facts(&self, zones: Vec<ZoneFacts>) -> Facts {
         let Import { source, survey, machine, start, .. } = self;
         let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
@@ -209,7 +211,7 @@ impl Import {
             pageblock_order: machine.pageblock_order,
             cpus: machine.cpus,
             command: None,
-            // A recording of no length would be a snapshot.
+            // A recording of duration 0 would be a snapshot.
             duration: survey.duration.max(1),
             lost: survey.lost,
             gfp_names: source.gfp_names.clone(),
@@ -233,7 +235,7 @@ impl Import {
         settle(known, facts.zones_start.clone(), machine, &mut survey.first_events, &survey.votes, departures)
     }
 
-    /// What the start state is worth.
+    /// Adds notes on the source and the accuracy of the start state.
     fn notes_on_start(&self, kind: StartKind, checked: u64, contradicted: u64, facts: &mut Facts) {
         facts.notes.insert(0, format!("imported from a {}", self.kind.name()));
         if kind != StartKind::Drawn {
@@ -245,13 +247,13 @@ impl Import {
     }
 }
 
-/// Whether all of a block is memory.
+/// Returns whether all frames of a block are memory.
 fn has(memory: &[Range<u64>], pfn: u64, order: u8) -> bool {
     memory.iter().any(|part| part.start <= pfn && pfn.saturating_add(1 << order) <= part.end)
 }
 
-/// Writes the events; says how many were left out, because they name frames that the machine does not have. An event of
-/// more than one block becomes one event a block.
+/// Writes the events. Returns the number of events that were left out because they name frames that the machine does
+/// not have. An event of more than one block becomes one event per block.
 fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts, order_max: u8) -> Result<u64, Error> {
     let memory = memory(facts);
     let progress = Progress::new("writing", spool.rows());
@@ -270,14 +272,14 @@ fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts, order_max: u8)
     Ok(outside)
 }
 
-/// The row, or one for each block that it is about, where its order is above that of any block.
+/// Returns the row, or one row for each of its blocks if its order is above that of any block.
 fn blocks_of(row: Row, order_max: u8) -> impl Iterator<Item = Row> {
     let excess = if row.pfn == NO_PFN { 0 } else { row.order.saturating_sub(order_max) };
     let order = row.order - excess;
     (0..1_u64 << excess).map(move |block| Row { pfn: row.pfn.wrapping_add(block << order), order, ..row })
 }
 
-/// Reads the file on a thread of its own, while this one looks at what it says.
+/// Reads the file on a separate thread, while this thread surveys the items.
 fn piped(path: &Path, kind: Kind, file: File, survey: &mut Survey) -> Result<SourceFacts, Error> {
     let (sender, receiver) = sync_channel::<Vec<Item>>(BATCHES);
     std::thread::scope(|scope| {
@@ -289,7 +291,7 @@ fn piped(path: &Path, kind: Kind, file: File, survey: &mut Survey) -> Result<Sou
                     return Ok(());
                 }
                 let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-                // The receiver is gone only after an error of its own, which is the one that is reported.
+                // The receiver is gone only after an error of its own, which is reported instead.
                 sender.send(full).map_err(|_| Error::Machine(String::new()))
             })?;
             let _ = sender.send(batch);

@@ -1,4 +1,4 @@
-//! What came of an import, for people and for programs.
+//! Summary of an import, for users and for programs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use crate::error::Error;
 use crate::item::SourceFacts;
 use crate::survey::Survey;
 
-/// Where the start state of a recording comes from.
+/// Source of the start state of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartKind {
-    /// Nobody wrote it down: chance has drawn it.
+    /// No file: the state was drawn at random.
     Drawn,
-    /// A snapshot, or a recording, of Freehold's.
+    /// A Freehold snapshot or recording.
     Snapshot,
     /// A copy of `/proc/kpageflags`.
     PageFlags,
@@ -29,29 +29,29 @@ pub enum StartKind {
     PageOwner,
 }
 
-/// Of so many events one at most may name a frame that the machine does not have.
+/// Events for each event that may name a frame that the machine does not have.
 const EVENTS_PER_STRAY: u64 = 100;
 
 /// The outcome of an import.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImportSummary {
-    /// The file that was read.
+    /// Path of the imported file.
     pub file: String,
-    /// What it is.
+    /// Format of the imported file.
     pub format: &'static str,
-    /// The recording.
+    /// Path of the recording.
     pub out: String,
-    /// The recorded kernel.
+    /// Release of the recorded kernel.
     pub kernel_release: String,
     /// CPUs of the recorded machine.
     pub cpus: u16,
-    /// From the first event to the last.
+    /// Time from the first event to the last, in seconds.
     pub duration_seconds: f64,
     /// Rows of the recording: events and state.
     pub rows: u64,
-    /// Events that were taken.
+    /// Events in the recording.
     pub events: u64,
-    /// Those, by kind.
+    /// Events in the recording, by kind.
     pub kinds: BTreeMap<String, u64>,
     /// Events of which no rows are made, by name.
     pub passed_over: BTreeMap<String, u64>,
@@ -59,7 +59,8 @@ pub struct ImportSummary {
     pub lost: u64,
     /// Whether the file begins or ends in the middle of a record or a line.
     pub is_cut: bool,
-    /// Events that could not be used, and lines that are neither events nor headings: by reason, with the first of each.
+    /// Events that could not be used, and lines that are neither events nor headings, by reason. Each row has its first
+    /// example.
     pub dropped: Vec<DropRow>,
     /// Events that could not be used.
     pub dropped_events: u64,
@@ -67,45 +68,45 @@ pub struct ImportSummary {
     pub not_understood: u64,
     /// Lines before the first event, and lines of a log between events.
     pub other_lines: u64,
-    /// Events that stood after a later one in a text, and were put in order.
+    /// Events after a later one in a text, which were sorted.
     pub sorted: u64,
-    /// Events that the tool counted, and that are not in the file.
+    /// Events that the tool counted but that are not in the file.
     pub absent: u64,
-    /// What the file covers instead of the whole machine, as a sentence.
+    /// Sentence about the part of the machine that the file covers; `None` if it covers the whole machine.
     pub partial: Option<String>,
-    /// Places where it lost some, and nobody knows how many.
+    /// Places where an unknown number of events was lost.
     pub gaps: u64,
-    /// Events on frames that the machine does not have, and that were left out.
+    /// Events on frames that the machine does not have, which were left out.
     pub outside: u64,
-    /// Events that were older than the one before them, and took its time.
+    /// Events older than the previous one, which got its time.
     pub backward: u64,
-    /// Allocations and frees without a partner.
+    /// Allocations and frees by their partners.
     pub unpaired: PairCounts,
-    /// Where the start state comes from.
+    /// Source of the start state.
     pub start: StartKind,
-    /// What was not known and guessed, in sentences.
+    /// Guesses about unknown facts, in sentences.
     pub guesses: Vec<String>,
-    /// What else is worth knowing.
+    /// Other remarks, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Allocations and frees without a partner.
+/// Allocations and frees with and without a partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PairCounts {
-    /// Frees of pages that this file has seen allocated: these have one.
+    /// Frees of pages whose allocation is in the file.
     pub paired: u64,
     /// Frees of pages that were allocated before the file begins.
     pub freed_from_before: u64,
     /// Pages that were allocated and not freed before the file ends.
     pub pages_kept: u64,
-    /// Allocations of pages that were in use: something is missing between the two.
+    /// Allocations of pages that were in use, so that a free is missing.
     pub allocated_twice: u64,
-    /// Frees of pages that were free.
+    /// Frees of pages that were free, so that an allocation is missing.
     pub freed_twice: u64,
 }
 
 impl ImportSummary {
-    /// Builds the summary of what the first look at the events found; [`complete`](Self::complete) adds the rest.
+    /// Builds the summary from the survey of the events; [`complete`](Self::complete) adds the rest.
     pub(crate) fn new(
         file: &Path,
         format: &'static str,
@@ -151,10 +152,10 @@ impl ImportSummary {
         }
     }
 
-    /// Takes note of events on frames that the machine does not have.
+    /// Records the number of events on frames that the machine does not have.
     ///
     /// # Errors
-    /// When there are too many for one machine.
+    /// If there are too many for one machine.
     pub(crate) fn leave_out(&mut self, outside: u64, file: &Path) -> Result<(), Error> {
         self.outside = outside;
         if outside.saturating_mul(EVENTS_PER_STRAY) <= self.events {
@@ -169,7 +170,7 @@ impl ImportSummary {
         )))
     }
 
-    /// What was left out or is missing, in sentences for the recording's notes.
+    /// Returns sentences about missing and dropped parts, for the recording's notes.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let counts = [
             (self.not_understood, "lines that are neither events nor headings"),
@@ -191,7 +192,7 @@ impl ImportSummary {
         self.is_cut.then(|| cut.to_owned()).into_iter().chain(missing).collect()
     }
 
-    /// Adds what the recording says of its machine.
+    /// Adds the recording's facts about its machine.
     pub(crate) fn complete(&mut self, facts: &Facts, rows: u64) {
         self.rows = rows;
         self.kernel_release.clone_from(&facts.kernel_release);
@@ -200,7 +201,7 @@ impl ImportSummary {
         self.notes.clone_from(&facts.notes);
     }
 
-    /// The first line: what was taken, and everything that was not.
+    /// Returns the first line: the number of events, and all losses.
     fn counts_line(&self) -> String {
         let missing = [
             (self.dropped_events, "events dropped"),

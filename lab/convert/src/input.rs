@@ -1,4 +1,4 @@
-//! A file that is read, and the bar that tells how far.
+//! A file that is read, with its progress bar.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -17,29 +17,29 @@ pub(crate) struct Input {
 
 impl Input {
     pub(crate) fn new(path: &Path, file: File) -> Input {
-        // A file whose size is not known is read all the same.
+        // A file of unknown size is read too.
         let length = file.metadata().map_or(0, |metadata| metadata.len());
         Input { file, length, progress: Progress::weighing(format!("reading {}", path.display()), length) }
     }
 
-    /// The file itself, for looks at it that are not its reading.
+    /// Returns the file itself, for reads that do not count as progress.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.length
     }
 
-    /// The first bytes, at most so many.
+    /// Reads at most `most` bytes from the current position.
     pub(crate) fn beginning(&self, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         (&self.file).take(most as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Bytes from this place on; `None` if they are not all there.
+    /// Reads the bytes at this offset; `None` if the file is too short.
     pub(crate) fn part(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
         let is_there = offset.checked_add(size).is_some_and(|end| end <= self.length);
         let mut bytes = is_there.then(|| vec![0; size as usize])?;

@@ -1,4 +1,4 @@
-//! What a reader of any format hands on, and what its file says besides.
+//! Items that the readers of all formats return, and the other facts in their files.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use crate::coverage::{Coverage, Sampling};
 use crate::drops::Drops;
 use crate::error::Error;
 
-/// One thing that a file tells, in the order of its times.
+/// One item of a file, in order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     /// An event about memory, and the thread in whose context it fired. The row's time is that of the file's clock, and
     /// its task is not set.
     Row {
-        /// Number of the thread.
+        /// Thread id.
         pid: u32,
         row: Row,
     },
     /// A thread has this name from now on.
     Named { pid: u32, name: String },
-    /// A thread begins, under a number that another may have had. Without a name it has that of its parent.
+    /// A thread starts. Its id may have been used by another thread before. Without a name it has that of its parent.
     Born { pid: u32, parent: u32, name: String },
-    /// So many events were lost.
+    /// Number of events that were lost.
     Lost(u64),
-    /// Some events were lost, and nobody knows how many.
+    /// An unknown number of events was lost.
     Gap,
 }
 
-/// Takes items. An error ends the reading.
+/// Receiver of items. An error ends the reading.
 pub(crate) type Sink<'s> = &'s mut dyn FnMut(Item) -> Result<(), Error>;
 
-/// Facts that a file states about its machine and about itself.
+/// Facts of a file about its machine and about itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceFacts {
     /// `uname -r`.
@@ -41,54 +41,55 @@ pub(crate) struct SourceFacts {
     pub machine: Option<String>,
     /// Bytes in a page.
     pub page_size: Option<u32>,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: Option<u32>,
-    /// Bytes of memory that the kernel has for use.
+    /// Bytes of memory that the kernel can use.
     pub memory: Option<u64>,
     /// The kernel's own GFP flags.
     pub gfp_names: BTreeMap<String, u64>,
-    /// Events that the tool had switched on, as `system:name`; nothing if the file does not say.
+    /// Events that the tool enabled, as `system:name`; `None` if the file does not list them.
     pub enabled: Option<Vec<String>>,
     /// Events of which no rows are made, by name.
     pub passed: BTreeMap<String, u64>,
-    /// Whether it begins or ends in the middle of something, so that a part is missing.
+    /// Whether the file begins or ends in the middle of a record or a line, so that a part is missing.
     pub is_cut: bool,
     /// Lines of a text.
     pub lines: u64,
     /// Lines before the first event, and lines of a log between events.
     pub preamble: u64,
-    /// Events that stood after a later one, and were put in order.
+    /// Events after a later one, which were sorted.
     pub sorted: u64,
     /// Events that could not be used, by reason.
     pub drops: Drops,
-    /// What part of the machine's events it has, as far as it says.
+    /// Coverage of the machine, as far as the file shows it.
     pub coverage: Coverage,
-    /// How each event was sampled, as far as it says.
+    /// Sampling of each event, as far as the file shows it.
     pub sampling: Vec<(String, Sampling)>,
     /// Parts of the file that are not read, as phrases: other buffers.
     pub unread: Vec<String>,
-    /// Events that the tool counted, and that are not in the file.
+    /// Events that the tool counted but that are not in the file.
     pub absent: u64,
-    /// Whether its frees have the names of kernels before Linux 3.3.
+    /// Whether frees have the event name of kernels before Linux 3.3.
     pub has_old_frees: bool,
-    /// What is worth knowing, in sentences.
+    /// Remarks, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Places in an event that gives a thread a name: `task:task_newtask`, `task:task_rename` or `sched:sched_process_fork`.
+/// Fields of an event that gives a thread a name: `task:task_newtask`, `task:task_rename` or
+/// `sched:sched_process_fork`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameEvent {
-    /// The thread that the event is about.
+    /// Thread that the event is about.
     pid: Field,
-    /// The thread in whose context it fires: the parent, at a birth.
+    /// Thread in whose context the event fires, which is the parent when a thread starts.
     current: Field,
     name: Field,
     is_birth: bool,
 }
 
 impl NameEvent {
-    /// Finds the fields in an event, if it is one of the three. Some kernels (6.16 is one) do not say which thread is
-    /// renamed: then it is the current one.
+    /// Finds the fields of an event, if it is one of the three. Some kernels (for example 6.16) do not record which
+    /// thread is renamed; then it is the current one.
     pub(crate) fn find(system: &str, format: &EventFormat) -> Option<NameEvent> {
         let (pid, current) = (format.field("pid"), format.field("common_pid")?);
         let (pid, name, is_birth) = match (system, format.name.as_str()) {
@@ -100,10 +101,10 @@ impl NameEvent {
         Some(NameEvent { pid, current, name, is_birth })
     }
 
-    /// What a record of it says.
+    /// Returns the item of a record of this event.
     pub(crate) fn read(&self, record: &[u8]) -> Option<Item> {
         let pid = self.pid.unsigned(record)? as u32;
-        // A text of its own length is a place in the record, of four bytes.
+        // A text of variable length is stored as a location in the record, of four bytes.
         let text = if self.name.size == 4 { self.name.located_text(record)? } else { self.name.text(record)? };
         let name = String::from_utf8_lossy(text).into_owned();
         let parent = self.current.unsigned(record)? as u32;

@@ -1,4 +1,4 @@
-//! What a file is: told by its contents, never by its name.
+//! Detection of a file's format, by its contents and never by its name.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -7,19 +7,19 @@ use std::path::Path;
 use crate::error::Error;
 use crate::{perf, text, tracecmd, tracing};
 
-/// Kinds of files with events.
+/// Formats of files with events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Of `perf record`.
+    /// `perf record`.
     Perf,
-    /// Of `trace-cmd record`.
+    /// `trace-cmd record`.
     TraceCmd,
-    /// Of `perf script`, or of the files `trace` and `trace_pipe`.
+    /// Text of `perf script`, or of the files `trace` and `trace_pipe`.
     Text,
 }
 
 impl Kind {
-    /// The name that users know.
+    /// Returns the name for users.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Perf => perf::FORMAT,
@@ -29,13 +29,13 @@ impl Kind {
     }
 }
 
-/// Bytes by which a file is known: the first event of a text may stand after a long heading.
+/// Number of bytes by which a format is detected. The first event of a text may follow a long heading.
 const HEAD: u64 = 1 << 20;
 
-/// Opens a file and finds out what it is; it stands at its beginning then.
+/// Opens a file and detects its format. The returned file is at its beginning.
 ///
 /// # Errors
-/// When it cannot be read, or is nothing that is known.
+/// If it cannot be read, or has no known format.
 pub(crate) fn open(path: &Path) -> Result<(Kind, File), Error> {
     let mut file = File::open(path).map_err(Error::read(path))?;
     let mut head = Vec::new();
@@ -47,15 +47,15 @@ pub(crate) fn open(path: &Path) -> Result<(Kind, File), Error> {
     }
 }
 
-/// What a file is, and what to do instead of importing it.
+/// Format of a file that cannot be imported, and a suggested action.
 type Stranger = (&'static str, &'static str);
 
-/// What is imported.
+/// Suggestion for files of an unknown format.
 const KNOWN: &str = "give a perf.data, a trace.dat of trace-cmd, or the text of `perf script`, `trace-cmd report`, trace or \
                      trace_pipe";
 const UNPACK: &str = "unpack it first";
 
-/// Beginnings of files that are something else.
+/// Magic numbers of files that cannot be imported.
 const STRANGERS: [(&[u8], Stranger); 14] = [
     (b"PERFFILE", ("a perf.data of the first version, from before Linux 3.0", "record with a newer perf")),
     (b"PAR1", ("a Parquet file, perhaps a recording already", "give it to `freehold inspect`")),
@@ -73,7 +73,7 @@ const STRANGERS: [(&[u8], Stranger); 14] = [
     (b"[{", ("JSON", "give the perf.data that it was made of")),
 ];
 
-/// Beginnings of texts in other encodings, as PowerShell and Windows write them.
+/// Byte order marks of texts in other encodings, as PowerShell and Windows write them.
 const ENCODINGS: [(&[u8], Stranger); 4] = [
     (b"\xff\xfe\0\0", ("a text in UTF-32", "convert it first, `iconv -f UTF-32 -t UTF-8`")),
     (b"\0\0\xfe\xff", ("a text in UTF-32", "convert it first, `iconv -f UTF-32 -t UTF-8`")),
@@ -82,7 +82,10 @@ const ENCODINGS: [(&[u8], Stranger); 4] = [
 ];
 const UTF16: Stranger = ("a text in UTF-16", "convert it first, `iconv -f UTF-16 -t UTF-8`");
 
-/// The kind of a file that begins so; else what it is instead, as far as can be said.
+/// Returns the format of a file that begins with `head`.
+///
+/// # Errors
+/// Returns the name of another format, as far as it is known, and a suggested action.
 fn kind_of(head: &[u8]) -> Result<Kind, Stranger> {
     if perf::MAGICS.iter().any(|magic| head.starts_with(magic)) {
         return Ok(Kind::Perf);
@@ -117,7 +120,7 @@ fn kind_of(head: &[u8]) -> Result<Kind, Stranger> {
     }
 }
 
-/// Whether a text without a mark is in UTF-16: every other byte of Latin letters is zero.
+/// Returns whether a text without a byte order mark is in UTF-16. Every other byte of Latin letters is zero there.
 fn is_utf16(head: &[u8]) -> bool {
     let pairs = head[..head.len().min(512)].as_chunks::<2>().0;
     let [little, big] = [1, 0].map(|zero| pairs.iter().filter(|pair| pair[zero] == 0 && pair[1 - zero] != 0).count());

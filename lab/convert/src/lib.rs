@@ -1,16 +1,20 @@
-//! Files of other tools become recordings, and recordings become files of other tools.
+//! Import of other tools' files to recordings, and export of recordings to other tools' files.
 //!
-//! In: [`Import`] reads `perf.data` ([`perf`]), `trace.dat` ([`tracecmd`]) and what both tools and the kernel print
-//! ([`text`]); [`kind`] tells them apart. Each hands on items ([`item`]), which [`survey`] counts, holds against each
-//! other ([`pairs`]) and lets wait ([`spool`]). Events that cannot be used are counted by reason ([`drops`]). What part
-//! of the machine's events a file has is in [`coverage`], and whether that is enough in [`expect`]. What is known of the
-//! machine, or guessed, is in [`machine`]; how memory lay, in [`start`]; [`settle`](mod@settle) makes the start state of
-//! both and of the events, and [`import`] puts the recording together. What came of it is [`ImportSummary`].
+//! Import:
 //!
-//! Out: [`export`] writes what viewers of traces and of profiles open.
+//! 1. [`kind`] detects the format, and [`Import`] reads `perf.data` ([`perf`]), `trace.dat` ([`tracecmd`]) or the text
+//!    that both tools and the kernel print ([`text`]). Each reader returns items ([`item`]).
+//! 2. [`survey`] counts the items, compares them with each other ([`pairs`]), and stores the rows until they are
+//!    written ([`spool`]). Events that cannot be used are counted by reason ([`drops`]).
+//! 3. [`expect`] checks that the events suffice for a recording, also by the file's [`coverage`] of the machine.
+//! 4. [`machine`] determines the facts about the machine, or guesses them. [`start`] reads the state of memory at the
+//!    start. [`settle`](mod@settle) combines both with the events into the start state.
+//! 5. [`import`] writes the recording. Its summary is [`ImportSummary`].
 //!
-//! No file is trusted. What it says is held against what is there before anything is reserved or believed, and what no
-//! machine can have made is left out and counted. Nothing is left of a recording that cannot be written whole.
+//! Export: [`export`] writes files for viewers of traces and of profiles.
+//!
+//! No file is trusted. Sizes in a file are compared with the existing bytes before memory is reserved for them. Events
+//! that no machine can produce are left out and counted. If a recording cannot be written completely, no file remains.
 
 mod bytes;
 mod coverage;

@@ -1,6 +1,6 @@
-//! The machine as far as somebody says what it was, and guesses for the rest, each in a sentence.
+//! Facts about the recorded machine, and guesses for unknown ones, each reported in a sentence.
 //!
-//! The user goes before the file with the start state, that before the file with the events, and that before a guess.
+//! The order of precedence is: the user, the file with the start state, the file with the events, a guess.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,35 +14,35 @@ use crate::error::Error;
 use crate::item::SourceFacts;
 use crate::survey::{FRAMES_GUESSED, FRAMES_LOW, Survey};
 
-/// Facts about the recorded machine that the user states, and that go before all others.
+/// Facts about the recorded machine that the user states. They take precedence over all others.
 #[derive(Clone, Debug, Default)]
 pub struct MachineOverrides {
-    /// Bytes of its memory.
+    /// Bytes of memory.
     pub memory: Option<u64>,
-    /// Its kernel's release.
+    /// Release of the kernel.
     pub kernel: Option<String>,
-    /// Its CPUs.
+    /// Number of CPUs.
     pub cpus: Option<u16>,
-    /// A copy of its `/proc/zoneinfo`.
+    /// Path of a copy of its `/proc/zoneinfo`.
     pub zoneinfo: Option<PathBuf>,
-    /// A copy of its `/proc/pagetypeinfo`.
+    /// Path of a copy of its `/proc/pagetypeinfo`.
     pub pagetypeinfo: Option<PathBuf>,
-    /// A copy of its `/proc/iomem`.
+    /// Path of a copy of its `/proc/iomem`.
     pub iomem: Option<PathBuf>,
 }
 
-/// Bytes of a page where nobody says otherwise.
+/// Default bytes of a page.
 const PAGE_SIZE: u32 = 4096;
-/// Order of a pageblock of such pages.
+/// Default order of a pageblock of such pages.
 const PAGEBLOCK_ORDER: u8 = 9;
-/// The processor where nobody says otherwise.
+/// Default processor.
 const MACHINE: &str = "x86_64";
-/// Frames below 4 GiB that are memory on a machine with more: 3 GiB of 4 KiB. What is above belongs to devices.
+/// Frames of memory below 4 GiB on a machine with more memory: 3 GiB in pages of 4 KiB. The rest belongs to devices.
 const RAM_LOW: u64 = 3 << 18;
-/// Memory comes in pieces of 128 MiB. linux: include/linux/mmzone.h:SECTION_SIZE_BITS
+/// Frames in 128 MiB, the unit in which memory comes. linux: include/linux/mmzone.h:SECTION_SIZE_BITS
 const SECTION: u64 = 1 << 15;
 
-/// A machine of which something is known.
+/// Known and guessed facts about a machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub kernel_release: String,
@@ -52,25 +52,26 @@ pub(crate) struct Machine {
     pub cpus: u16,
     /// Frames of memory, `[start, end)`, in ascending order.
     pub ram: Vec<(u64, u64)>,
-    /// Zones, if a file says what they are.
+    /// Zones, if a file lists them.
     pub zones: Option<Vec<ZoneFacts>>,
-    /// Pageblocks by type, if a file says so.
+    /// Pageblocks by type, if a file lists them.
     pub types: Option<PageTypeInfo>,
-    /// The highest order of a block.
+    /// Highest order of a block.
     pub order_max: u8,
-    /// What was guessed, in sentences.
+    /// Guesses, in sentences.
     pub guesses: Vec<String>,
 }
 
-/// Frames that an import takes: 16 TiB of 4 KiB, which is what a frame number of 32 bits reaches.
+/// Largest number of frames of an import: 16 TiB of 4 KiB, the range of a frame number of 32 bits.
 const FRAMES_MAX: u64 = 1 << 32;
-/// Bytes of this machine's memory that an import takes for each frame, roughly.
+/// Approximate bytes of this machine's memory that an import needs for each frame.
 const BYTES_PER_FRAME: u64 = 16;
 
-/// Frames that the machine may have, as far as the user or the file with the start state says; 1 TiB otherwise.
+/// Returns the number of frames that the machine may have, by the user or the file with the start state; 1 TiB
+/// otherwise.
 ///
 /// # Errors
-/// When that is more than fits, or a file is not what it should be.
+/// If that is more than an import can handle, or a file is not valid.
 pub(crate) fn stated_frames(overrides: &MachineOverrides, start: &Facts) -> Result<u64, Error> {
     let zones = overrides.zoneinfo.as_deref().map(|path| parsed(path, parse_zoneinfo)).transpose()?;
     let iomem = overrides.iomem.as_deref().map(|path| parsed(path, |text| parse_iomem(text, PAGE_SIZE))).transpose()?;
@@ -100,25 +101,25 @@ pub(crate) fn stated_frames(overrides: &MachineOverrides, start: &Facts) -> Resu
     }
 }
 
-/// Memory that this machine has to spare, if its kernel says so.
+/// Returns the available memory of this machine in bytes, if its kernel shows it.
 fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Highest orders of blocks by processor and size of a page. linux: include/linux/mmzone.h:MAX_PAGE_ORDER,
+/// Highest orders of blocks by processor and page size. linux: include/linux/mmzone.h:MAX_PAGE_ORDER,
 /// arch/arm64/Kconfig:ARCH_FORCE_MAX_ORDER
 const ORDERS: [(&str, u32, u8); 3] = [("aarch64", 16384, 11), ("aarch64", 65536, 13), ("powerpc64", 65536, 8)];
-/// The order elsewhere.
+/// Highest order on other machines.
 const ORDER_USUAL: u8 = 10;
 
 impl Machine {
-    /// Determines the machine from the user, the files, and guesses. `start` is what the file with the start state says
-    /// of the machine.
+    /// Determines the machine from the user's overrides, the files, and guesses. `start` has the facts in the file with
+    /// the start state.
     ///
     /// # Errors
-    /// When what is said cannot be.
+    /// If the facts contradict each other or are impossible.
     pub(crate) fn determine(
         overrides: &MachineOverrides,
         source: &SourceFacts,
@@ -139,7 +140,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The highest order of a block, as free lists, the processor or the events say.
+    /// Returns the highest order of a block, from free lists, or else from the processor and the events.
     fn highest_order(&self, start: &Facts, survey: &Survey) -> u8 {
         let shown = self.types.as_ref().map_or(&start.pagetypeinfo_start, |types| &types.types);
         let lists = shown.iter().map(|list| list.free.len()).max().and_then(|lists| u8::try_from(lists).ok());
@@ -150,7 +151,10 @@ impl Machine {
         usual.map_or(ORDER_USUAL, |(.., order)| *order).max(survey.order_max)
     }
 
-    /// Whether as much memory was found as the user says that there was.
+    /// Checks that the memory found matches the memory that the user states.
+    ///
+    /// # Errors
+    /// If it does not.
     fn expect_stated(&self, overrides: &MachineOverrides) -> Result<(), Error> {
         let Some(stated) = overrides.memory else { return Ok(()) };
         let pages = match &self.zones {
@@ -173,7 +177,7 @@ impl Machine {
         self.guesses.push(sentence.into());
     }
 
-    /// The kernel and the processor.
+    /// Determines the kernel and the processor.
     fn name(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts) -> Result<(), Error> {
         let known = source.kernel_release.clone().or_else(|| start_text(start, &start.kernel_release));
         if let (Some(stated), Some(known)) = (&overrides.kernel, &known)
@@ -204,7 +208,7 @@ impl Machine {
         Ok(())
     }
 
-    /// CPUs, pages and pageblocks.
+    /// Determines the numbers of CPUs and the sizes of pages and pageblocks.
     fn measure(
         &mut self,
         overrides: &MachineOverrides,
@@ -251,7 +255,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Where memory lies.
+    /// Determines the ranges of memory.
     fn find_memory(
         &mut self,
         overrides: &MachineOverrides,
@@ -273,7 +277,7 @@ impl Machine {
         Ok(())
     }
 
-    /// As much memory as was said, told, or named by events.
+    /// Returns guessed ranges of memory: as much as the user or the file states, or as events name.
     fn guessed_memory(
         &mut self,
         overrides: &MachineOverrides,
@@ -286,7 +290,7 @@ impl Machine {
         let ram = laid_out(known.unwrap_or(0).next_multiple_of(SECTION), survey.frames, survey.frames_low);
         let all: u64 = ram.iter().map(|(start, end)| end - start).sum();
         let mib = (all * page_size) >> 20;
-        // Without a hole, all frames lie below the end of memory.
+        // Without a hole, all frames are below the end of memory.
         let reach = if ram.len() == 1 { survey.frames } else { all };
         if let Some(pages) = overrides
             .memory
@@ -310,25 +314,25 @@ impl Machine {
         Ok(ram)
     }
 
-    /// One more than the last frame, in whole pageblocks.
+    /// Returns the end of the last frame range, rounded up to whole pageblocks.
     pub(crate) fn frames(&self) -> u64 {
         let end = self.ram.iter().map(|&(_, end)| end).max().unwrap_or(0);
         end.next_multiple_of(1 << self.pageblock_order)
     }
 
-    /// Pages of memory between two frames.
+    /// Returns the pages of memory between two frames.
     pub(crate) fn pages_in(&self, first: u64, end: u64) -> u64 {
         self.ram.iter().map(|&(from, to)| to.min(end).saturating_sub(from.max(first))).sum()
     }
 }
 
-/// The error that an option says something else than the file.
+/// Returns the error that an option contradicts the file.
 fn contradiction(option: &str, stated: &dyn std::fmt::Display, known: &dyn std::fmt::Display) -> Error {
     Error::Machine(format!("{option} says {stated}, and the file says {known}; leave {option} out"))
 }
 
-/// Whether the memory that the user states can be what the file says: that is what the kernel has for use, a few hundredths
-/// less than there is, and less still where some was set aside at boot.
+/// Checks the memory that the user states against the file. The file gives the memory that the kernel can use, which is
+/// a few percent less than the installed memory, and still less if some was reserved at boot.
 fn expect_memory(stated: Option<u64>, known: Option<u64>) -> Result<(), Error> {
     let (Some(stated), Some(known)) = (stated, known) else { return Ok(()) };
     let most = known.saturating_add(known / 2).saturating_add(4 << 30);
@@ -339,18 +343,19 @@ fn expect_memory(stated: Option<u64>, known: Option<u64>) -> Result<(), Error> {
     Err(contradiction("--memory", &mib(stated), &mib(known)))
 }
 
-/// Returns a text of the file with the start state, unless it is empty or the file says nothing of its machine.
+/// Returns a text of the file with the start state, unless it is empty or the file has no facts about its machine.
 fn start_text(start: &Facts, text: &str) -> Option<String> {
     (!text.is_empty() && !start.zones_start.is_empty()).then(|| text.to_owned())
 }
 
-/// Where so many pages lie on a machine whose events name frames so far up, and so far up below 4 GiB.
+/// Returns ranges for `pages` pages of memory on a machine whose events name frames below `frames`, and below
+/// `frames_low` under 4 GiB.
 fn laid_out(pages: u64, frames: u64, frames_low: u64) -> Vec<(u64, u64)> {
     let (frames, frames_low) = (frames.next_multiple_of(SECTION), frames_low.next_multiple_of(SECTION));
     if frames <= FRAMES_LOW && pages <= RAM_LOW {
         return vec![(0, frames.max(pages))];
     }
-    // The hole below 4 GiB is as large as it must be for the last frame, and otherwise of 1 GiB.
+    // The hole below 4 GiB has the size that the last frame requires, and otherwise 1 GiB.
     let above = frames.saturating_sub(FRAMES_LOW);
     let low_usual = RAM_LOW.min(pages.saturating_sub(above)).max(if pages == 0 { RAM_LOW } else { SECTION });
     let low = low_usual.max(frames_low).min(FRAMES_LOW);
@@ -364,7 +369,7 @@ fn laid_out(pages: u64, frames: u64, frames_low: u64) -> Vec<(u64, u64)> {
     vec![(0, low), (FRAMES_LOW, high)]
 }
 
-/// A text of `/proc` that the user names.
+/// Reads and parses a copy of a `/proc` text that the user names.
 fn parsed<T, E: std::fmt::Display>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
     parse(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Start {

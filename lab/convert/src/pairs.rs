@@ -1,18 +1,18 @@
-//! Allocations and frees that belong together, and those that have no partner in the file.
+//! Pairs of allocations and frees, and events without a partner in the file.
 //!
-//! Frees of pages that were allocated before the file begins are in every file. An allocation of a page that is in use,
-//! or a free of one that is free, says that an event between the two is missing. Two bits a frame.
+//! Every file has frees of pages that were allocated before it begins. An allocation of a page in use, or a free of a
+//! free page, shows that an event between the two is missing. Takes two bits a frame.
 
 use freehold_trace::event::{Kind, Row};
 
-/// What is known of frames, and how often events fit.
+/// States of frames, and counts of events by their partners.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs {
-    /// Of 64 frames each, those in use and those that are free, by events of this file.
+    /// Bitmaps of the frames in use and of the free ones, 64 frames in each entry, by the events of this file.
     states: Vec<[u64; 2]>,
-    /// Frees of pages that this file has seen allocated.
+    /// Frees of pages whose allocation is in the file.
     pub paired: u64,
-    /// Frees of pages of which the file says nothing before: they were allocated before it begins.
+    /// Frees of pages without an earlier event: they were allocated before the file begins.
     pub from_before: u64,
     /// Allocations of pages that were in use.
     pub in_use_already: u64,
@@ -24,7 +24,7 @@ const USED: usize = 0;
 const FREE: usize = 1;
 
 impl Pairs {
-    /// Takes a row that names a page.
+    /// Handles a row that names a page.
     #[inline]
     pub(crate) fn observe(&mut self, row: &Row) {
         let became = match row.kind {
@@ -62,7 +62,7 @@ impl Pairs {
         }
     }
 
-    /// Pages that the file has seen allocated and not freed.
+    /// Returns the number of pages that were allocated and not freed.
     pub(crate) fn kept(&self) -> u64 {
         self.states.iter().map(|word| u64::from(word[USED].count_ones())).sum()
     }

@@ -1,5 +1,4 @@
-//! Records of the kernel's events as perf and trace-cmd both keep them: raw bytes, laid out as the file's own formats
-//! say.
+//! Raw records of kernel events in files of perf and trace-cmd, in the layout of the file's own formats.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use crate::tracing::Tracing;
 /// The event whose format lists the GFP flags.
 const ALLOC: (&str, &str) = ("kmem", "mm_page_alloc");
 
-/// The numbering of a kernel with CMA, which is what distributions build. linux: include/linux/mmzone.h:migratetype
+/// Migratetypes of a kernel with CMA, as distributions build it. linux: include/linux/mmzone.h:migratetype
 pub(crate) const MIGRATETYPES: [i8; 6] = [
     migratetype::UNMOVABLE,
     migratetype::MOVABLE,
@@ -26,26 +25,26 @@ pub(crate) const MIGRATETYPES: [i8; 6] = [
     migratetype::ISOLATE,
 ];
 
-/// Why a record is dropped that breaks off.
+/// Reason for dropping a record that is too short.
 pub(crate) const SHORT: &str = "the record is shorter than its format says";
 
-/// Makes items of records, and counts what none is made of.
+/// Converter of records to items, which counts the other records.
 #[derive(Debug)]
 pub(crate) struct Records {
     rows: Decoder,
     names: Vec<(u16, NameEvent)>,
-    /// Of each event by its number: its name, and how many were passed over.
+    /// For each event by its number: its name, and the number of its records that were passed over.
     passed: Vec<(String, u64)>,
     /// The kernel's GFP flags.
     pub gfp_names: BTreeMap<String, u64>,
-    /// What the formats lack, in sentences.
+    /// Problems of the formats, in sentences.
     pub notes: Vec<String>,
-    /// Records that are shorter than their formats say.
+    /// Records that are shorter than their formats.
     pub drops: Drops,
 }
 
 impl Records {
-    /// For the events of this kernel.
+    /// Creates the converter for the events of this kernel.
     pub(crate) fn new(tracing: &Tracing) -> Records {
         let gfp_names =
             tracing.format(ALLOC.0, ALLOC.1).map(|format| gfp::parse_names(format.print_format())).unwrap_or_default();
@@ -66,7 +65,7 @@ impl Records {
         records
     }
 
-    /// The item of a record that was made on `cpu`.
+    /// Returns the item of a record from `cpu`; `None` if there is none.
     #[inline]
     pub(crate) fn item(&mut self, time: u64, data: &[u8], cpu: u16) -> Option<Item> {
         match self.rows.decode(&RawEvent { time, data }, cpu) {
@@ -92,12 +91,12 @@ impl Records {
         None
     }
 
-    /// The kind of rows that are made of the event with this number.
+    /// Returns the kind of rows that are made of the event with this number.
     pub(crate) fn kind(&self, id: u16) -> Option<Kind> {
         self.rows.kind(id)
     }
 
-    /// How many of which event were passed over.
+    /// Returns the number of records that were passed over, by event.
     pub(crate) fn passed(self) -> BTreeMap<String, u64> {
         self.passed.into_iter().filter(|(_, count)| *count > 0).collect()
     }

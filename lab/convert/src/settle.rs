@@ -1,8 +1,8 @@
-//! The start state: what is known of memory, put right by the first event on each frame.
+//! Start state, combined from the known state of memory and the first event on each frame.
 //!
-//! The events go before everything else, because they are of the very machine and moment. What is left over is as a
-//! file shows it, or as chance has drawn it. Where no event tells of blocks that leave the free lists, because nobody
-//! recorded it, blocks that are handed out first are taken to come from there, and not from per-CPU lists.
+//! The events take precedence, because they are of the recorded machine and time. Frames without events have the state
+//! in a file, or the one drawn at random. If the file has no events of blocks that leave the free lists, blocks that
+//! are allocated first are taken from the free lists and not from per-CPU lists.
 
 use std::convert::Infallible;
 
@@ -19,9 +19,9 @@ use crate::start::MemoryState;
 /// Whether the file has events of blocks that leave the free lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departures {
-    /// It has.
+    /// The file has these events.
     Recorded,
-    /// Nobody recorded them.
+    /// These events were not recorded.
     Missing,
 }
 
@@ -31,13 +31,14 @@ pub(crate) struct StartState {
     pub rows: Vec<Row>,
     pub zones: Vec<ZoneFacts>,
     pub types: Vec<TypeFacts>,
-    /// Pages whose first event says what they were, and of them those of which the file with the start says otherwise.
+    /// Pages whose first event shows their state at the start (first field), and those of them for which the file with
+    /// the start state shows another one (second field).
     pub checked: u64,
     pub contradicted: u64,
 }
 
-/// Settles the start. `zones` are those of the machine, with what lies in them as far as it is known. Cost: some ten
-/// nanoseconds a frame of the machine.
+/// Computes the start state. `zones` are those of the machine, with their known contents. Cost: some ten nanoseconds
+/// for each frame of the machine.
 pub(crate) fn settle(
     known: MemoryState,
     zones: Vec<ZoneFacts>,
@@ -59,7 +60,7 @@ pub(crate) fn settle(
     }
     let counted = machine.types.as_ref().map(|types| &types.types).or(Some(&known.facts.pagetypeinfo_start));
     let mut shown: Vec<TypeFacts> = counted.filter(|types| !types.is_empty()).cloned().unwrap_or_else(|| lists(&zones));
-    // A machine that was drawn has fewer orders than one with larger pages.
+    // A drawn machine has fewer orders than one with larger pages.
     let orders = usize::from(machine.order_max) + 1;
     for types in shown.iter_mut().filter(|types| types.free.len() < orders) {
         types.free.resize(orders, 0);
@@ -77,15 +78,15 @@ pub(crate) fn settle(
     StartState { rows, zones, types, checked, contradicted }
 }
 
-/// Free pages of a zone, by rows.
+/// Returns the free pages of a zone, according to the rows.
 fn free_in(zone: &ZoneFacts, rows: &[Row]) -> u64 {
     let frames = zone.start_pfn..zone.start_pfn + zone.spanned;
     let free = rows.iter().filter(|row| row.kind == Kind::StartFree && frames.contains(&row.pfn));
     free.map(|row| 1 << row.order).sum()
 }
 
-/// The words of the machine's frames: none where there is no memory, and unknown where there is some of which nobody
-/// says anything.
+/// Returns the words of the machine's frames: [`flag::NOPAGE`] if there is no memory, and 0 (unknown) for memory that
+/// is in no file.
 fn within(mut words: Vec<u32>, machine: &Machine) -> Vec<u32> {
     let known = words.len();
     words.resize(machine.frames() as usize, 0);
@@ -94,7 +95,7 @@ fn within(mut words: Vec<u32>, machine: &Machine) -> Vec<u32> {
     for &(start, end) in &machine.ram {
         let (start, end) = (start.min(all as u64) as usize, end.min(all as u64) as usize);
         words[next.min(start)..start].fill(flag::NOPAGE);
-        // What a file does not show of memory that there is.
+        // Memory that exists but is missing in the file.
         words[start..end.min(known).max(start)]
             .iter_mut()
             .filter(|word| **word == flag::NOPAGE)
@@ -105,7 +106,8 @@ fn within(mut words: Vec<u32>, machine: &Machine) -> Vec<u32> {
     words
 }
 
-/// Pages that first events tell of, and those that were otherwise by their flags. Without flags a page may be anything.
+/// Returns the number of pages whose state the first events show, and of those whose flags contradict it. A page
+/// without flags cannot contradict.
 fn contradictions(words: &[u32], first_events: &FirstEvents) -> (u64, u64) {
     let (mut checked, mut contradicted) = (0, 0);
     for &(pfn, order) in &first_events.taken {
@@ -128,14 +130,15 @@ fn contradictions(words: &[u32], first_events: &FirstEvents) -> (u64, u64) {
     (checked, contradicted)
 }
 
-/// Returns the words of a block's frames that have flags.
+/// Returns the nonzero words of a block's frames.
 fn shown(words: &[u32], pfn: u64, order: u8) -> impl Iterator<Item = u32> {
     let first = (pfn as usize).min(words.len());
     let end = (first + (1 << order)).min(words.len());
     words[first..end].iter().copied().filter(|word| *word != 0)
 }
 
-/// The words without those of frames that events name. A compound page that loses one falls into single pages.
+/// Returns the words, with 0 for the frames that events name. A compound page with such a frame is split into single
+/// pages.
 fn cleared(mut words: Vec<u32>, first_events: &FirstEvents) -> Vec<u32> {
     let mut next = 0;
     while next < words.len() {
@@ -153,12 +156,12 @@ fn cleared(mut words: Vec<u32>, first_events: &FirstEvents) -> Vec<u32> {
     words
 }
 
-/// A list of pageblocks for each zone, of which nothing is known.
+/// Returns an entry for each zone, without counts of pageblocks.
 fn lists(zones: &[ZoneFacts]) -> Vec<TypeFacts> {
     zones.iter().map(|zone| TypeFacts { node: zone.node, zone: zone.name.clone(), ..TypeFacts::default() }).collect()
 }
 
-/// How many pageblocks of each type each zone has now.
+/// Returns the number of pageblocks of each type in each zone, in the settled state.
 fn recounted(at: &ZonesAt, state: &StateRows) -> Vec<TypeFacts> {
     let orders = usize::from(at.order_max()) + 1;
     let order = at.types.pageblock_order;
@@ -208,7 +211,7 @@ mod tests {
         let mut words = vec![flag::BUDDY; 16];
         words[8..12].fill(flag::COMPOUND_TAIL);
         words[8] = flag::COMPOUND_HEAD | flag::LRU;
-        // One that was free by the file was in use, and one of the compound page was on a per-CPU list.
+        // One page that was free by the file was in use, and one of the compound page was on a per-CPU list.
         let events = [(Kind::Free, 0), (Kind::Alloc, 9), (Kind::ZoneLocked, 4)].map(|(kind, pfn)| Row {
             pfn,
             migratetype: 0,

@@ -1,6 +1,7 @@
-//! Rows that wait for the start state, which stands before them in a recording and is known after them.
+//! Spool of rows that wait for the start state. In a recording the start state precedes them, but it is known only
+//! after all events.
 //!
-//! They lie in a file without a name: nothing is left of it, however the program ends. A row takes 29 bytes, or 53 with
+//! The rows are in a file without a name, which disappears however the program ends. A row takes 29 bytes, or 53 with
 //! arguments.
 
 use std::fs::File;
@@ -12,15 +13,15 @@ use freehold_trace::event::{Kind, Row};
 use crate::bytes::Cursor;
 use crate::error::Error;
 
-/// Bytes of a row without arguments, and of arguments.
+/// Bytes of a row without arguments, and of the arguments.
 const PLAIN: usize = 29;
 const ARGS: usize = 24;
-/// Marks a row with arguments, in the byte of its kind: no kind is above 127.
+/// Marks a row with arguments, in the byte of its kind. No kind is above 127.
 const HAS_ARGS: u8 = 1 << 7;
 /// Bytes that are read and written at a time.
 const BUFFER: usize = 1 << 20;
 
-/// The file.
+/// The spool.
 #[derive(Debug)]
 pub(crate) struct Spool {
     folder: PathBuf,
@@ -29,7 +30,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// An empty one in this folder.
+    /// Creates an empty spool in this folder.
     pub(crate) fn create(folder: &Path) -> Result<Spool, Error> {
         let folder = folder.to_path_buf();
         match tempfile::tempfile_in(&folder) {
@@ -38,7 +39,7 @@ impl Spool {
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
@@ -64,7 +65,7 @@ impl Spool {
         self.file.write_all(&bytes[..length]).map_err(|source| Error::Spool { folder: self.folder.clone(), source })
     }
 
-    /// Calls `visit` with every row, in the order in which they came.
+    /// Calls `visit` with every row, in the order in which they were added.
     pub(crate) fn for_each(self, mut visit: impl FnMut(Row) -> Result<(), Error>) -> Result<(), Error> {
         let Spool { folder, file, rows } = self;
         let mut reader = rewound(file).map_err(|source| Error::Spool { folder: folder.clone(), source })?;
@@ -75,7 +76,7 @@ impl Spool {
     }
 }
 
-/// Turns the written file into a reader of its beginning.
+/// Converts the written file to a reader at its beginning.
 fn rewound(written: BufWriter<File>) -> std::io::Result<BufReader<File>> {
     let mut file = written.into_inner().map_err(IntoInnerError::into_error)?;
     file.rewind()?;

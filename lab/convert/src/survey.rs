@@ -1,7 +1,7 @@
-//! The first look at the events: every row goes to the spool, and all that a start state needs is taken note of.
+//! Survey of the events: every row goes to the spool, and all information for the start state is collected.
 //!
-//! Cost: some tens of nanoseconds a row. Memory: a byte and two bits for each frame that an event names, or that lies
-//! below one.
+//! Cost: some tens of nanoseconds a row. Memory: a byte and two bits for each frame up to the highest one that an event
+//! names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::pairs::Pairs;
 use crate::spool::Spool;
 use crate::tasks::Tasks;
 
-/// What rows may say.
+/// Limits of the values in rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Frames: all numbers below this.
+    /// Number of frames; frame numbers are below it.
     pub frames: u64,
-    /// Orders up to this.
+    /// Highest order.
     pub order: u8,
     /// Order of a pageblock.
     pub pageblock_order: u8,
 }
 
-/// What the events say.
+/// Results of the survey.
 pub(crate) struct Survey {
     limits: Limits,
     /// The rows, with times since the first one.
@@ -35,34 +35,34 @@ pub(crate) struct Survey {
     pub tasks: Tasks,
     /// Rows by kind.
     pub counts: BTreeMap<Kind, u64>,
-    /// The file's clock at the first row.
+    /// Time of the first row on the file's clock.
     first: Option<u64>,
     /// Nanoseconds from the first row to the latest.
     pub duration: u64,
-    /// Events that were lost, as far as the file says how many.
+    /// Events that were lost, as far as the file gives their number.
     pub lost: u64,
-    /// Places where some were lost, and the file does not say how many.
+    /// Places where an unknown number of events was lost.
     pub gaps: u64,
-    /// Rows that were older than the one before them, and took its time.
+    /// Rows that were older than the previous one and got its time.
     pub backward: u64,
-    /// Rows that no machine can have made, and that were left out.
+    /// Rows that no machine can produce, which were left out.
     pub drops: Drops,
-    /// Rows that name the migratetype whose number depends on how the kernel was built.
+    /// Rows with the migratetype whose number depends on the kernel's configuration.
     pub isolated: u64,
-    /// One more than the highest CPU.
+    /// Highest CPU number plus one.
     pub cpus: u16,
     /// Whether each CPU fired an event.
     pub seen: Vec<bool>,
-    /// The highest order of a block that was allocated, moved or asked for. Frees may be of several blocks at once: of a
-    /// huge page of hugetlbfs.
+    /// Highest order of a block that was allocated, moved or requested. Frees are not considered, since they may be of
+    /// several blocks: of a huge page of hugetlbfs.
     pub order_max: u8,
-    /// Pages that changed hands without an event of their own, as other events say.
+    /// Pages that were passed on without an event of their own, according to other events.
     pub migrated: u64,
     pub compacted: u64,
     pub mapped: u64,
-    /// One more than the highest frame.
+    /// Highest frame plus one.
     pub frames: u64,
-    /// One more than the highest frame below 4 GiB.
+    /// Highest frame below 4 GiB plus one.
     pub frames_low: u64,
     pub first_events: FirstEvents,
     pub votes: Votes,
@@ -72,14 +72,14 @@ pub(crate) struct Survey {
 /// Bytes of the smallest page.
 const PAGE_MIN: u64 = 4096;
 
-/// Frames that an import reaches without being told how much memory there was: 1 TiB of 4 KiB.
+/// Frames that an import accepts if the size of memory was not stated: 1 TiB of 4 KiB pages.
 pub(crate) const FRAMES_GUESSED: u64 = 1 << 28;
 
 /// Frames below 4 GiB, of 4 KiB.
 pub(crate) const FRAMES_LOW: u64 = 1 << 20;
 
 impl Survey {
-    /// Before the first row; rows wait in this folder.
+    /// Creates the survey before the first row. Rows are stored in this folder.
     pub(crate) fn new(folder: &Path, limits: Limits) -> Result<Survey, Error> {
         Ok(Survey {
             limits,
@@ -107,7 +107,7 @@ impl Survey {
         })
     }
 
-    /// Takes what the file tells next.
+    /// Handles the next item of the file.
     #[inline]
     pub(crate) fn take(&mut self, item: Item) -> Result<(), Error> {
         match item {
@@ -134,7 +134,7 @@ impl Survey {
         self.duration = self.duration.max(time);
         let mut row = Row { time: self.duration, task: self.tasks.index(pid), ..row };
         if row.kind.names_task() {
-            // Numbers of threads fit 32 bits.
+            // Thread ids fit 32 bits.
             row.args[0] = self.tasks.index(row.args[0] as u32).into();
         }
         *self.counts.entry(row.kind).or_default() += 1;
@@ -154,7 +154,7 @@ impl Survey {
         self.spool.push(&row)
     }
 
-    /// Takes an event about pages that change hands without an event of their own.
+    /// Handles an event about pages that are passed on without an event of their own.
     fn observe_transfer(&mut self, row: &Row) {
         let pages = row.args[0].max(0).cast_unsigned();
         let sum = match row.kind {
@@ -176,7 +176,7 @@ impl Survey {
         self.seen[index] = true;
     }
 
-    /// Makes room for the frames that a row names.
+    /// Extends the state to the frames that a row names.
     fn reach(&mut self, row: &Row) {
         let pages = if row.kind.names_place() { 1 } else { 1 << row.order };
         let end = row.pfn + pages;
@@ -188,14 +188,17 @@ impl Survey {
         }
         if end > self.frames {
             self.frames = end;
-            // Room for twice as much, so that it is not made again and again.
+            // Reserves an eighth more, so that the state is not extended again at every row.
             self.first_events.reach((end + end / 8) as usize);
         }
     }
 }
 
 impl Limits {
-    /// Whether a machine can have made a row; the error says why not.
+    /// Checks whether a machine can produce a row.
+    ///
+    /// # Errors
+    /// Returns the reason if it cannot.
     fn admit(&self, row: &Row) -> Result<(), &'static str> {
         let (orders, types) = (0..=i64::from(self.order), 0..=i64::from(migratetype::ISOLATE));
         let is_fallback = orders.contains(&row.args[0]) && types.contains(&row.args[1]);

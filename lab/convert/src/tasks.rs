@@ -1,19 +1,19 @@
-//! Who is who: a task is one life of a thread's number, and its name is the last one that it took.
+//! Tasks of the events. A task is one life of a thread id, and its name is the last one that it took.
 //!
-//! Unlike a recorder, an importer keeps all names: they stand in the file that it was given.
+//! Unlike a recorder, an importer keeps all names, since they are in the given file.
 
 use freehold_trace::facts::Task;
 use rustc_hash::FxHashMap;
 
-/// The idle task of each CPU.
+/// Name of the idle task of each CPU.
 const IDLE: &str = "swapper";
 
 /// All tasks that fired an event, and names of others. Index 0 of the table is "no task".
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    /// Of each number, the index of the life that it has now.
+    /// For each thread id, the index of its current life.
     current: FxHashMap<u32, u32>,
-    /// Names that numbers took before their first event.
+    /// Names that threads took before their first event.
     named: FxHashMap<u32, String>,
     table: Vec<Task>,
 }
@@ -23,7 +23,7 @@ impl Tasks {
         Tasks { table: vec![Task::default()], ..Tasks::default() }
     }
 
-    /// The index of the task with this number now.
+    /// Returns the index of the task that has this thread id now.
     #[inline]
     pub(crate) fn index(&mut self, pid: u32) -> u32 {
         match self.current.get(&pid) {
@@ -42,7 +42,7 @@ impl Tasks {
         index
     }
 
-    /// A task has this name from now on.
+    /// Sets the name of a task.
     pub(crate) fn rename(&mut self, pid: u32, name: String) {
         match self.current.get(&pid) {
             Some(&index) => self.table[index as usize].name = name,
@@ -50,25 +50,25 @@ impl Tasks {
         }
     }
 
-    /// A task begins. Without a name of its own it has its parent's until it takes another.
+    /// Starts a task. Without a name of its own it has its parent's until it takes another.
     pub(crate) fn born(&mut self, pid: u32, parent: u32, name: String) {
         let name = if name.is_empty() { self.name(parent).to_owned() } else { name };
         self.current.remove(&pid);
         self.named.insert(pid, name);
     }
 
-    /// The name that a number has now, empty if none is known.
+    /// Returns the current name of a thread id; empty if it is not known.
     fn name(&self, pid: u32) -> &str {
         let of_task = self.current.get(&pid).map(|&index| &self.table[index as usize].name);
         of_task.or_else(|| self.named.get(&pid)).map_or("", String::as_str)
     }
 
-    /// All tasks that fired an event.
+    /// Returns all tasks that fired an event.
     pub(crate) fn active(&self) -> &[Task] {
         &self.table[1..]
     }
 
-    /// The table as a recording keeps it.
+    /// Returns the table for the recording.
     pub(crate) fn into_table(self) -> Vec<Task> {
         self.table
     }
