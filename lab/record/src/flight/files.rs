@@ -1,7 +1,7 @@
-//! Where the flight recorder's files go, what they are called, and how many stay.
+//! Files of the flight recorder: their folder, their names, and the number that is kept.
 //!
-//! A file is called by the time, in UTC, and by what happened. Only files whose names this recorder could have given
-//! count, and only those are removed.
+//! A file's name contains the time in UTC and the trigger. Only files whose names this recorder could have given are
+//! counted and removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,32 @@ use freehold_trace::folder_of;
 use super::trigger::Trigger;
 use crate::error::CaptureError;
 
-/// Stands in a pattern for the time.
+/// Placeholder for the time in a pattern.
 const TIME: &str = "{time}";
-/// Stands in a pattern for what happened.
+/// Placeholder for the trigger in a pattern.
 const TRIGGER: &str = "{trigger}";
-/// The pattern where a folder alone is given.
+/// Pattern that is used if only a folder is given.
 const USUAL: &str = "flight-{time}-{trigger}.parquet";
-/// How a time is written: `20261126T064242Z`.
+/// Format of a time: `20261126T064242Z`.
 const FORMAT: &str = "%Y%m%dT%H%M%SZ";
-/// Characters of a time.
+/// Number of characters of a time.
 const TIME_CHARACTERS: usize = 16;
 
 /// Recordings of one flight recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     folder: PathBuf,
-    /// The file's name with [`TIME`] and perhaps [`TRIGGER`] in it.
+    /// Name of a file, with [`TIME`] and optionally [`TRIGGER`] in it.
     pattern: String,
-    /// Most files that stay.
+    /// Largest number of files that are kept.
     keep: usize,
 }
 
 impl Files {
-    /// Files at `out`, a folder or a pattern, of which the newest `keep` stay.
+    /// Creates the description of files at `out`, a folder or a pattern. The newest `keep` files are kept.
     ///
     /// # Errors
-    /// [`CaptureError::Pattern`] if a name would be the same each time.
+    /// [`CaptureError::Pattern`] if all files would have the same name.
     pub fn new(out: &Path, keep: usize) -> Result<Files, CaptureError> {
         let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
@@ -50,30 +50,30 @@ impl Files {
         Ok(Files { folder: folder_of(out).to_path_buf(), pattern: name.to_owned(), keep })
     }
 
-    /// Where they go.
+    /// Returns the folder of the files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Most files that stay.
+    /// Returns the largest number of files that are kept.
     pub fn keep(&self) -> usize {
         self.keep
     }
 
-    /// The whole pattern.
+    /// Returns the pattern with its folder.
     pub fn pattern(&self) -> PathBuf {
         self.folder.join(&self.pattern)
     }
 
-    /// Refuses a folder that is not there.
+    /// Checks that the folder exists.
     ///
     /// # Errors
-    /// [`CaptureError::NoFolder`].
+    /// [`CaptureError::NoFolder`] if not.
     pub fn expect_folder(&self) -> Result<(), CaptureError> {
         if self.folder.is_dir() { Ok(()) } else { Err(CaptureError::NoFolder(self.folder.clone())) }
     }
 
-    /// The name of a recording that is made now; no file has it yet.
+    /// Returns the path of a new recording. No file has this name yet.
     pub fn next(&self, trigger: Trigger) -> PathBuf {
         let now = DateTime::<Utc>::from(std::time::SystemTime::now());
         let names = (0..).map(|seconds| self.name(now + TimeDelta::seconds(seconds), trigger));
@@ -85,7 +85,7 @@ impl Files {
         self.pattern.replace(TIME, &time.format(FORMAT).to_string()).replace(TRIGGER, trigger.name())
     }
 
-    /// The time in a name, if it is one of ours.
+    /// Returns the time in a name, if the name has this recorder's pattern.
     fn time_of(&self, name: &str) -> Option<NaiveDateTime> {
         let (before, _) = self.pattern.split_once(TIME)?;
         let triggers = ["allocstall", "failure", "thp-failure", "psi", "asked"];
@@ -96,7 +96,7 @@ impl Files {
         })
     }
 
-    /// Removes the oldest files beyond those that stay; says which went.
+    /// Removes the oldest files beyond the number that is kept. Returns the removed files.
     pub fn prune(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let mut ours: Vec<(NaiveDateTime, PathBuf)> = entries

@@ -1,9 +1,8 @@
-//! Failed allocations, as the kernel's log tells them.
+//! Failed allocations, from the kernel's log.
 //!
-//! No counter of the kernel's says that a request failed, and to have the tracepoint tell it would take a second look
-//! at each allocation. But the kernel warns, at most ten times in five seconds, and only about requests that did not
-//! ask it to be silent (`__GFP_NOWARN`): just those that somebody should look at. A line that user space wrote is none
-//! of the kernel's. linux: mm/page_alloc.c:warn_alloc
+//! The kernel has no counter of failed requests, and filtering the tracepoint would add a check to every allocation.
+//! But the kernel logs a warning, at most ten times in five seconds, and only for requests without `__GFP_NOWARN`,
+//! which are the relevant ones. Lines that user space wrote are ignored. linux: mm/page_alloc.c:warn_alloc
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,13 +14,13 @@ use rustix::fs::OFlags;
 use super::trigger::Trigger;
 use crate::error::CaptureError;
 
-/// Where the kernel's log is read.
+/// Path of the kernel's log.
 const LOG: &str = "/dev/kmsg";
-/// What the warning says.
+/// Text of the warning.
 const WARNING: &str = "page allocation failure: order:";
-/// A record is at most this long. linux: include/linux/printk.h:PRINTK_MESSAGE_MAX
+/// Largest size of a record in bytes. linux: include/linux/printk.h:PRINTK_MESSAGE_MAX
 const RECORD_BYTES: usize = 8 << 10;
-/// Records that one look reads at most, so that a flood does not keep the recorder.
+/// Largest number of records that are read at a time, so that a flood of records does not block the recorder.
 const RECORDS_MAX: usize = 4096;
 
 /// The kernel's log from now on.
@@ -32,10 +31,10 @@ pub(super) struct KernelLog {
 }
 
 impl KernelLog {
-    /// Opens it at its end.
+    /// Opens the log at its end.
     ///
     /// # Errors
-    /// [`CaptureError::Untold`] where it cannot be read.
+    /// [`CaptureError::Untold`] if it cannot be read.
     pub(super) fn open() -> Result<KernelLog, CaptureError> {
         match open_at_end(Path::new(LOG)) {
             Ok(file) => Ok(KernelLog { file, buffer: vec![1; RECORD_BYTES] }),
@@ -43,14 +42,14 @@ impl KernelLog {
         }
     }
 
-    /// Whether a request failed since the last look.
+    /// Returns whether a request has failed since the last call.
     pub(super) fn tells_failure(&mut self) -> bool {
         let mut failed = false;
         for _ in 0..RECORDS_MAX {
             match self.file.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(len) => failed |= is_failure(&self.buffer[..len]),
-                // Records were written over before we read them; the next read goes on behind them.
+                // Records were overwritten before they were read. The next read continues after them.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -60,7 +59,7 @@ impl KernelLog {
     }
 }
 
-/// Opens the log for reads that do not block, behind its last record.
+/// Opens the log after its last record, for reads that do not block.
 fn open_at_end(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -68,11 +67,11 @@ fn open_at_end(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether a record is the kernel's warning: `priority,sequence,time,flags;text`.
+/// Returns whether a record is the kernel's warning: `priority,sequence,time,flags;text`.
 fn is_failure(record: &[u8]) -> bool {
     let record = String::from_utf8_lossy(record);
     let Some((head, text)) = record.split_once(';') else { return false };
-    // Above the three bits of the level stands who wrote it; 0 is the kernel.
+    // The bits above the three bits of the level are the facility; 0 is the kernel.
     let priority = head.split(',').next().and_then(|priority| priority.parse::<u32>().ok());
     let line = text.lines().next().unwrap_or("");
     priority.is_some_and(|priority| priority >> 3 == 0) && line.contains(WARNING)

@@ -1,14 +1,18 @@
-//! The flight recorder: the last minute of a machine's page events, kept in memory until something happens.
+//! Flight recorder: the last minute of a machine's page events, kept in memory until a trigger fires.
 //!
-//! Nobody reads while nothing happens. The kernel writes events into the rings of an instance ([`recorder`]) and writes
-//! over the oldest ones, so a quiet minute costs the tracepoints alone, and one look at the kernel's counters each
-//! second ([`SAMPLE_INTERVAL`]). That look is also what most triggers are told from
-//! ([`trigger`]); failures are told by the kernel's log ([`klog`]), and whoever wants a recording sends SIGUSR1.
+//! Without a trigger no event is read. The kernel writes events into the rings of an instance ([`recorder`]) and
+//! overwrites the oldest ones. A quiet minute therefore costs only the tracepoints, and one read of the kernel's
+//! counters per second ([`SAMPLE_INTERVAL`]). Most triggers are detected from these counters ([`trigger`]), and
+//! failures from the kernel's log ([`klog`]). SIGUSR1 requests a recording.
 //!
-//! Once a trigger fires, the recorder waits for a short tail, reads the page flags while tracing goes on, stops
-//! tracing, empties the rings into a spool, and starts tracing anew. Only then is the recording decoded and written
-//! ([`files`]). Its start state, which nobody has looked at, is rebuilt from its end ([`rebuild`](crate::rebuild)). A
-//! recording that cannot be written is said, and the recorder goes on.
+//! When a trigger fires:
+//!
+//! 1. The recorder waits for a short tail, and reads the page flags while tracing continues.
+//! 2. It stops tracing, empties the rings into a spool, and starts tracing again.
+//! 3. It decodes the recording and writes it ([`files`]). The start state was not scanned, and is rebuilt from the
+//!    state at the end ([`rebuild`](crate::rebuild)).
+//!
+//! If a recording cannot be written, the caller receives [`FlightEvent::Failed`], and the recorder continues.
 
 mod files;
 mod klog;
@@ -32,46 +36,46 @@ use crate::wait;
 use plan::SAMPLE_INTERVAL;
 use recorder::Recorder;
 
-/// What happens while a recording waits for its tail is told in it, up to this number.
+/// Largest number of triggers in a recording that fire while it waits for its tail.
 const TRIGGERS_MAX: usize = 64;
 
-/// An event of the flight recorder that its caller is told.
+/// An event of the flight recorder, which is passed to its caller.
 #[derive(Debug)]
 pub enum FlightEvent<'a> {
-    /// It keeps events from now on.
+    /// The recorder keeps events from now on.
     Started {
         /// KiB of ring for each CPU.
         ring_kib: u64,
-        /// CPUs that have one.
+        /// Number of CPUs with a ring.
         cpus: usize,
     },
-    /// Something happened that makes it write.
+    /// A trigger fired, and a recording will be written.
     Triggered(Trigger),
-    /// A recording is whole.
+    /// A recording is complete.
     Written {
-        /// Its file.
+        /// Path of the file.
         path: &'a Path,
-        /// What is in it.
+        /// Summary of the recording.
         summary: &'a Summary,
-        /// Triggers that came too soon after the recording before.
+        /// Triggers that fired too soon after the previous recording.
         passed_over: u64,
     },
-    /// An older recording went, so that not too many stay.
+    /// An older recording was removed, since there were too many.
     Removed(&'a Path),
-    /// Somebody had switched tracing off: what is kept starts now.
+    /// Tracing had been switched off from outside. Events are kept from now on.
     Resumed,
-    /// A recording could not be written, and the recorder goes on.
+    /// A recording could not be written. The recorder continues.
     Failed(&'a CaptureError),
 }
 
 /// The callback that receives the events of a flight recorder.
 pub type FlightListener<'a> = dyn FnMut(&FlightEvent<'_>) + 'a;
 
-/// Keeps events, and writes a recording whenever something happens, until the time is over, the command ends or a
-/// signal comes.
+/// Keeps events, and writes a recording whenever a trigger fires, until the time is over, the command ends or a signal
+/// arrives.
 ///
 /// # Errors
-/// See [`CaptureError`]; nothing is left behind but recordings that are whole.
+/// See [`CaptureError`]. Only complete recordings remain.
 pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<(), CaptureError> {
     expect_root()?;
     plan.files.expect_folder()?;
@@ -93,7 +97,7 @@ pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<(), Captu
     flown
 }
 
-/// What the recorder listens to while it flies.
+/// Sources of events for the recorder while it runs.
 struct Flight<'a> {
     plan: &'a FlightPlan,
     interrupts: &'a Interrupts,
@@ -104,7 +108,7 @@ struct Flight<'a> {
 /// A recording that waits for its tail.
 struct Pending {
     triggers: Vec<(Trigger, u64)>,
-    /// The clock when it is written.
+    /// Time of the clock at which it is written.
     due: u64,
 }
 
@@ -144,7 +148,8 @@ impl Flight<'_> {
                 }
             }
             if let Some(pending) = pending.take_if(|pending| is_over || clock::now() >= pending.due) {
-                // What could not be written is tried again sooner, but not all the time: there may be no room for long.
+                // A recording that failed is tried again sooner, but with a pause, since there may be no space for a
+                // long time.
                 let every = nanoseconds(self.plan.every);
                 let quiet = match self.keep(recorder, &pending, std::mem::take(&mut passed_over), tell)? {
                     true => every,
@@ -159,10 +164,10 @@ impl Flight<'_> {
         }
     }
 
-    /// Writes what is kept, or says why it cannot: `false` then.
+    /// Writes a recording. Returns `false` if it could not be written, after passing the reason to `tell`.
     ///
     /// # Errors
-    /// When the recorder cannot go on.
+    /// If the recorder cannot continue.
     fn keep(
         &self,
         recorder: &mut Recorder<'_>,
@@ -170,7 +175,7 @@ impl Flight<'_> {
         passed_over: u64,
         tell: &mut FlightListener<'_>,
     ) -> Result<bool, CaptureError> {
-        // Whoever ends the recorder waits for the recording that is being written, unless they say it twice.
+        // A signal to end the recorder waits until the recording is written, unless it is repeated.
         self.interrupts.postpone();
         let path = self.plan.files.next(pending.triggers[0].0);
         let written = recorder.write(&path, &pending.triggers, self.interrupts);

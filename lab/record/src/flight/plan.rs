@@ -1,4 +1,4 @@
-//! The plan of a flight recorder: which events it keeps, and when it writes them.
+//! Plan of a flight recorder: the events to keep, and the conditions to write them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,34 +9,34 @@ use super::trigger::Trigger;
 use crate::events::EventSet;
 use crate::tasks::Names;
 
-/// Time between two looks at the kernel's counters.
+/// Nanoseconds between two reads of the kernel's counters.
 pub(super) const SAMPLE_INTERVAL: u64 = 1_000_000_000;
 
-/// What to keep, and when to write it.
+/// Events to keep, and conditions to write them.
 #[derive(Clone, Debug)]
 pub struct FlightPlan {
-    /// Where recordings go, and how many stay there.
+    /// Folder, names and number of the recordings.
     pub files: Files,
-    /// How much time before a trigger is kept.
+    /// Time before a trigger that is kept.
     pub window: Duration,
-    /// What makes it write, besides SIGUSR1.
+    /// Triggers besides SIGUSR1.
     pub triggers: Vec<Trigger>,
-    /// How much time after a trigger is kept.
+    /// Time after a trigger that is kept.
     pub tail: Duration,
-    /// No trigger but SIGUSR1 makes two recordings nearer to each other than this.
+    /// Shortest time between two recordings, except for those by SIGUSR1.
     pub every: Duration,
-    /// Bytes of memory for events; by default what suits the machine.
+    /// Bytes of memory for events; `None` chooses a size for the machine.
     pub memory: Option<u64>,
-    /// Ends after this time; without it, when the command ends or at Ctrl-C.
+    /// Duration of the flight recorder; `None` ends it with the command or at Ctrl-C.
     pub duration: Option<Duration>,
-    /// A command that is run meanwhile, whose names are kept; may be empty.
+    /// A command that runs in the meantime, whose names are kept; may be empty.
     pub command: Vec<OsString>,
     /// Events to record besides the usual ones.
     pub events: Vec<EventSet>,
-    /// Take a stack of one frame in so many that are allocated, a power of two.
+    /// Period of sampled stacks, in allocated frames: a power of two.
     pub stacks: Option<u64>,
-    /// Whose names are kept.
+    /// Tasks whose names are kept.
     pub names: Names,
-    /// The folder for raw events while a recording is written.
+    /// Folder for raw events while a recording is written.
     pub spool: PathBuf,
 }
