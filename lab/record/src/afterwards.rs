@@ -1,8 +1,9 @@
-//! What signals do once nobody listens to them any more: what they did before.
+//! Default actions of signals while no [`Listener`] exists.
 //!
-//! A handler stays where it was put, since another one may have been put above it. So what a signal did by default is
-//! done by ours, while there is no [`Listener`]: a program that records as one thing among many can then still be
-//! ended. Handlers of others are called by ours in any case, and what was ignored stays ignored.
+//! A signal handler is never removed, since another one may have been installed above it. While there is no
+//! [`Listener`], the handler of this module therefore performs the signal's default action. A program that records only
+//! at times can then still be terminated. Handlers of others are always called too, and an ignored signal stays
+//! ignored.
 
 use std::fs;
 use std::io;
@@ -12,27 +13,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Signals that are listened to.
+/// Signals that a listener receives.
 pub(crate) const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Who listens in this process.
+/// Listeners of this process.
 static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { count: 0, nobody: None });
 
 struct Listeners {
     count: usize,
-    /// Whether there is none, for the handlers; nothing before there was one.
+    /// Whether there is no listener, for the handlers; `None` before the first listener.
     nobody: Option<Arc<AtomicBool>>,
 }
 
-/// Somebody who listens, from its creation to its end. Handlers are registered after it, and taken back before.
+/// A listener to signals, for as long as the value exists. Its handlers must be registered after it is created, and
+/// removed before it is dropped.
 #[derive(Debug)]
 pub(crate) struct Listener(());
 
 impl Listener {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// When the system refuses a handler.
+    /// If the system refuses a handler.
     pub(crate) fn begin() -> io::Result<Listener> {
         let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
         let nobody = match &listeners.nobody {
@@ -55,7 +57,8 @@ impl Drop for Listener {
     }
 }
 
-/// Handlers that do what each signal does by default, if that is what it does now: while what is handed back is true.
+/// Registers handlers that perform each signal's default action while the returned flag is true. Signals that are
+/// caught or ignored are left out.
 fn registered() -> io::Result<Arc<AtomicBool>> {
     let nobody = Arc::new(AtomicBool::new(false));
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -65,13 +68,13 @@ fn registered() -> io::Result<Arc<AtomicBool>> {
     Ok(nobody)
 }
 
-/// Whether a signal is neither caught nor ignored.
+/// Returns whether a signal is neither caught nor ignored.
 fn is_default(status: &str, signal: i32) -> bool {
     let others = signal_mask(status, "SigCgt:") | signal_mask(status, "SigIgn:");
     others >> (signal - 1) & 1 == 0
 }
 
-/// Returns a mask of signals in the text of `/proc/self/status`; 0 if it has no such line.
+/// Returns a mask of signals in the text of `/proc/self/status`; 0 if the text has no such line.
 fn signal_mask(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)

@@ -1,11 +1,11 @@
-//! From the raw bytes of a run to a recording.
+//! Assembly of a recording from the raw bytes of a run.
 //!
-//! Two passes over the events, because the start state comes first in the file but is known last. The *first*
-//! brings both scans to their moments, collects the votes on pageblock types, and lets the first event on
-//! each frame say what the page flags hide. The *second* writes: the start state, the events between the two
-//! moments, the end state. Time 0 of the recording is the start moment.
+//! The events are read in two passes, because the start state comes first in the file but is known last. The *first*
+//! pass brings both scans to their moments, collects the votes on pageblock types, and evaluates the first event on
+//! each frame. The *second* pass writes the start state, the events between the two moments, and the end state. Time 0
+//! of the recording is the start moment.
 //!
-//! Memory: nine bytes for each frame of the machine, 0.2 % of its memory, besides one decoded segment a CPU.
+//! Memory: nine bytes for each frame of the machine, which is 0.2 % of its memory, and one decoded segment per CPU.
 
 use std::time::Duration;
 
@@ -32,35 +32,35 @@ use crate::stacks::Stacks;
 use crate::tasks::Names;
 use crate::zones::Zones;
 
-/// Orders that a row can have.
+/// Number of orders that a row can have.
 const FREE_ORDERS: usize = 64;
-/// Events between two looks at Ctrl-C and two moves of the progress bar.
+/// Events between two checks for Ctrl-C and two updates of the progress bar.
 const STRIDE: u64 = 1 << 18;
 
-/// What the first pass finds out.
+/// Results of the first pass.
 #[derive(Debug)]
 pub(crate) struct Findings {
     /// All frames at the start.
     pub start: Frames,
     /// All frames at the end.
     pub end: Frames,
-    /// Blocks that lay on CPUs' lists at the start, as events show.
+    /// Blocks that were on per-CPU lists at the start, according to the events.
     pub cached: Vec<CachedBlock>,
-    /// Blocks that were allocated at the start, as events show.
+    /// Blocks that were allocated at the start, according to the events.
     pub allocated: Vec<AllocatedBlock>,
-    /// What the events say of pageblocks.
+    /// Types of pageblocks, according to the events.
     pub votes: Votes,
     /// Events between the two moments.
     pub events: u64,
-    /// What is wrong with the streams.
+    /// Irregularities of the streams.
     pub irregularities: Irregularities,
-    /// What was counted, if the start state was rebuilt.
+    /// Counts of the rebuilding, if the start state was rebuilt.
     pub tally: Tally,
-    /// How the start state is known, and how well.
+    /// Notes on the sources and the accuracy of the start state.
     pub notes: Vec<String>,
 }
 
-/// Decodes a run and writes it.
+/// Decoder of a run, which writes the recording.
 pub(crate) struct Assembler<'run> {
     run: &'run mut Run,
     decoder: RingDecoder,
@@ -72,7 +72,7 @@ impl<'run> Assembler<'run> {
     /// Reads the formats and the texts of `run`.
     ///
     /// # Errors
-    /// When this kernel's formats are not understood.
+    /// If this kernel's formats cannot be parsed.
     pub(crate) fn new(
         run: &'run mut Run,
         interrupts: &'run Interrupts,
@@ -84,10 +84,10 @@ impl<'run> Assembler<'run> {
         Ok(Assembler { run, decoder, zones, patience })
     }
 
-    /// Writes the recording and closes it. `facts` holds what is known of the machine so far.
+    /// Writes the recording and closes it. `facts` contains the facts about the machine so far.
     ///
     /// # Errors
-    /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
+    /// If the spool cannot be read, the disk is full, or the user aborts. No file remains then.
     pub(crate) fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
         let Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes: survey_notes } =
             self.survey()?;
@@ -145,7 +145,8 @@ impl<'run> Assembler<'run> {
         Ok(summary)
     }
 
-    /// How the free blocks cut out of page flags compare with the kernel's own count a moment later.
+    /// Returns a note that compares the free blocks computed from page flags with the kernel's own counts a moment
+    /// later.
     fn buddyinfo_note(&self, mut cut: Vec<u64>) -> Result<String, CaptureError> {
         let mut counted: Vec<u64> = Vec::new();
         for zone in parse_buddyinfo(&self.run.samples.all[0].buddyinfo)? {
@@ -162,7 +163,7 @@ impl<'run> Assembler<'run> {
         })
     }
 
-    /// The first pass.
+    /// Runs the first pass.
     fn survey(&mut self) -> Result<Findings, CaptureError> {
         match &self.run.start {
             Opening::Scanned(_) => self.survey_scanned(),
@@ -170,7 +171,7 @@ impl<'run> Assembler<'run> {
         }
     }
 
-    /// The first pass where memory was looked at at both ends.
+    /// Runs the first pass with scans of memory at the start and at the end.
     fn survey_scanned(&mut self) -> Result<Findings, CaptureError> {
         let Run { spool, start: Opening::Scanned(start), end, pages, lost, .. } = &*self.run else {
             unreachable!("the caller has looked")
@@ -180,7 +181,7 @@ impl<'run> Assembler<'run> {
         let (start_moment, end_moment) = (start.scan.end, end.scan.end);
         let mut start = start.scan.frames(spool, order)?;
         let mut end = end.scan.frames(spool, order)?;
-        // Made at the first event after the start moment, when the start state is known.
+        // Created at the first event after the start moment, when the start state is known.
         let mut made = None;
         let mut votes = Votes::new(order);
         let mut events = 0;
@@ -211,7 +212,7 @@ impl<'run> Assembler<'run> {
         Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
     }
 
-    /// The first pass where memory was looked at at the end alone.
+    /// Runs the first pass with a scan of memory only at the end.
     fn survey_unseen(&mut self) -> Result<Findings, CaptureError> {
         let Run { spool, start, end, pages, .. } = &*self.run;
         let order = self.zones.pageblock_order();
@@ -250,7 +251,7 @@ impl<'run> Assembler<'run> {
         Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
     }
 
-    /// The second pass; says what stacks there were.
+    /// Runs the second pass. Returns the sampled stacks.
     fn write_events(&mut self, writer: &mut Writer) -> Result<Stacks, CaptureError> {
         let Run { spool, start, end, pages, tasks, .. } = &mut *self.run;
         let (start, end) = (start.moment(), end.scan.end);
@@ -266,7 +267,7 @@ impl<'run> Assembler<'run> {
                     }
                     let mut row = Row { time: time - start, task: tasks.index(pid), ..row };
                     if row.kind.names_task() {
-                        // The kernel's number of another thread; ids fit 32 bits.
+                        // Thread id of another thread, which fits 32 bits.
                         row.args[0] = tasks.index(row.args[0] as u32).into();
                     }
                     writer.push(&row)?;
@@ -284,7 +285,7 @@ impl<'run> Assembler<'run> {
     }
 }
 
-/// How far from one moment a scan was, and what was done about it.
+/// Returns a note on the duration of a scan, and on the events that were applied.
 fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
     let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
     let applied = frames.applied();
@@ -297,7 +298,7 @@ fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
     }
 }
 
-/// How the start state was rebuilt.
+/// Returns a note on the rebuilding of the start state.
 fn rebuilt_note(tally: Tally, events: u64) -> String {
     let Tally { told, taken_silently, returned_silently, ended_otherwise, moved } = tally;
     format!(
@@ -307,7 +308,7 @@ fn rebuilt_note(tally: Tally, events: u64) -> String {
     )
 }
 
-/// What the first events said about the start state.
+/// Returns notes on the first events on the frames of the start state.
 fn first_events_notes(first_events: &FirstEvents) -> [String; 2] {
     let Agreement { checked, taken_silently, returned_silently } = first_events.agreement;
     [
@@ -323,7 +324,7 @@ fn first_events_notes(first_events: &FirstEvents) -> [String; 2] {
     ]
 }
 
-/// What free-page reporting held while the flags were read.
+/// Returns a note on the pages that free-page reporting held while the flags were read.
 fn reported_note(reported: ReportedPages) -> Option<String> {
     let ReportedPages { taken, returned, at_end } = reported;
     (reported != ReportedPages::default()).then(|| {
@@ -335,7 +336,7 @@ fn reported_note(reported: ReportedPages) -> Option<String> {
     })
 }
 
-/// Memory that is withheld from the allocator.
+/// Returns a note on memory that is withheld from the allocator.
 fn offline_note(start: u64, end: u64) -> Option<String> {
     (start + end > 0).then(|| {
         format!("offline or in a balloon, and so allocated by nobody: {start} pages at the start, {end} at the end")
@@ -356,7 +357,7 @@ impl Irregularities {
     }
 }
 
-/// Watches Ctrl-C and moves the progress bar, but not at every event.
+/// Checks for Ctrl-C and updates the progress bar, once every [`STRIDE`] events.
 struct Patience<'run> {
     interrupts: &'run Interrupts,
     watch: &'run mut dyn Watch,

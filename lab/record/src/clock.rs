@@ -1,27 +1,27 @@
-//! The clock of the recording: the kernel's `CLOCK_MONOTONIC`, which the trace clock `mono` shows as well. And
-//! the clock that shows what the recorder itself costs.
+//! Clock of the recording: the kernel's `CLOCK_MONOTONIC`, which is also the trace clock `mono`. Also the clock of the
+//! recorder's own CPU time.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of the monotonic clock.
+/// Returns the time of the monotonic clock in nanoseconds.
 pub(crate) fn now() -> u64 {
     read(ClockId::Monotonic)
 }
 
-/// Nanoseconds of CPU time that this process has used, all threads together.
+/// Returns the CPU time of this process over all threads, in nanoseconds.
 pub(crate) fn own_cpu_time() -> u64 {
     read(ClockId::ProcessCPUTime)
 }
 
 fn read(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
-    // Both clocks count up from zero; neither part is ever negative.
+    // Both clocks count up from zero, so neither part is negative.
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Returns a duration as the clock counts it.
+/// Converts a duration to nanoseconds.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,4 @@
-//! The command whose run is recorded, or for which memory is made: found before anything is set up, started, watched
-//! and ended.
+//! The recorded command: it is found before anything is set up, then started, watched and ended.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -20,23 +19,23 @@ use rustix::process::{
 use crate::error::CaptureError;
 use crate::interrupt::Interrupts;
 
-/// How long a command that outlives its recording gets to end after SIGTERM.
+/// Time for a command that outlives its recording to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A program that exists, and its arguments.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
-    /// The word that named it; it becomes the program's own `argv[0]`.
+    /// The word with which the user named it, which becomes the program's `argv[0]`.
     word: OsString,
     arguments: Vec<OsString>,
 }
 
 impl Program {
-    /// Looks `words[0]` up as a shell would.
+    /// Looks up `words[0]` like a shell.
     ///
     /// # Errors
-    /// When there is no such program.
+    /// If there is no such program.
     pub fn find(words: &[OsString]) -> Result<Option<Program>, CaptureError> {
         let Some((name, arguments)) = words.split_first() else { return Ok(None) };
         let path = locate(name, env::var_os("PATH").as_deref())
@@ -44,33 +43,34 @@ impl Program {
         Ok(Some(Program { path, word: name.clone(), arguments: arguments.to_vec() }))
     }
 
-    /// The program's file name, which is all that a recording keeps of the command.
+    /// Returns the program's file name, the only part of the command that a recording keeps.
     pub fn name(&self) -> String {
         self.path.file_name().map_or_else(String::new, |name| name.display().to_string())
     }
 
-    /// Starts it, with our terminal as its own.
+    /// Starts the program on this process's terminal.
     ///
     /// # Errors
-    /// When the kernel refuses to run the file.
+    /// If the kernel refuses to run the file.
     pub fn start(&self) -> Result<Running, CaptureError> {
         self.spawn(&mut self.command())
     }
 
-    /// Starts it likewise, with these limits of open files, which this process may be beyond; should this process end
-    /// in whatever way, the kernel ends the program.
+    /// Starts the program with these limits of open files, which this process may exceed. The kernel kills the program
+    /// when this process ends, in whatever way.
     ///
     /// # Errors
-    /// As for [`Program::start`].
+    /// Like [`Program::start`].
     pub fn start_bound(&self, files: Rlimit) -> Result<Running, CaptureError> {
         let parent = getpid();
         let mut command = self.command();
-        // SAFETY: between fork and exec three system calls are made, and nothing is allocated or locked.
+        // SAFETY: `pre_exec` requires that the closure is safe to run between fork and exec. It makes three system
+        // calls, allocates nothing and takes no lock.
         unsafe {
             command.pre_exec(move || {
                 setrlimit(Resource::Nofile, files)?;
                 set_parent_process_death_signal(Some(Signal::KILL))?;
-                // The parent may have ended before the kernel was told.
+                // The parent may have ended before the death signal was set.
                 if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
             })
         };
@@ -91,7 +91,7 @@ impl Program {
     }
 }
 
-/// The file that `name` means: a path as it is, a bare name looked up in `folders` (the value of PATH).
+/// Returns the file of a program: a path as it is, and a bare name looked up in `folders` (the value of PATH).
 fn locate(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 {
         return is_executable(Path::new(name)).then(|| PathBuf::from(name));
@@ -103,7 +103,7 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// The command while it runs.
+/// A running command.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -111,26 +111,27 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Becomes readable when the command has ended.
+    /// Returns a file descriptor that becomes readable when the command has ended.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// Waits for the command, after asking it to end if it still runs. `None` if it does not listen.
+    /// Waits for the command, after sending SIGTERM if it still runs. Returns `None` if the command does not end in
+    /// time.
     ///
     /// # Errors
-    /// When the system cannot say how it ended, or the recording is given up.
+    /// If the exit status cannot be read, or the recording is aborted.
     pub fn end(mut self, interrupts: &Interrupts) -> Result<Option<ExitStatus>, CaptureError> {
         let waited = CaptureError::system("learn how the command ended");
         if let Ok(Some(status)) = self.child.try_wait() {
             return Ok(Some(status));
         }
-        // It may end by itself just now; then there is nothing to signal.
+        // The command may end by itself at this moment, so a failure is ignored.
         let _ = pidfd_send_signal(&self.ended, Signal::TERM);
         let grace = GRACE.try_into().expect("five seconds fit a timespec");
         let readable = interrupts.readable();

@@ -1,19 +1,19 @@
-//! This kernel's events as the recorder needs them: rows, the births and names of tasks, and stacks.
+//! Decoder of this kernel's events for the recorder: rows, starts and names of tasks, and stacks.
 //!
-//! `freehold-trace` knows how a ring page and a record are laid out and makes rows of the events about memory.
-//! Here the two task events are added, which are no rows of a recording but tell whose events the others are; and
-//! stacks, which come right after the allocation that they are of.
+//! `freehold-trace` decodes ring pages and records, and converts events about memory to rows. This module adds two task
+//! events, which are not rows but give the names of the tasks of other events, and stacks, which directly follow the
+//! allocation that they belong to.
 
 use freehold_trace::decode::Decoder;
 use freehold_trace::event::Row;
 use freehold_trace::format::{EventFormat, Field, FormatError};
 use freehold_trace::ring::{PageLayout, RawEvent};
 
-/// A task is born: its id, its name, and (as the event's own task) its parent.
+/// Start of a task: its id, its name, and (as the event's own task) its parent.
 pub(crate) const TASK_BORN: &str = "task/task_newtask";
-/// A stack of the kernel's.
+/// A kernel stack.
 pub(crate) const STACK: &str = "ftrace/kernel_stack";
-/// A task takes a name, by `exec` or by itself.
+/// New name of a task, by `exec` or by the task itself.
 pub(crate) const TASK_RENAMED: &str = "task/task_rename";
 
 /// One decoded event.
@@ -21,13 +21,13 @@ pub(crate) const TASK_RENAMED: &str = "task/task_rename";
 pub(crate) enum Item {
     /// An event about memory, and the thread in whose context it fired. The row's task is not set yet.
     Row(u32, Row),
-    /// A thread made another one.
+    /// A thread created another one.
     Born {
-        /// Who made it.
+        /// The creating thread.
         parent: u32,
         /// The new thread.
         child: u32,
-        /// The name it starts with.
+        /// Initial name of the new thread.
         name: String,
     },
     /// The stack of the last allocation on its CPU.
@@ -36,7 +36,7 @@ pub(crate) enum Item {
         cpu: u16,
         /// The thread.
         pid: u32,
-        /// Where each function was, the one that was called last first.
+        /// Return addresses, the innermost function first.
         addresses: Vec<u64>,
     },
     /// A thread took a name.
@@ -48,10 +48,10 @@ pub(crate) enum Item {
     },
 }
 
-/// Decodes the raw pages of one kernel.
+/// Decoder of the raw pages of one kernel.
 #[derive(Debug)]
 pub(crate) struct RingDecoder {
-    /// How a page is laid out.
+    /// Layout of a page.
     pub layout: PageLayout,
     rows: Decoder,
     born: Option<NameEvent>,
@@ -59,7 +59,7 @@ pub(crate) struct RingDecoder {
     stack: Option<StackEvent>,
 }
 
-/// Places in an event that holds a stack.
+/// Fields of an event with a stack.
 #[derive(Clone, Copy, Debug)]
 struct StackEvent {
     id: u16,
@@ -83,33 +83,33 @@ impl StackEvent {
     }
 }
 
-/// Places in an event that gives a thread a name.
+/// Fields of an event that gives a thread a name.
 #[derive(Clone, Copy, Debug)]
 struct NameEvent {
     id: u16,
-    /// The thread in whose context the event fired.
+    /// Thread in whose context the event fired.
     current: Field,
-    /// The thread it is about.
+    /// Thread that gets the name.
     pid: Field,
     name: Field,
 }
 
 impl NameEvent {
-    /// Of `task_newtask`: the named thread is the new one.
+    /// Returns the fields of `task_newtask`: the named thread is the new one.
     fn born(format: &EventFormat) -> Result<NameEvent, FormatError> {
         let current = format.require("common_pid")?;
         Ok(NameEvent { id: format.id, current, pid: format.require("pid")?, name: format.require("comm")? })
     }
 
-    /// Of `task_rename`. Some kernels (6.16 is one) name no thread here: then it is the current one, as it is for
-    /// every name but one that a thread gives to another through `/proc`.
+    /// Returns the fields of `task_rename`. Some kernels (for example 6.16) do not record the thread. Then it is taken
+    /// to be the current one, which is wrong only for a name that one thread gives to another through `/proc`.
     fn renamed(format: &EventFormat) -> Result<NameEvent, FormatError> {
         let current = format.require("common_pid")?;
         let pid = format.field("pid").unwrap_or(current);
         Ok(NameEvent { id: format.id, current, pid, name: format.require("newcomm")? })
     }
 
-    /// The current thread, the named thread, and the name.
+    /// Returns the current thread, the named thread, and the name.
     fn read(&self, record: &[u8]) -> Option<(u32, u32, String)> {
         let name = String::from_utf8_lossy(self.name.text(record)?).into_owned();
         // Thread ids are positive and fit 32 bits.
@@ -118,15 +118,15 @@ impl NameEvent {
 }
 
 impl RingDecoder {
-    /// A decoder for pages laid out by `layout`, whose rows `rows` decodes.
+    /// Creates a decoder for pages of this layout. `rows` decodes the rows.
     pub(crate) fn new(layout: PageLayout, rows: Decoder) -> RingDecoder {
         RingDecoder { layout, rows, born: None, renamed: None, stack: None }
     }
 
-    /// Tells the decoder the format of the event `SYSTEM/NAME`.
+    /// Adds the format of the event `SYSTEM/NAME`.
     ///
     /// # Errors
-    /// When the event lacks a field that is needed.
+    /// If the event lacks a required field.
     pub(crate) fn add(&mut self, event: &str, format: &EventFormat) -> Result<(), FormatError> {
         match event {
             TASK_BORN => self.born = Some(NameEvent::born(format)?),
@@ -139,7 +139,7 @@ impl RingDecoder {
         Ok(())
     }
 
-    /// The item of an event that fired on `cpu`; `None` if the event means nothing to a recording.
+    /// Returns the item of an event that fired on `cpu`; `None` if a recording does not use the event.
     #[inline]
     pub(crate) fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<Item> {
         match self.rows.decode(event, cpu) {
@@ -172,14 +172,14 @@ mod tests {
     use super::*;
 
     const PAGE: &str = include_str!("../../trace/tests/fixtures/linux-6.18/header_page");
-    /// Linux 6.12, 7.2 and 7.3.
+    /// Format of Linux 6.12, 7.2 and 7.3.
     const WITH_PID: &str = "name: task_rename\nID: 204\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
         \tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n\
         \tfield:char oldcomm[16];\toffset:12;\tsize:16;\tsigned:0;\n\
         \tfield:char newcomm[16];\toffset:28;\tsize:16;\tsigned:0;\n";
-    /// Linux 6.16 and 6.18.
+    /// Format of Linux 6.16 and 6.18.
     const WITHOUT_PID: &str = "name: task_rename\nID: 204\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
@@ -193,7 +193,8 @@ mod tests {
         Ok(decoder)
     }
 
-    /// A record of event 204 by thread 77, with the name at `name` and 78 where a kernel may name a thread.
+    /// Returns a record of event 204 by thread 77, with the name at offset `name`, and 78 in the field in which a
+    /// kernel may record the thread.
     fn record(name: usize) -> Vec<u8> {
         let mut data = vec![0; name + 16];
         data[..2].copy_from_slice(&204_u16.to_ne_bytes());

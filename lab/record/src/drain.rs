@@ -1,9 +1,9 @@
-//! The thread that empties the kernel's rings while the workload runs.
+//! Thread that empties the kernel's rings while the workload runs.
 //!
-//! It wakes every few milliseconds, reads whole ring pages of each CPU with `read` into buffers that were
-//! touched beforehand (`splice` would allocate pages for the pipe and so disturb what is recorded), and spools
-//! a buffer when it is full. How long it sleeps follows the rings: at most an eighth of one may fill up
-//! between two visits. It runs at the highest ordinary priority, because it needs the CPU seldom but soon.
+//! The thread wakes every few milliseconds and reads whole ring pages of each CPU with `read`, into buffers that were
+//! touched beforehand. (`splice` would allocate pages for the pipe, and so disturb the recording.) It spools a buffer
+//! when the buffer is full. The sleep time follows the fill level of the rings: at most an eighth of a ring may fill
+//! between two visits. The thread has the highest ordinary priority, because it needs the CPU rarely but without delay.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -23,38 +23,39 @@ use crate::error::CaptureError;
 use crate::spool::{AlignedBuffer, Segment, Spool};
 use crate::tracefs::Instance;
 
-/// Bytes that one CPU's buffer holds before it is spooled, where memory allows.
+/// Bytes of one CPU's buffer, if memory allows.
 const BUFFER_BYTES: usize = 1 << 20;
-/// All buffers together stay below this.
+/// Largest total size of all buffers.
 const BUFFERS_BYTES_MAX: usize = 64 << 20;
 /// Bounds of the sleep between two visits.
 const NAP_MIN: Duration = Duration::from_millis(1);
 const NAP_MAX: Duration = Duration::from_millis(50);
 
-/// The raw pages of one CPU, in order.
+/// Raw pages of one CPU, in order.
 #[derive(Debug)]
 pub(crate) struct CpuPages {
-    /// The CPU's number.
+    /// Number of the CPU.
     pub cpu: u16,
-    /// Its pages; each segment is a whole number of them.
+    /// The pages; each segment is a whole number of them.
     pub segments: Vec<Segment>,
-    /// The clock at the first event after the last gap in them; 0 if there is none.
+    /// Time of the first event after the last gap in the pages; 0 if there is no gap.
     pub whole_from: u64,
 }
 
-/// What the drain is to read, and how.
+/// Rings that the drain reads, and their layout.
 #[derive(Debug)]
 pub(crate) struct Rings {
     /// CPUs that are online.
     pub cpus: Vec<u16>,
-    /// How a page of the ring is laid out.
+    /// Layout of a page of the ring.
     pub layout: PageLayout,
     /// Bytes in the ring of one CPU.
     pub ring_bytes: usize,
 }
 
 impl Rings {
-    /// The size of the buffer for each CPU: whole pages, a mebibyte unless there are very many CPUs.
+    /// Returns the size of the buffer for each CPU in bytes: whole pages, and a mebibyte unless there are very many
+    /// CPUs.
     pub(crate) fn buffer_bytes(&self) -> usize {
         let share = BUFFERS_BYTES_MAX / self.cpus.len().max(1);
         let page_bytes = self.layout.page_bytes();
@@ -62,7 +63,7 @@ impl Rings {
     }
 }
 
-/// The running thread. Dropping it ends it.
+/// The running thread. Dropping the value ends the thread.
 #[derive(Debug)]
 pub(crate) struct Drain {
     thread: Option<JoinHandle<Result<Vec<CpuPages>, CaptureError>>>,
@@ -91,15 +92,15 @@ impl Drain {
         Ok(Drain { thread: Some(thread), stop, failed })
     }
 
-    /// Whether the thread gave up; [`Drain::finish`] then says why.
+    /// Returns whether the thread failed. [`Drain::finish`] returns the error.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Reads what is left in the rings, which must have been stopped before, and ends the thread.
+    /// Reads the rest of the rings, which must have been stopped before, and ends the thread.
     ///
     /// # Errors
-    /// What made the thread give up, if it did.
+    /// The error that ended the thread early.
     pub(crate) fn finish(mut self) -> Result<Vec<CpuPages>, CaptureError> {
         self.end().expect("only `finish` and `drop` take the thread")
     }
@@ -117,15 +118,15 @@ impl Drop for Drain {
         if let Some(thread) = self.thread.take() {
             self.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            // A failure here has either been reported or is overtaken by the one that drops us.
+            // A failure here was already reported, or the error that causes this drop takes precedence.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's work: visit, nap, visit, until told to stop; then one last visit.
+/// Runs the thread: visits the rings and sleeps until `stop` is set, and then makes one last visit.
 fn drain(mut rings: Vec<CpuRing>, spool: &Spool, stop: &AtomicBool) -> Result<Vec<CpuPages>, CaptureError> {
-    // An unprivileged container may refuse; the rings are large enough to be visited late.
+    // An unprivileged container may refuse this. The rings are large enough for late visits.
     let _ = setpriority_process(Some(gettid()), -20);
     let mut nap = NAP_MIN;
     loop {
@@ -143,7 +144,7 @@ fn drain(mut rings: Vec<CpuRing>, spool: &Spool, stop: &AtomicBool) -> Result<Ve
     rings.iter_mut().map(|ring| ring.take(spool)).collect()
 }
 
-/// The next sleep, when the fullest ring held `found` bytes after a sleep of `nap`.
+/// Returns the next sleep time, given that the fullest ring had `found` bytes after a sleep of `nap`.
 fn next_nap(nap: Duration, found: usize, ring_bytes: usize) -> Duration {
     let next = if found > ring_bytes / 8 {
         nap / 2
@@ -155,7 +156,7 @@ fn next_nap(nap: Duration, found: usize, ring_bytes: usize) -> Duration {
     next.clamp(NAP_MIN, NAP_MAX)
 }
 
-/// The ring of one CPU, and the buffer its pages go through.
+/// The ring of one CPU, and the buffer for its pages.
 #[derive(Debug)]
 pub(crate) struct CpuRing {
     cpu: u16,
@@ -170,10 +171,10 @@ pub(crate) struct CpuRing {
 }
 
 impl CpuRing {
-    /// Opens the ring of `cpu`, to be read without waiting.
+    /// Opens the ring of `cpu` for reads that do not block.
     ///
     /// # Errors
-    /// When the instance has none.
+    /// If the instance has no such ring.
     pub(crate) fn open(instance: &Instance, cpu: u16, rings: &Rings) -> Result<CpuRing, CaptureError> {
         let path = instance.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let raw = OpenOptions::new()
@@ -195,10 +196,10 @@ impl CpuRing {
         })
     }
 
-    /// Reads every page that holds events. Returns the bytes found.
+    /// Reads every page with events. Returns the number of bytes found.
     ///
     /// # Errors
-    /// When the ring cannot be read, or the spool is full.
+    /// If the ring cannot be read, or the spool is full.
     pub(crate) fn visit(&mut self, spool: &Spool) -> Result<usize, CaptureError> {
         let mut found = 0;
         let page_bytes = self.layout.page_bytes();
@@ -213,7 +214,7 @@ impl CpuRing {
                     return Err(CaptureError::System { what: "read the kernel's ring", source });
                 }
             };
-            // A page that came short is padded, so that pages stay where a reader looks for them.
+            // A short page is padded, so that all pages are at multiples of the page size.
             page[len..].fill(0);
             if let Ok(page) = self.layout.page(page)
                 && page.lost_events() != LostEvents::Nothing
@@ -236,17 +237,17 @@ impl CpuRing {
         Ok(())
     }
 
-    /// Gives away what was read since the last time.
+    /// Returns the pages that were read since the last call.
     ///
     /// # Errors
-    /// When the spool is full.
+    /// If the spool is full.
     pub(crate) fn take(&mut self, spool: &Spool) -> Result<CpuPages, CaptureError> {
         self.flush(spool)?;
         let segments = std::mem::take(&mut self.segments);
         Ok(CpuPages { cpu: self.cpu, segments, whole_from: std::mem::take(&mut self.whole_from) })
     }
 
-    /// Forgets what was read since the last time.
+    /// Discards the pages that were read since the last call.
     pub(crate) fn forget(&mut self) {
         self.used = 0;
         self.segments.clear();

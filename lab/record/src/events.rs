@@ -1,9 +1,9 @@
-//! Which kernel events are recorded, and how this kernel lays them out.
+//! Kernel events that are recorded, and their formats on this kernel.
 //!
-//! `mm_page_free_batched` is left out on purpose: it repeats `mm_page_free` without the order and would make up a third
-//! of the volume. An event that this kernel lacks, or that lacks a field here, is a note in the recording and not a
-//! failure; only without the allocation and the free is there nothing to record. What costs more than a recording
-//! should is in an [`EventSet`], and recorded where asked for.
+//! `mm_page_free_batched` is left out, since it repeats `mm_page_free` without the order and would make up a third of
+//! the volume. An event that this kernel lacks, or that lacks a required field, causes a note in the recording and no
+//! failure. Only the events of allocations and frees are required. Events that are too expensive for every recording
+//! are in an [`EventSet`], and recorded on request.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,10 @@ use crate::error::CaptureError;
 use crate::stacks;
 use crate::tracefs::Instance;
 
-/// Events without which a recording means nothing.
+/// Events that every recording needs.
 const REQUIRED: [&str; 2] = ["kmem/mm_page_alloc", "kmem/mm_page_free"];
 
-/// Events that are recorded where the kernel has them. None of them fires more than a few times a reclaim or
-/// compaction.
+/// Events that are recorded if the kernel has them. None of them fires more than a few times per reclaim or compaction.
 const WANTED: [&str; 29] = [
     "kmem/mm_page_alloc_zone_locked",
     "kmem/mm_page_pcpu_drain",
@@ -54,18 +53,18 @@ const WANTED: [&str; 29] = [
     TASK_RENAMED,
 ];
 
-/// Further events that are recorded where asked for.
+/// Further events that are recorded on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventSet {
-    /// What reclaim isolates, shrinks and writes, and reclaim for a node or a process.
+    /// Pages that reclaim isolates, shrinks and writes, and reclaim for a node or a process.
     Reclaim,
-    /// What compaction looks at, takes and decides.
+    /// Pages that compaction scans and isolates, and its decisions.
     Compaction,
-    /// Writeback, and writers that are slowed down.
+    /// Writeback, and writers that are throttled.
     Writeback,
-    /// Migrations as they begin, and ranges that are emptied.
+    /// Starts of migrations, and ranges that are emptied.
     Migration,
-    /// Every switch and wakeup of a task: much.
+    /// Every switch and wakeup of a task. These are very many events.
     Sched,
 }
 
@@ -74,7 +73,7 @@ impl EventSet {
     pub const ALL: [EventSet; 5] =
         [EventSet::Reclaim, EventSet::Compaction, EventSet::Writeback, EventSet::Migration, EventSet::Sched];
 
-    /// The name by which a user asks for it.
+    /// Returns the name with which a user requests the set.
     pub fn name(self) -> &'static str {
         match self {
             EventSet::Reclaim => "reclaim",
@@ -115,24 +114,24 @@ impl EventSet {
     }
 }
 
-/// The kernel's own descriptions of what it writes into the ring.
+/// The kernel's own descriptions of its events.
 #[derive(Debug)]
 pub(crate) struct Formats {
-    /// The layout of a page of the ring.
+    /// Layout of a page of the ring.
     pub page: PageLayout,
-    /// `SYSTEM/NAME` and the format of each event that was switched on.
+    /// `SYSTEM/NAME` and the format of each enabled event.
     pub events: Vec<(&'static str, EventFormat)>,
-    /// The kernel's stacks, if they are taken: of one frame in how many, and their format.
+    /// Sampling period and format of the kernel's stacks, if they are recorded.
     pub stacks: Option<(u64, EventFormat)>,
-    /// What is wanted but not there, in sentences.
+    /// Notes about missing events and fields, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Switches on every event we want that the kernel has, those of `sets` too, and stacks of one frame in `stacks`; reads
-/// how they are laid out. Nothing is recorded before [`Instance::start`].
+/// Enables every wanted event that the kernel has, including those of `sets`, and stacks of one allocated frame in
+/// `stacks`. Reads their formats. Nothing is recorded before [`Instance::start`].
 ///
 /// # Errors
-/// When a required event is missing, or the instance cannot be used.
+/// If a required event is missing, or the instance cannot be used.
 pub(crate) fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>) -> Result<Formats, CaptureError> {
     if let Some(missing) = REQUIRED.into_iter().find(|event| !instance.offers(event)) {
         return Err(CaptureError::MissingEvent(missing));
@@ -156,13 +155,13 @@ pub(crate) fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>
     Ok(formats)
 }
 
-/// Has the kernel take a stack of one frame in `period` that are allocated.
+/// Makes the kernel record the stack of one allocated frame in `period`.
 fn take_stacks(instance: &Instance, period: u64) -> Result<EventFormat, CaptureError> {
     instance.write(&format!("events/{}/trigger", REQUIRED[0]), &stacks::trigger(period))?;
     Ok(EventFormat::parse(&instance.read(&format!("events/{STACK}/format"))?)?)
 }
 
-/// The events that are wanted, each once.
+/// Returns the wanted events, each once.
 fn wanted_events(sets: &[EventSet]) -> impl Iterator<Item = &'static str> {
     let asked = EventSet::ALL.into_iter().filter(|set| sets.contains(set)).flat_map(|set| set.events().iter().copied());
     REQUIRED.into_iter().chain(WANTED).chain(asked)
@@ -172,7 +171,7 @@ fn wanted_events(sets: &[EventSet]) -> impl Iterator<Item = &'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Recorded,
-    /// It lacks what it would be recorded for, and a note says so.
+    /// The event lacks a required field and is not recorded. A note reports this.
     PassedOver,
 }
 
@@ -181,10 +180,10 @@ impl Formats {
         Formats { page, events: Vec::new(), stacks: None, notes: Vec::new() }
     }
 
-    /// Takes an event whose format is `text`, if it says what it is recorded for.
+    /// Adds an event with this format, if it has the required fields.
     ///
     /// # Errors
-    /// When a required event does not.
+    /// If it has not, and the event is required.
     fn admit(&mut self, event: &'static str, text: &str) -> Result<Use, CaptureError> {
         let rows = Decoder::new(GfpMap::new(&BTreeMap::new()), Vec::new());
         let mut trial = RingDecoder::new(self.page, rows);
@@ -210,16 +209,17 @@ impl Formats {
         }
     }
 
-    /// Names and values of this kernel's GFP flags.
+    /// Returns names and values of this kernel's GFP flags.
     pub(crate) fn gfp_names(&self) -> BTreeMap<String, u64> {
         let alloc = self.events.iter().find(|(event, _)| *event == REQUIRED[0]);
         alloc.map_or_else(BTreeMap::new, |(_, format)| gfp::parse_names(format.print_format()))
     }
 
-    /// A decoder for these formats. `migratetypes` gives the recording's number for each of the kernel's.
+    /// Returns a decoder for these formats. `migratetypes` gives the recording's number of each of the kernel's
+    /// migratetypes.
     ///
     /// # Errors
-    /// When an event lacks a field that is needed.
+    /// If an event lacks a required field.
     pub(crate) fn decoder(&self, migratetypes: &[i8]) -> Result<RingDecoder, CaptureError> {
         let rows = Decoder::new(GfpMap::new(&self.gfp_names()), migratetypes.to_vec());
         let mut decoder = RingDecoder::new(self.page, rows);
