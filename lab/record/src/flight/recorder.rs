@@ -1,4 +1,4 @@
-//! The rings that nobody reads, and what is made of them when something happened.
+//! The flight recorder itself: its rings, its readings of the kernel's counters, and the writing of a recording.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -32,11 +32,12 @@ use crate::tasks::Tasks;
 use crate::tracefs::{Instance, Tracefs};
 use crate::zones;
 
-/// Bytes of ring over all CPUs, where nobody says otherwise: at most this, and this share of the machine's memory.
+/// Default bytes of ring over all CPUs: at most [`MEMORY_MAX`], and at most one part in [`MEMORY_SHARE`] of the
+/// machine's memory.
 const MEMORY_MAX: u64 = 96 << 20;
 const MEMORY_SHARE: u64 = 64;
 
-/// What `/proc` said at one moment.
+/// Contents of `/proc` at one time.
 #[derive(Debug)]
 struct Past {
     reading: Reading,
@@ -50,40 +51,40 @@ pub(super) struct Recorder<'a> {
     // The rings are files below the instance, and so must be dropped before it.
     rings: Vec<CpuRing>,
     instance: Instance,
-    // Unmounts what it mounted, when the instance is gone.
+    // Unmounts tracefs if it was mounted here, after the instance is gone.
     _tracefs: Tracefs,
-    // Held as long as this is the machine's flight recorder.
+    // The lock that makes this the machine's only flight recorder.
     _claim: File,
     observer: Observer,
     formats: Arc<Formats>,
     gauges: Gauges,
     log: Option<KernelLog>,
-    /// The last readings, a little more than the window.
+    /// The last readings, over slightly more than the window.
     past: VecDeque<Past>,
-    /// The clock since which every event has gone into the rings.
+    /// Time of the clock since which every event has been written to the rings.
     recording_since: u64,
-    /// Events that were dropped, and not written over, until then.
+    /// Number of events that were dropped (not overwritten) before that time.
     dropped: u64,
     started: u64,
     /// KiB of ring for each CPU.
     pub ring_kib: u64,
-    /// The command that is run meanwhile: its process and its name.
+    /// The command that runs in the meantime: its process id and its name.
     pub command: Option<(u32, String)>,
     notes: Vec<String>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Makes everything that needs memory.
+    /// Creates everything that needs memory.
     ///
     /// # Errors
-    /// Whatever goes wrong, another flight recorder above all; nothing is left then.
+    /// If a part cannot be created, in particular if another flight recorder runs. Nothing remains then.
     pub(super) fn prepare(plan: &'a FlightPlan, machine: &'a Machine) -> Result<Recorder<'a>, CaptureError> {
         let spool = Arc::new(Spool::create(&plan.spool)?);
         let tracefs = Tracefs::find()?;
         let wanted_kib = ring_kib(plan.memory, machine)?;
         let claim = claim(&tracefs)?;
         let instance = Instance::create(&tracefs)?;
-        // A new instance is switched on already.
+        // A new instance is switched on.
         instance.stop()?;
         instance.write("trace_clock", "mono")?;
         instance.write("options/overwrite", "1")?;
@@ -122,10 +123,10 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Keeps events from now on.
+    /// Starts to keep events.
     ///
     /// # Errors
-    /// When the instance is gone.
+    /// If the instance is gone.
     pub(super) fn start(&mut self) -> Result<(), CaptureError> {
         self.dropped = ring_counts(&self.instance, &self.machine.cpus)?.dropped;
         self.instance.start()?;
@@ -133,10 +134,10 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Looks at the kernel's counters and its log; says what has happened since the last look.
+    /// Reads the kernel's counters and its log. Returns the triggers that fired since the last call.
     ///
     /// # Errors
-    /// When the kernel does not tell any more.
+    /// If the counters can no longer be read.
     pub(super) fn look(&mut self) -> Result<Vec<Trigger>, CaptureError> {
         self.observer.sampler.take()?;
         let reading = self.observer.sampler.readings.all.pop().expect("one was just taken");
@@ -155,10 +156,10 @@ impl<'a> Recorder<'a> {
         Ok(fired)
     }
 
-    /// Writes what is kept to `path`. Events are kept anew from the moment on when the rings were read.
+    /// Writes the kept events to `path`. Events are kept again from the time at which the rings were read.
     ///
     /// # Errors
-    /// Whatever goes wrong; no file of this name is left then.
+    /// If a step fails. No file of this name remains then.
     pub(super) fn write(
         &mut self,
         path: &Path,
@@ -177,11 +178,11 @@ impl<'a> Recorder<'a> {
         written
     }
 
-    /// Keeps events anew if somebody has switched tracing off; says whether that was so. What is kept starts now then,
-    /// since nobody knows how long it was off.
+    /// Starts to keep events again if tracing was switched off from outside, and returns whether it was. Earlier events
+    /// are discarded then, since it is not known how long tracing was off.
     ///
     /// # Errors
-    /// When somebody has removed the instance.
+    /// If the instance was removed from outside.
     pub(super) fn resume(&mut self) -> Result<bool, CaptureError> {
         let was_off = !self.is_recording()?;
         if was_off {
@@ -194,7 +195,7 @@ impl<'a> Recorder<'a> {
         Ok(self.instance.read("tracing_on")?.trim() == "1")
     }
 
-    /// Takes what is in the rings, and the state of memory after it.
+    /// Reads the rings, and the state of memory after them.
     fn cut(
         &mut self,
         ram: &[(u64, u64)],
@@ -248,15 +249,16 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Reads all that is in the rings, which are stopped.
+    /// Reads all events in the rings, which must be stopped.
     fn empty(&mut self, spool: &Spool) -> Result<Vec<CpuPages>, CaptureError> {
         let pages = self.rings.iter_mut().map(|ring| ring.visit(spool).and_then(|_| ring.take(spool))).collect();
         self.rings.iter_mut().for_each(CpuRing::forget);
         pages
     }
 
-    /// When the recording starts, and the readings since. It starts with a reading, so that zones are known of that
-    /// moment; the first one from which on no event is missing, and that is not older than was asked for.
+    /// Returns the start of the recording, and the readings since. A recording starts at a reading, so that the zones
+    /// are known at that time. It is the first reading from which on no event is missing, and which is not before the
+    /// window.
     fn opening(&self, end: &State, since: u64, pages: &[CpuPages], last: Reading) -> (Opening, Readings) {
         let whole_from = pages.iter().map(|pages| pages.whole_from).max().unwrap_or(0);
         let asked = end.scan.end.saturating_sub(nanoseconds(self.plan.window));
@@ -274,7 +276,7 @@ impl<'a> Recorder<'a> {
         (Opening::Unseen { moment, texts }, Readings { all, ..self.observer.sampler.readings.clone() })
     }
 
-    /// What is kept, and why, in a sentence.
+    /// Returns a note on the kept time and its trigger.
     fn window_note(&self, start: &Opening, end: &State, pages: &[CpuPages], triggers: &[(Trigger, u64)]) -> String {
         let (trigger, time) = triggers[0];
         let moment = start.moment();
@@ -298,8 +300,8 @@ fn seconds_between(from: u64, to: u64) -> f64 {
     to.saturating_sub(from) as f64 / 1e9
 }
 
-/// Makes this the machine's only flight recorder, as long as the answer is held. The kernel gives it up for a process
-/// that is gone.
+/// Makes this the machine's only flight recorder, as long as the returned file is open. The kernel releases the lock
+/// when the process ends.
 fn claim(tracefs: &Tracefs) -> Result<File, CaptureError> {
     let path = tracefs.root.join("instances");
     let folder = File::open(&path).map_err(CaptureError::kernel(&path))?;
@@ -310,26 +312,27 @@ fn claim(tracefs: &Tracefs) -> Result<File, CaptureError> {
     }
 }
 
-/// KiB of ring for each CPU.
+/// Returns the KiB of ring for each CPU.
 fn ring_kib(memory: Option<u64>, machine: &Machine) -> Result<u64, CaptureError> {
     let memory = memory.unwrap_or(MEMORY_MAX.min(machine.memory_bytes / MEMORY_SHARE));
-    // Rings are taken at once, and by no limit of a control group: a slip of the pen must not take the machine.
+    // Rings are allocated at once and outside of control group limits, so a wrong number could exhaust the machine's
+    // memory.
     if memory > machine.memory_bytes / 2 {
         return Err(CaptureError::TooMuchMemory { asked: memory >> 20, whole: machine.memory_bytes >> 20 });
     }
     Ok((memory / 1024 / machine.cpus.len().max(1) as u64).max(64))
 }
 
-/// Gives what a recording took while it was written back to the kernel; the C library would keep most of it.
+/// Returns to the kernel the memory that writing a recording needed. The C library would keep most of it.
 fn give_memory_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointer, may be called at any time, and touches free memory alone.
+    // SAFETY: `malloc_trim` has no preconditions: it takes no pointer, is thread-safe, and releases only free memory.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Nobody looks on while a flight recorder writes.
+/// Observer that ignores the progress while a flight recorder writes.
 struct NoWatch;
 
 impl Watch for NoWatch {

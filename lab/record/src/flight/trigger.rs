@@ -1,4 +1,4 @@
-//! What makes the flight recorder write: told from two readings of the kernel's counters, a second apart.
+//! Triggers of the flight recorder, detected from two readings of the kernel's counters, one second apart.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,36 +8,36 @@ use freehold_trace::facts::TriggerFacts;
 use crate::error::CaptureError;
 use crate::sample::{Reading, Readings};
 
-/// Something that the flight recorder waits for.
+/// A condition that the flight recorder watches for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
-    /// A request has to reclaim for itself.
+    /// Direct reclaim.
     AllocStall,
-    /// A request fails, and the kernel warns about it.
+    /// A failed request about which the kernel logs a warning.
     Failure,
-    /// A fault gets no huge page.
+    /// A page fault that gets no huge page.
     ThpFailure,
-    /// Tasks wait for memory during this share of a second, in percent.
+    /// Tasks that stall for memory during this share of a second, in percent.
     Pressure(f64),
-    /// Somebody sends SIGUSR1.
+    /// A SIGUSR1.
     Asked,
 }
 
-/// Why a text names no trigger.
+/// Error of parsing a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
-    /// There is none of this name.
+    /// There is no trigger with this name.
     #[error(
         "there is no trigger `{0}`; they are allocstall, failure, thp-failure, psi=10% (or another share), and asked"
     )]
     Unknown(String),
-    /// A share that cannot be.
+    /// A share that is not a valid percentage.
     #[error("`{0}` is no share of time; write psi= and a percentage above 0 and up to 100, as in psi=10%")]
     Share(String),
 }
 
 impl Trigger {
-    /// Its name, as a recording keeps it.
+    /// Returns the name of the trigger in a recording.
     pub fn name(self) -> &'static str {
         match self {
             Trigger::AllocStall => "allocstall",
@@ -74,27 +74,27 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// A trigger, and where in a reading it is told.
+/// A trigger, and its counters in a reading.
 #[derive(Debug)]
 struct Gauge {
     trigger: Trigger,
-    /// Places of counters of which one grows.
+    /// Indices of the counters; the trigger fires if one of them increases.
     counters: Vec<usize>,
 }
 
-/// Tells triggers from readings.
+/// Detection of triggers from readings.
 #[derive(Debug)]
 pub(super) struct Gauges {
     gauges: Vec<Gauge>,
-    /// The place of the time that some task waited for memory.
+    /// Index of the time that some task stalled for memory.
     pressure: Option<usize>,
 }
 
 impl Gauges {
-    /// Finds the counters of these triggers. Those that no counter tells are passed over.
+    /// Finds the counters of these triggers. Triggers without a counter are ignored.
     ///
     /// # Errors
-    /// [`CaptureError::Untold`] where this kernel has no such counter.
+    /// [`CaptureError::Untold`] if this kernel lacks the counter of a trigger.
     pub(super) fn find(triggers: &[Trigger], readings: &Readings) -> Result<Gauges, CaptureError> {
         let pressure = readings.pressure_names.iter().position(|name| name == "memory.some");
         let mut gauges = Vec::new();
@@ -113,12 +113,12 @@ impl Gauges {
         Ok(Gauges { gauges, pressure })
     }
 
-    /// What happened between two readings.
+    /// Returns the triggers that fired between two readings.
     pub(super) fn between(&self, before: &Reading, after: &Reading) -> impl Iterator<Item = Trigger> {
         let stalled =
             self.pressure.and_then(|place| after.pressure.get(place)?.checked_sub(*before.pressure.get(place)?));
         let elapsed = after.time.saturating_sub(before.time);
-        // Stalls are told in microseconds.
+        // Stalls are in microseconds.
         let percent = stalled.unwrap_or(0) as f64 * 1000.0 / elapsed.max(1) as f64 * 100.0;
         self.gauges
             .iter()
@@ -130,12 +130,12 @@ impl Gauges {
     }
 }
 
-/// Returns the places of the names for which `is_wanted` holds.
+/// Returns the indices of the names that satisfy `is_wanted`.
 fn places_where(names: &[String], is_wanted: impl Fn(&str) -> bool) -> Vec<usize> {
     names.iter().enumerate().filter(|(_, name)| is_wanted(name)).map(|(place, _)| place).collect()
 }
 
-/// Returns the facts about triggers that a recording keeps which starts at `start`.
+/// Returns the facts about triggers for a recording that starts at `start`.
 pub(super) fn trigger_facts(triggers: &[(Trigger, u64)], start: u64) -> Vec<TriggerFacts> {
     triggers
         .iter()
@@ -184,7 +184,7 @@ mod tests {
             ([9, 2, 3, 4], 1_199_999, &[][..]),
             ([9, 2, 4, 4], 1_000_000, &[Trigger::AllocStall]),
             ([9, 2, 3, 5], 1_200_000, &[Trigger::ThpFailure, Trigger::Pressure(10.0)]),
-            // Counters that fall are no trigger.
+            // Counters that decrease are no trigger.
             ([0, 0, 0, 0], 0, &[]),
         ] {
             let fired: Vec<_> = gauges.between(&before, &reading(3, vmstat, some)).collect();
