@@ -1,4 +1,4 @@
-//! Start states that were rebuilt, held against a scan of this very machine.
+//! Test that compares a rebuilt start state with a scan of this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::tracefs::INSTANCES;
 use crate::{Names, Plan, run, zones};
 use freehold_trace::state::ALLOCATED;
 
-/// Compacts memory; makes page cache, page tables, processes and large blocks, and gives most of it back.
+/// Compacts memory; creates page cache, page tables, processes and large blocks, and frees most of them again.
 const WORKLOAD: &str = "echo 1 > /proc/sys/vm/compact_memory; i=0; while [ $i -lt 150 ]; do /bin/true; i=$((i+1)); done; \
     head -c 64M /dev/zero > FILE; sync FILE; cat FILE > /dev/null; rm FILE; \
     i=0; while [ $i -lt 150 ]; do ls -lR /proc/self /usr/share > /dev/null 2>&1; i=$((i+50)); done; \
@@ -32,12 +32,12 @@ impl Watch for Silent {
     fn writing(&mut self, _: u64) {}
 }
 
-/// What is known of a frame.
+/// State of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrameKind {
     Free,
     Allocated,
-    /// The page flags are empty: on a CPU's list, or a page of the kernel's that has none.
+    /// The page flags are empty: the frame is on a per-CPU list, or a kernel page without flags.
     Flagless,
 }
 
@@ -50,7 +50,7 @@ fn kind_of_frame(word: u32) -> Option<FrameKind> {
     }
 }
 
-/// A run of the workload with scans at both ends.
+/// Returns a run of the workload with scans at the start and at the end.
 fn recorded(folder: &Path) -> Option<Run> {
     let file = folder.join("file").display().to_string();
     let command = ["sh", "-c", &WORKLOAD.replace("FILE", &file)].map(OsString::from).to_vec();
@@ -70,7 +70,7 @@ fn recorded(folder: &Path) -> Option<Run> {
     run::run(&plan, program.as_ref(), &machine, &ram, &Interrupts::deaf(), &mut Silent).ok()
 }
 
-/// Both are of one moment and know the same events; one has seen memory then, and the other has not.
+/// Both states are of one moment and use the same events. Only one of them uses a scan at that moment.
 #[test]
 fn a_rebuilt_start_is_what_a_scan_saw() {
     let _alone = INSTANCES.lock();
@@ -94,7 +94,7 @@ fn a_rebuilt_start_is_what_a_scan_saw() {
     for (&saw, &told) in scanned.start.words().iter().zip(&words) {
         let (Some(saw), Some(told)) = (kind_of_frame(saw), kind_of_frame(told)) else { continue };
         frames += 1;
-        // A page of the kernel's without flags is allocated, and its free says so.
+        // A kernel page without flags is allocated, and its free event shows this.
         if saw != told && (saw, told) != (FrameKind::Flagless, FrameKind::Allocated) {
             *differ.entry(format!("{saw:?}, rebuilt as {told:?}")).or_insert(0_u64) += 1;
         }
@@ -104,8 +104,8 @@ fn a_rebuilt_start_is_what_a_scan_saw() {
     println!("{events} events; {wrong} of {frames} frames differ: {differ:?}");
     println!("{}", rebuilt.notes.join("\n"));
     assert!(events > 20_000, "{events} events");
-    // The file itself says how far it may be wrong: what compaction moved, and what was taken or given back silently.
-    // Others use this machine too, and what nobody can know are single frames.
+    // The counts in the file bound the error: pages that compaction moved, and blocks that were allocated or freed
+    // silently. The constant allows for other activity on this machine.
     let Tally { taken_silently, returned_silently, ended_otherwise, moved, .. } = rebuilt.tally;
     let owned = taken_silently + returned_silently + ended_otherwise + moved;
     assert!(wrong <= 256 + 2 * owned, "{wrong} of {frames} frames differ, and {owned} are owned up to: {differ:?}");

@@ -1,5 +1,5 @@
-//! Heaps of the command and of what it started, as somebody else sees them: who that is, the [`Watch`](crate::Watch)
-//! says.
+//! Heaps of the command and its child processes, as seen from outside. The [`Watch`](crate::Watch) provides the
+//! readings.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use freehold_trace::facts::{HeapFacts, HeapMoment};
 
 use crate::clock::nanoseconds;
 
-/// Moments of a process that are kept; of more, every second one goes.
+/// Largest number of moments that are kept for a process. Beyond it, every second one is removed.
 const MOMENTS: usize = 512;
 
 /// One reading of a heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapReading {
-    /// How long ago.
+    /// Time since the reading was made.
     pub age: Duration,
-    /// Number of the process.
+    /// Process id.
     pub pid: u32,
-    /// When it began: numbers of processes are used again.
+    /// Start time of the process, since process ids are reused.
     pub started: u64,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Numbers of its threads.
+    /// Ids of its threads.
     pub threads: Vec<u32>,
-    /// What it has; the time is not looked at.
+    /// Contents of the heap. The time is not used.
     pub moment: HeapMoment,
 }
 
-/// Heaps that were seen, with times of the clock. A program that a process becomes has another heap.
+/// Heaps that were seen, with times of the clock. If a process executes another program, it gets another heap.
 #[derive(Debug, Default)]
 pub(crate) struct Heaps(Vec<Heap>);
 
-/// One of them, and when its process began.
+/// One heap, and the start time of its process.
 #[derive(Debug)]
 struct Heap {
     started: u64,
@@ -39,7 +39,7 @@ struct Heap {
 }
 
 impl Heaps {
-    /// Adds what was seen before `now`.
+    /// Adds readings that were made before `now`.
     pub(crate) fn note(&mut self, now: u64, seen: Vec<HeapReading>) {
         for HeapReading { age, pid, started, name, threads, moment } in seen {
             let heap = self.find_or_add(started, pid, name);
@@ -68,7 +68,7 @@ impl Heaps {
         &mut self.0[index].facts
     }
 
-    /// All of them, with times since `start`.
+    /// Returns all heaps, with times since `start`.
     pub(crate) fn since(&self, start: u64) -> Vec<HeapFacts> {
         let mut heaps: Vec<_> = self.0.iter().map(|heap| heap.facts.clone()).collect();
         for moment in heaps.iter_mut().flat_map(|heap| &mut heap.moments) {

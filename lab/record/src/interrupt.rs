@@ -1,8 +1,8 @@
-//! Ctrl-C and its kin, as a file that becomes readable and a count.
+//! Ctrl-C and similar signals, as a file that becomes readable and a count.
 //!
 //! While the command runs, the first SIGINT, SIGTERM or SIGHUP ends the run, and the recording is kept. At any other
-//! time a signal gives the recording up: nothing is kept, and what was set up is taken down. A signal while that is
-//! going on ends the process on the spot. Where nobody listens any more, a signal does again what it did before.
+//! time a signal aborts the recording: no file is kept, and the setup is removed. A signal during the removal ends the
+//! process immediately. When no listener exists, a signal has its previous action again.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -18,31 +18,31 @@ use signal_hook::{flag, low_level};
 use crate::afterwards::{Listener, SIGNALS};
 use crate::error::CaptureError;
 
-/// Listens to signals from its creation to its end.
+/// Listener to signals, for as long as the value exists.
 #[derive(Debug)]
 pub struct Interrupts {
-    /// Every signal puts one byte here.
+    /// Socket that receives one byte for every signal.
     bytes: UnixStream,
     seen: Cell<usize>,
-    /// Signals that have been obeyed.
+    /// Number of signals that were handled.
     obeyed: Cell<usize>,
-    /// Whether one more may come before the recording is given up.
+    /// Whether one more signal may arrive before the recording is aborted.
     postponed: Cell<bool>,
-    /// Whether the recording is given up, so that a further signal ends the process.
+    /// Whether the recording is aborted, so that a further signal ends the process.
     given_up: Arc<AtomicBool>,
     registered: Vec<SigId>,
-    /// Dropped after what is registered.
+    /// Dropped after the registered handlers.
     _listener: Option<Listener>,
 }
 
-/// The status of a process that SIGINT ended, as shells tell it.
+/// Exit status of a process that SIGINT ended, as shells report it.
 pub const INTERRUPTED: u8 = 130;
 
 impl Interrupts {
     /// Starts listening.
     ///
     /// # Errors
-    /// When the system grants no socket pair or refuses a handler.
+    /// If the system refuses a socket pair or a handler.
     pub fn listen() -> io::Result<Interrupts> {
         let (bytes, writable) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;
@@ -62,12 +62,12 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// Hears no signal: those of other tests come to the whole process.
+    /// Creates a listener that receives no signals, since signals of other tests arrive at the whole process.
     #[cfg(test)]
     pub fn deaf() -> Interrupts {
         let (bytes, writable) = UnixStream::pair().unwrap();
         bytes.set_nonblocking(true).unwrap();
-        // Its end would be something to read.
+        // Closing the other end would make the socket readable.
         std::mem::forget(writable);
         Interrupts {
             bytes,
@@ -80,12 +80,13 @@ impl Interrupts {
         }
     }
 
-    /// Becomes readable when a signal has come that [`Interrupts::count`] has not counted yet.
+    /// Returns a file descriptor that becomes readable when a signal has arrived that [`Interrupts::count`] has not
+    /// counted yet.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.bytes.as_fd()
     }
 
-    /// Signals so far.
+    /// Returns the number of signals so far.
     pub fn count(&self) -> usize {
         let mut bytes = [0; 16];
         while let Ok(read @ 1..) = (&self.bytes).read(&mut bytes) {
@@ -96,26 +97,26 @@ impl Interrupts {
 }
 
 impl Interrupts {
-    /// Obeys the signals so far: they have done what they were meant to.
+    /// Marks the signals so far as handled.
     pub fn obey(&self) {
         self.obeyed.set(self.count());
         self.postponed.set(false);
     }
 
-    /// Lets one signal wait, so that what is being done can be finished; a further one gives it up.
+    /// Allows one signal to wait, so that the current operation can be finished. A further signal aborts it.
     pub fn postpone(&self) {
         self.postponed.set(true);
     }
 
-    /// Whether there was a signal that is not obeyed yet.
+    /// Returns whether a signal has arrived that is not handled yet.
     pub fn is_waiting(&self) -> bool {
         self.count() > self.obeyed.get()
     }
 
-    /// Gives the recording up if there was a signal that is not obeyed yet.
+    /// Aborts the recording if a signal has arrived that is not handled yet.
     ///
     /// # Errors
-    /// [`CaptureError::Aborted`], which is to be passed on at once.
+    /// [`CaptureError::Aborted`], which the caller must return at once.
     pub fn check(&self) -> Result<(), CaptureError> {
         if self.count() <= self.obeyed.get() + usize::from(self.postponed.get()) {
             return Ok(());
@@ -125,7 +126,7 @@ impl Interrupts {
     }
 }
 
-/// SIGUSR1, by which somebody asks for something, as a file that becomes readable.
+/// SIGUSR1, which requests a recording, as a file that becomes readable.
 #[derive(Debug)]
 pub(crate) struct Requests {
     bytes: UnixStream,
@@ -136,7 +137,7 @@ impl Requests {
     /// Starts listening.
     ///
     /// # Errors
-    /// When the system grants no socket pair or refuses a handler.
+    /// If the system refuses a socket pair or a handler.
     pub(crate) fn listen() -> io::Result<Requests> {
         let (bytes, writable) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;
@@ -144,12 +145,12 @@ impl Requests {
         Ok(Requests { bytes, registered })
     }
 
-    /// Becomes readable when somebody has asked.
+    /// Returns a file descriptor that becomes readable at a request.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.bytes.as_fd()
     }
 
-    /// Whether somebody has asked since the last time; who asks twice before gets one answer.
+    /// Returns whether there was a request since the last call. Several requests count as one.
     pub(crate) fn take(&self) -> bool {
         let mut bytes = [0; 16];
         let mut asked = false;

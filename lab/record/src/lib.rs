@@ -1,18 +1,20 @@
-//! Capture: a recording of the machine that this program runs on.
+//! Recorder of the machine on which this program runs.
 //!
-//! The story in order of files: [`machine`] looks at the CPUs and the memory; [`tracefs`] makes an instance of ftrace
-//! and [`events`] switches events on in it; [`drain`] empties its rings into the [`spool`] while [`run`] lets the
-//! [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing runs any more,
-//! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan,
-//! holds it against the events and settles the types of pageblocks ([`freehold_trace::state`]), finds the free pages
-//! that free-page reporting held ([`reported`]), says whose names may be kept ([`tasks`]), and writes the file. What the
-//! command's own heaps have, the [`Watch`] is asked ([`heaps`]). [`snapshot`](mod@snapshot) does with the state of one
-//! moment what needs no events. Both look at memory through [`observe`].
+//! 1. [`machine`] reads the numbers of CPUs and memory. [`tracefs`] creates an instance of ftrace, and [`events`]
+//!    enables events in it.
+//! 2. [`drain`] empties the rings into the [`spool`]. Meanwhile [`run`] runs the [`command`] and takes [`sample`]s, and
+//!    [`scan`] reads the page flags at the start and at the end. The [`Watch`] provides readings of the command's heaps
+//!    ([`heaps`]).
+//! 3. After the run, [`assemble`] decodes the raw pages ([`decode`]) and merges them ([`merge`]). It brings each scan
+//!    to one moment, compares it with the events, and determines the types of pageblocks ([`freehold_trace::state`]).
+//!    It finds the free pages that free-page reporting held ([`reported`]), removes the names that may not be kept
+//!    ([`tasks`]), and writes the file.
 //!
-//! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
-//! after it, and what the recorder does meanwhile stands in the recording under the task name
-//! `freehold`. *Nothing half-done is left*: the instance, the spool and the unfinished file go away on every
-//! path, panics included.
+//! [`snapshot`](mod@snapshot) records the state of one moment without events. Both read memory through [`observe`].
+//!
+//! Two rules apply everywhere. *The run is not disturbed*: all work that needs memory or time is done before or after
+//! it, and the recorder's own work during the run is in the recording under the task name `freehold`. *No partial state
+//! remains*: the instance, the spool and the unfinished file are removed on every path, including panics.
 
 mod afterwards;
 mod assemble;
@@ -59,10 +61,10 @@ pub use tasks::Names;
 use assemble::Assembler;
 use machine::{Machine, expect_root};
 
-/// Records as `plan` says.
+/// Makes a recording according to `plan`.
 ///
 /// # Errors
-/// See [`CaptureError`]; nothing is left behind then.
+/// See [`CaptureError`]; nothing remains then.
 pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureError> {
     expect_root()?;
     let program = Program::find(&plan.command)?;

@@ -1,4 +1,4 @@
-//! What the recorder must know of the machine before it starts: CPUs, memory, page size, kernel.
+//! Facts about the machine that the recorder needs before it starts: CPUs, memory, page size, kernel.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use rustix::system::{sysinfo, uname};
 
 use crate::error::CaptureError;
 
-/// A ring takes this share of memory, over all CPUs.
+/// Part of the memory that the rings of all CPUs take: memory divided by this.
 const RING_SHARE: u64 = 256;
-/// Bounds of the ring of one CPU, in KiB. The upper one holds about half a second of the busiest machine.
+/// Bounds of the ring of one CPU, in KiB. The upper bound holds about half a second of the busiest machine.
 const RING_KIB: (u64, u64) = (1024, 32 * 1024);
 
-/// The machine as it is when the recording starts.
+/// The machine when the recording starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     /// CPUs that are online, in order.
@@ -30,10 +30,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine.
+    /// Reads the facts.
     ///
     /// # Errors
-    /// When sysfs is missing.
+    /// If sysfs is missing.
     pub(crate) fn look() -> Result<Machine, CaptureError> {
         let path = Path::new("/sys/devices/system/cpu/online");
         let online = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
@@ -52,7 +52,7 @@ impl Machine {
         })
     }
 
-    /// A ring size for each CPU that this machine can spare, in KiB.
+    /// Returns a ring size for each CPU that fits the machine's memory, in KiB.
     pub(crate) fn ring_kib(&self) -> u64 {
         let share = self.memory_bytes / 1024 / RING_SHARE / self.cpus.len().max(1) as u64;
         share.clamp(RING_KIB.0, RING_KIB.1)
@@ -80,7 +80,7 @@ pub(crate) fn expect_root() -> Result<(), CaptureError> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(CaptureError::NotRoot) }
 }
 
-/// Reads a list such as `0-3,8`.
+/// Parses a list such as `0-3,8`.
 fn cpu_list(text: &str) -> Option<Vec<u16>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {

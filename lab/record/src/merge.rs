@@ -1,8 +1,7 @@
-//! The raw pages of all CPUs as one stream of events in order of time.
+//! Merge of the raw pages of all CPUs to one stream of events in order of time.
 //!
-//! Each CPU's ring is in order already, so this is a merge: one spooled segment of each CPU is decoded at a
-//! time, and the CPU whose next event is oldest goes first. Memory stays at one segment a CPU, however
-//! long the recording.
+//! Each CPU's ring is already in order. One spooled segment of each CPU is decoded at a time, and the CPU whose next
+//! event is oldest comes first. Memory is bounded by one segment per CPU for recordings of any length.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,32 +13,32 @@ use crate::drain::CpuPages;
 use crate::error::CaptureError;
 use crate::spool::{AlignedBuffer, Segment, Spool};
 
-/// What the merge found wrong with the streams.
+/// Irregularities of the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Irregularities {
-    /// Events older than the one before them on their CPU; they took its time.
+    /// Events older than the previous one on their CPU, which got its time.
     pub backward: u64,
     /// Pages of a ring before which the kernel dropped events.
     pub gaps: u64,
-    /// Pages that are not laid out as the kernel promises; what follows the damage in them is gone.
+    /// Pages whose layout is not the kernel's. The events after the damage are lost.
     pub damaged: u64,
 }
 
-/// A decoded event and the clock of its moment.
+/// A decoded event and its time of the clock.
 #[derive(Debug)]
 struct Event {
     time: u64,
     item: Item,
 }
 
-/// Streams all events in order of time.
+/// Stream of all events in order of time.
 #[derive(Debug)]
 pub(crate) struct Merge<'run> {
     spool: &'run Spool,
     decoder: &'run RingDecoder,
     streams: Vec<Stream<'run>>,
     buffer: AlignedBuffer,
-    /// Gaps before this moment do not matter.
+    /// Gaps before this time are not counted.
     since: u64,
     irregularities: Irregularities,
 }
@@ -53,7 +52,7 @@ struct Stream<'run> {
 }
 
 impl<'run> Merge<'run> {
-    /// A merge of `pages` from their beginning, of which events after `since` matter.
+    /// Creates a merge of `pages` from their beginning, of which only events after `since` are needed.
     pub(crate) fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages], since: u64) -> Self {
         let longest = pages.iter().flat_map(|pages| &pages.segments).map(|segment| segment.len).max();
         let streams = pages
@@ -72,7 +71,7 @@ impl<'run> Merge<'run> {
     /// Calls `visit` with the time and the item of every event, oldest first.
     ///
     /// # Errors
-    /// When the spool cannot be read, or what `visit` fails with.
+    /// If the spool cannot be read, and errors of `visit`.
     pub(crate) fn for_each(
         mut self,
         mut visit: impl FnMut(u64, Item) -> Result<(), CaptureError>,
@@ -83,7 +82,7 @@ impl<'run> Merge<'run> {
         }
         while let Some(Reverse((_, index))) = next.pop() {
             let limit = next.peek().map_or(u64::MAX, |&Reverse((time, _))| time);
-            // As long as this CPU is the oldest, the heap need not be asked.
+            // As long as this CPU's next event is the oldest, the heap is not needed.
             while let Some(event) = self.streams[index].events.next() {
                 visit(event.time, event.item)?;
                 match self.peek(index)? {
@@ -99,7 +98,7 @@ impl<'run> Merge<'run> {
         Ok(self.irregularities)
     }
 
-    /// The time of the next event of a stream, after loading its next segment if need be.
+    /// Returns the time of the next event of a stream. Loads the next segment if necessary.
     fn peek(&mut self, index: usize) -> Result<Option<u64>, CaptureError> {
         loop {
             let stream = &mut self.streams[index];

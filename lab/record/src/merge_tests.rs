@@ -1,4 +1,4 @@
-//! The merge and the decoder under it, on pages made by hand.
+//! Tests of the merge and the decoder on handmade pages.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use freehold_trace::ring::PageLayout;
 use super::*;
 use crate::decode::{TASK_BORN, TASK_RENAMED};
 
-/// Small pages: 16 bytes of header, 112 of data.
+/// Bytes of a small page: 16 bytes of header, 112 of data.
 const PAGE_BYTES: usize = 128;
 const HEADER: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
     \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
     \tfield: char data;\toffset:16;\tsize:112;\tsigned:0;\n";
-/// The bit of a page's header that says that events before it are missing.
+/// Bit of a page's header that marks missing events before the page.
 const MISSED: u64 = 1 << 31;
 
 const FREE_ID: u16 = 7;
@@ -46,7 +46,7 @@ fn decoder() -> RingDecoder {
     decoder
 }
 
-/// A record of 20 bytes: what all events begin with, and 12 bytes of its own.
+/// Returns a record of 20 bytes: the common fields of all events, and 12 bytes of its own.
 fn record(id: u16, pid: u32, own: [u8; 12]) -> Vec<u8> {
     [&id.to_ne_bytes()[..], &[0; 2], &pid.to_ne_bytes(), &own].concat()
 }
@@ -64,7 +64,7 @@ fn name_record(id: u16, pid: u32, name: &[u8; 8]) -> Vec<u8> {
     record(id, 42, own)
 }
 
-/// A page that starts at `time`; each event comes with the time since the one before it.
+/// Returns a page that starts at `time`. Each event has the time since the previous one.
 fn page(time: u64, flags: u64, events: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut data = Vec::new();
     for (delta, record) in events {
@@ -78,7 +78,7 @@ fn page(time: u64, flags: u64, events: &[(u32, Vec<u8>)]) -> Vec<u8> {
     page
 }
 
-/// Merges the pages of each CPU, each page in a segment of its own.
+/// Merges the pages of each CPU, with each page in its own segment.
 fn merge(cpus: &[Vec<Vec<u8>>]) -> (Vec<(u64, Item)>, Irregularities) {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::create(folder.path()).unwrap();
@@ -102,7 +102,7 @@ fn merge(cpus: &[Vec<Vec<u8>>]) -> (Vec<(u64, Item)>, Irregularities) {
     (items, irregularities)
 }
 
-/// Time, CPU and frame of each row.
+/// Returns time, CPU and frame of each row.
 fn rows(items: &[(u64, Item)]) -> Vec<(u64, u16, u64)> {
     items
         .iter()

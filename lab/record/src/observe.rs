@@ -1,8 +1,8 @@
-//! The state of memory at one moment: the page flags of every frame, the texts of `/proc` that describe zones and slab
-//! caches, and the kernel's counters.
+//! State of memory at one moment: the page flags of every frame, the texts of `/proc` about zones and slab caches, and
+//! the kernel's counters.
 //!
-//! While a scan reads the flags, compaction may take pages from the free lists, and that has no event. Such a scan is
-//! made again, a few times at most.
+//! While a scan reads the flags, compaction may take pages from the free lists without an event. Such a scan is
+//! repeated, a few times at most.
 
 use std::fs;
 use std::path::Path;
@@ -14,19 +14,19 @@ use crate::sample::Sampler;
 use crate::scan::{Scan, Scanner};
 use crate::spool::Spool;
 
-/// A scan during which compaction took free pages is repeated, up to this number in all: that taking has no event.
+/// Largest number of scans. A scan is repeated if compaction took free pages in the meantime, which has no event.
 const SCANS_MAX: u32 = 5;
-/// The counter of vmstat that compaction's taking of pages moves.
+/// Counter of vmstat that increases when compaction takes pages.
 const ISOLATED: &str = "compact_isolated";
 
-/// The texts of `/proc` that describe zones and slab caches.
+/// Texts of `/proc` about zones and slab caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
     /// `/proc/zoneinfo`.
     pub zoneinfo: String,
     /// `/proc/pagetypeinfo`.
     pub pagetypeinfo: String,
-    /// `/proc/slabinfo`; empty where the kernel has none.
+    /// `/proc/slabinfo`; empty if the kernel has none.
     pub slabinfo: String,
 }
 
@@ -37,58 +37,58 @@ impl Texts {
     }
 }
 
-/// The state of memory at one end of the recording.
+/// State of memory at the start or at the end of the recording.
 #[derive(Debug)]
 pub(crate) struct State {
     /// The page flags.
     pub scan: Scan,
-    /// Zones and slab caches, read right after the scan.
+    /// Zones and slab caches, read directly after the scan.
     pub texts: Texts,
-    /// Pages that compaction took during the scan, which makes it less than exact.
+    /// Pages that compaction took during the scan, by which the scan is inexact.
     pub isolated: u64,
 }
 
-/// What looks at memory: everything is opened beforehand.
+/// Reader of the state of memory. All files are opened beforehand.
 #[derive(Debug)]
 pub(crate) struct Observer {
     scanner: Scanner,
-    /// Reads the counters.
+    /// Reader of the counters.
     pub sampler: Sampler,
-    /// Where the flags go.
+    /// Spool that receives the flags.
     pub spool: Arc<Spool>,
 }
 
 impl Observer {
-    /// Opens what the kernel tells of these frames, as `[start, end)` in ascending order.
+    /// Opens the kernel's files about these frames, given as `[start, end)` in ascending order.
     ///
     /// # Errors
-    /// When the kernel does not tell it.
+    /// If a file is missing.
     pub(crate) fn open(ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<Observer, CaptureError> {
         Ok(Observer { scanner: Scanner::open(ram)?, sampler: Sampler::open()?, spool })
     }
 
-    /// The same, which also looks at how often pages are mapped.
+    /// Also reads how often pages are mapped.
     ///
     /// # Errors
-    /// When the kernel does not tell it.
+    /// If the file is missing.
     pub(crate) fn counting(self) -> Result<Observer, CaptureError> {
         Ok(Observer { scanner: self.scanner.counting()?, ..self })
     }
 
-    /// Looks at these frames from now on, and keeps their flags in `spool`.
+    /// Reads these frames from now on, and stores their flags in `spool`.
     ///
     /// # Errors
-    /// When the kernel does not tell their flags.
+    /// If the file of page flags cannot be opened.
     pub(crate) fn look_at(&mut self, ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<(), CaptureError> {
         self.scanner = Scanner::open(ram)?;
         self.spool = spool;
         Ok(())
     }
 
-    /// Describes memory, at a moment without compaction if there is one soon.
+    /// Reads the state of memory. Repeats the scan up to [`SCANS_MAX`] times if compaction ran in the meantime.
     ///
     /// # Errors
-    /// When the kernel stops telling it, the spool is full, or the user gives up.
+    /// If a file can no longer be read, the spool is full, or the user aborts.
     pub(crate) fn observe(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         for _ in 1..SCANS_MAX {
             let state = self.observe_once(interrupts)?;
@@ -100,11 +100,10 @@ impl Observer {
         self.observe_once(interrupts)
     }
 
-    /// Describes memory now, whatever compaction does meanwhile: scans the page flags and reads what else describes
-    /// memory.
+    /// Reads the state of memory once, regardless of compaction: scans the page flags and reads the other files.
     ///
     /// # Errors
-    /// As for [`Observer::observe`].
+    /// Like [`Observer::observe`].
     pub(crate) fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         let before = self.sampler.counter(ISOLATED)?;
         let scan = self.scanner.scan(&self.spool, interrupts)?;

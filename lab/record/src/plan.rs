@@ -1,4 +1,4 @@
-//! The caller's side of a recording: the plan, the summary, and the observer of its progress.
+//! Interface of a recording to its caller: the plan, the summary, and the observer of its progress.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use crate::events::EventSet;
 use crate::heaps::HeapReading;
 use crate::tasks::Names;
 
-/// What to record, and where to.
+/// Parameters of a recording.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The recording.
+    /// Path of the recording.
     pub out: PathBuf,
-    /// Stop after this time; without it, when the command ends or at Ctrl-C.
+    /// Duration; `None` ends the recording with the command or at Ctrl-C.
     pub duration: Option<Duration>,
     /// The command and its arguments; empty to record the machine as it is.
     pub command: Vec<OsString>,
     /// Events to record besides the usual ones.
     pub events: Vec<EventSet>,
-    /// Take a stack of one frame in so many that are allocated, a power of two.
+    /// Period of sampled stacks, in allocated frames: a power of two.
     pub stacks: Option<u64>,
-    /// Whose names are kept.
+    /// Tasks whose names are kept.
     pub names: Names,
-    /// KiB of ring for each CPU, if the user wants other than what suits the machine.
+    /// KiB of ring for each CPU; `None` chooses a size for the machine.
     pub ring_kib: Option<u64>,
-    /// The folder for raw events.
+    /// Folder for raw events.
     pub spool: PathBuf,
 }
 
-/// What came of it.
+/// Summary of a recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Events in the recording.
@@ -41,29 +41,29 @@ pub struct Summary {
     pub lost: u64,
     /// Time from the start state to the end state.
     pub duration: Duration,
-    /// The command's file name.
+    /// File name of the command.
     pub command: Option<String>,
-    /// How the command ended, if there was one and it did.
+    /// Exit status of the command, if there was one and it ended.
     pub status: Option<ExitStatus>,
-    /// What is worth knowing about this recording.
+    /// Remarks on the recording.
     pub notes: Vec<String>,
 }
 
-/// Is told how a recording goes on.
+/// Observer of a recording's progress.
 pub trait Watch {
-    /// Whether [`Watch::running`] is worth its cost: a look at the kernel's counters each second.
+    /// Returns whether [`Watch::running`] should be called, which costs a read of the kernel's counters each second.
     fn wants_progress(&self) -> bool;
-    /// The page flags are being read.
+    /// Called when the page flags are being read.
     fn scanning(&mut self);
-    /// The run is over: what it left is being read. A further interrupt gives the recording up.
+    /// Called when the run is over and its data are being read. A further interrupt aborts the recording.
     fn finishing(&mut self);
-    /// The run has lasted so long; so many events were recorded and lost.
+    /// Called during the run, with its duration so far and the numbers of recorded and lost events.
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64);
-    /// What was seen of the heaps of the command and of processes below it since the last time: asked now and then, and
-    /// not waited for.
+    /// Returns the readings of the heaps of the command and its child processes since the last call. Called at
+    /// intervals; must not block.
     fn heaps(&mut self, _command: u32) -> Vec<HeapReading> {
         Vec::new()
     }
-    /// The run is over, and so many events were decoded so far (each event is decoded twice).
+    /// Called after the run, with the number of events decoded so far. Each event is decoded twice.
     fn writing(&mut self, decoded: u64);
 }

@@ -1,15 +1,18 @@
-//! The state of memory at a moment that nobody looked at, rebuilt from a later scan and the events between.
+//! State of memory at a moment without a scan, rebuilt from a later scan and the events between.
 //!
-//! To undo events backwards means that the one undone last decides, and for a frame that is the *first* event on it. So
-//! nothing has to be turned round: one pass in order of time, and the first event on a frame tells what the frame was.
-//! What is allocated first was free: on the free lists if it left them with an event, and on a CPU's list else. What is
-//! freed first was allocated, as a block of that order. What is drained first lay on a CPU's list. A frame that no
-//! event names was what it still is in the scan.
+//! If events were undone backwards, the one undone last would decide, and for a frame that is the *first* event on it.
+//! One pass in order of time is therefore enough: the first event on a frame determines its state at the start.
 //!
-//! What has no event cannot be undone: bulk allocation, migration to a frame, contiguous ranges, reporting of free
-//! pages. Where such a change leaves a contradiction between two events, or between the last event and the scan, it is
-//! counted ([`Tally`]); where it leaves none, the frame is what it is at the end. Of a block that is freed first, what
-//! it was used for is not known, and how old a page is, is known of the end alone.
+//! - A frame that is allocated first was free: on the free lists if it left them with an event, and on a per-CPU list
+//!   otherwise.
+//! - A frame that is freed first was allocated, as a block of that order.
+//! - A frame that is drained first was on a per-CPU list.
+//! - A frame without an event has the state of the scan.
+//!
+//! Changes without an event cannot be undone: bulk allocation, migration to a frame, contiguous ranges, and free-page
+//! reporting. If such a change causes a contradiction between two events, or between the last event and the scan, it is
+//! counted ([`Tally`]). Otherwise the frame has its state at the end. The use of a block that is freed first is not
+//! known, and the age of a page is known only at the end.
 //!
 //! Cost: a word and a byte for each frame, and a few nanoseconds for each event.
 
@@ -17,51 +20,51 @@ use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::snapshot::flag;
 use freehold_trace::state::{AllocatedBlock, CachedBlock, Flags, Frames, fits_percpu_lists};
 
-/// What the events have made of a frame so far.
+/// State of a frame after the events so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Now {
-    /// No event has named it.
+    /// No event has named the frame.
     Untouched,
     /// On the free lists.
     Listed,
-    /// On a CPU's list, or on its way to or from there.
+    /// On a per-CPU list, or moving to or from one.
     Cached,
     Allocated,
 }
 
-/// How much was rebuilt, and what contradicts it.
+/// Counts of the rebuilding and of its contradictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Frames whose first event told what they were.
+    /// Frames whose first event determined their state.
     pub told: u64,
-    /// Blocks that were freed or drained although they were free already: somebody took them without an event.
+    /// Blocks that were freed or drained although they were already free: they were allocated without an event.
     pub taken_silently: u64,
-    /// Blocks that were handed out although they were in use: somebody gave them back without an event.
+    /// Blocks that were allocated although they were in use: they were freed without an event.
     pub returned_silently: u64,
-    /// Frames that the scan shows otherwise than their last event left them.
+    /// Frames whose state in the scan differs from that after their last event.
     pub ended_otherwise: u64,
-    /// Pages that compaction moved: where to, no event says.
+    /// Pages that compaction moved to a place that no event shows.
     pub moved: u64,
 }
 
-/// The start state on its way.
+/// The start state during the rebuilding.
 #[derive(Debug)]
 pub(crate) struct Rebuilder {
     now: Vec<Now>,
     pageblock_order: u8,
     /// Free blocks, as first frame and order, in order of discovery.
     free: Vec<(u64, u8)>,
-    /// Blocks on CPUs' lists, in order of discovery.
+    /// Blocks on per-CPU lists, in order of discovery.
     pub cached: Vec<CachedBlock>,
     /// Allocated blocks, in order of discovery.
     pub allocated: Vec<AllocatedBlock>,
-    /// What was counted.
+    /// Counts.
     pub tally: Tally,
 }
 
 impl Rebuilder {
-    /// Knows nothing yet of `frames` frames.
+    /// Creates the state of `frames` frames without events.
     pub(crate) fn new(frames: usize, pageblock_order: u8) -> Rebuilder {
         Rebuilder {
             now: vec![Now::Untouched; frames],
@@ -73,7 +76,7 @@ impl Rebuilder {
         }
     }
 
-    /// Takes note of the next event.
+    /// Handles the next event.
     pub(crate) fn observe(&mut self, row: &Row) {
         if row.kind == Kind::CompactionMigrate {
             self.tally.moved += u64::try_from(row.args[0]).unwrap_or(0);
@@ -96,8 +99,8 @@ impl Rebuilder {
         }
     }
 
-    /// What a frame was before an event on it, and what it is after; `None` if the event says nothing of frames. Where
-    /// an order fits no per-CPU list, a block comes straight from the free lists, or was caught by a compactor.
+    /// Returns the state of a frame before and after an event on it; `None` if the event is not about frames. A block
+    /// whose order fits no per-CPU list comes directly from the free lists, or was captured by compaction.
     fn around(&self, row: &Row) -> Option<(Now, Now)> {
         if row.pfn == NO_PFN {
             return None;
@@ -113,7 +116,7 @@ impl Rebuilder {
         })
     }
 
-    /// The block was this at the start.
+    /// Records that the block had this state at the start.
     fn tell(&mut self, was: Now, row: &Row, pfn: u64, order: u8) {
         match was {
             Now::Listed => self.free.push((pfn, order)),
@@ -125,12 +128,12 @@ impl Rebuilder {
         }
     }
 
-    /// Whether the events have left a frame on the free lists.
+    /// Returns whether a frame is on the free lists, according to the events.
     pub(crate) fn is_on_free_lists(&self, pfn: u64) -> bool {
         self.now.get(pfn as usize) == Some(&Now::Listed)
     }
 
-    /// Holds the last event on each frame against the scan.
+    /// Compares the last event on each frame with the scan.
     pub(crate) fn compare(&mut self, end: &Frames) {
         let differ = self.now.iter().zip(end.words()).filter(|&(now, &word)| match now {
             Now::Allocated => word & flag::BUDDY != 0,
@@ -140,8 +143,8 @@ impl Rebuilder {
         self.tally.ended_otherwise = differ.count() as u64;
     }
 
-    /// The flags of all frames at the start: what the events told, and the flags at the end for all others. Blocks
-    /// that are cached or allocated are marked by who makes rows of them.
+    /// Returns the flags of all frames at the start: those determined by the events, and those of the scan for all
+    /// other frames. Cached and allocated blocks are marked later, when rows are made.
     pub(crate) fn words(&self, end: &Frames) -> Frames {
         let words = end.words().iter().zip(&self.now).map(|(&word, now)| match now {
             Now::Untouched => word,
@@ -156,7 +159,7 @@ impl Rebuilder {
     }
 }
 
-/// Whether an event of this kind tells that somebody has taken a frame without an event, if it was this.
+/// Returns whether an event of this kind shows that a frame in the state `now` was allocated without an event.
 fn is_taken(kind: Kind, now: Now) -> bool {
     match kind {
         Kind::Free => matches!(now, Now::Listed | Now::Cached),

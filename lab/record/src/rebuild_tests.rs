@@ -1,10 +1,10 @@
-//! Start states rebuilt from invented events, where what was is known.
+//! Tests of rebuilding start states from generated events, for which the true state is known.
 
 use freehold_trace::event::migratetype;
 
 use super::*;
 
-/// A machine of pageblocks of 2^4 frames, so that rare paths are common.
+/// Size of a machine with pageblocks of 2^4 frames, so that rare paths are common.
 const FRAMES: usize = 512;
 const PAGEBLOCK_ORDER: u8 = 4;
 
@@ -12,7 +12,7 @@ fn event(kind: Kind, pfn: u64, order: u8) -> Row {
     Row { pfn, order, cpu: 3, migratetype: migratetype::MOVABLE, ..Row::new(kind) }
 }
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64 generator: the same seed gives the same numbers on every machine.
 struct Numbers(u64);
 
 impl Numbers {
@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// What a frame is, as a machine that knows everything has it.
+/// True state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Truth {
     Listed,
@@ -34,7 +34,7 @@ enum Truth {
     Allocated(u8),
 }
 
-/// A naive machine: aligned blocks that change hands, each with the event that Linux has for it.
+/// A naive machine with aligned blocks that are allocated, freed and drained, each with Linux's events.
 struct Machine {
     frames: Vec<Truth>,
     numbers: Numbers,
@@ -57,14 +57,14 @@ impl Machine {
         self.frames[pfn as usize..(pfn + (1 << order)) as usize].iter().all(|&frame| frame == truth)
     }
 
-    /// Does something to some block; the events that Linux fires meanwhile.
+    /// Changes a random block, and returns the events that Linux would fire.
     fn step(&mut self) -> Vec<Row> {
         let order = self.numbers.below(6) as u8;
         let pfn = (self.numbers.below(FRAMES as u64) >> order) << order;
         let fits = fits_percpu_lists(order, PAGEBLOCK_ORDER);
         if let Truth::Allocated(order) = self.frames[pfn as usize] {
             let pfn = (pfn >> order) << order;
-            // Now and then a block is split first, and freed page by page.
+            // Sometimes a block is split first, and freed page by page.
             let pieces = if self.numbers.below(4) == 0 { 0 } else { order };
             let fits = fits_percpu_lists(pieces, PAGEBLOCK_ORDER);
             self.fill(pfn, order, if fits { Truth::Cached } else { Truth::Listed });
@@ -95,7 +95,7 @@ impl Machine {
         vec![taken, event(Kind::Alloc, pfn, order)]
     }
 
-    /// What a scan would show.
+    /// Returns the result of a scan.
     fn scan(&self) -> Frames {
         let mut words = Vec::with_capacity(FRAMES);
         while words.len() < FRAMES {
@@ -120,7 +120,7 @@ fn rebuilt(events: &[Row], end: &Frames) -> Rebuilder {
     rebuilt
 }
 
-/// Frames at which the rebuilt state is not what the machine was.
+/// Returns the number of frames whose rebuilt state differs from the true state.
 fn wrong(rebuilt: &Rebuilder, end: &Frames, truth: &[Truth]) -> usize {
     let start = rebuilt.words(end);
     let mut told: Vec<Truth> = start
@@ -159,7 +159,7 @@ fn undoing_leads_back_to_where_it_began() {
     }
 }
 
-/// A block is as large at the start as its free says, unless it is freed in pieces.
+/// A block at the start has the order of its free, unless it is freed in pieces.
 #[test]
 fn blocks_have_the_order_of_their_free() {
     let end = Frames::from_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
@@ -168,7 +168,7 @@ fn blocks_have_the_order_of_their_free() {
     assert_eq!(told, [(8, 3), (32, 0), (33, 0)]);
 }
 
-/// Free neighbours that no event has named are part of what a later event takes.
+/// Free neighbours without events are part of the block that a later event takes.
 #[test]
 fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
     let end = Frames::from_words(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
@@ -190,11 +190,11 @@ fn what_has_no_event_is_counted_where_it_contradicts_one() {
     words[..8].fill(flag::BUDDY);
     let end = Frames::from_words(words, PAGEBLOCK_ORDER);
     let events = [
-        // A bulk allocation: it leaves the lists, and is freed without having been allocated.
+        // A bulk allocation: the page leaves the lists, and is freed without an allocation event.
         event(Kind::ZoneLocked, 40, 0),
         event(Kind::Free, 40, 0),
         event(Kind::Alloc, 40, 0),
-        // It is given back silently.
+        // A page that is freed silently.
         event(Kind::Alloc, 41, 0),
         event(Kind::Alloc, 41, 0),
         // In use by the events, and free in the scan.
@@ -207,7 +207,7 @@ fn what_has_no_event_is_counted_where_it_contradicts_one() {
     assert_eq!((taken_silently, returned_silently, ended_otherwise, moved), (1, 1, 1 + 32, 12));
 }
 
-/// The harness finds a recorder that forgets events, or undoes them in the wrong order.
+/// The harness detects a rebuilder that omits events, or undoes them in the wrong order.
 #[test]
 fn planted_bugs_are_caught() {
     let (mut without_frees, mut last_event_first, mut lost) = (0, 0, 0);

@@ -1,46 +1,48 @@
 //! Free pages that the page flags did not show, because free-page reporting held them.
 //!
-//! A guest tells its hypervisor which memory it does not use. For that the kernel takes whole free blocks off the free
-//! lists, a few at a time and without an event, reports them, and puts them back, again without an event. A scan that
-//! comes by meanwhile sees frames without any flag, and compaction's free scanner leaves the same trace. They are as
-//! free as the rest, and a recording must not lose them: one of a guest of 24 GiB lost 54,356 pages. linux:
+//! A guest reports to its hypervisor the memory that it does not use. The kernel takes whole free blocks off the free
+//! lists, a few at a time and without an event, reports them, and puts them back, also without an event. A scan in the
+//! meantime sees frames without flags, and compaction's free scanner has the same effect. These frames are free, and a
+//! recording must not lose them: a recording of a guest of 24 GiB lost 54,356 pages. linux:
 //! mm/page_reporting.c:page_reporting_cycle
 //!
-//! That a frame has no flags proves nothing, since pages on per-CPU lists and pages of some kernel users have none
-//! either. But those never get to the free lists without an event. So a frame without flags *was* free if its first
-//! event took it from the free lists, or if no event ever named it and at the end it lies on them. At the end of a
-//! recording no later event helps. There a frame without flags is free if the events have left it on the free lists, as
-//! part of a whole block of an order that is reported; and only if the zone's own count of free pages bears it out,
-//! because a contiguous range may be taken without an event too, for good.
+//! A frame without flags is not necessarily free, since pages on per-CPU lists and pages of some kernel users have no
+//! flags either. But those do not return to the free lists without an event. At the start, a frame without flags was
+//! therefore free if its first event took it from the free lists, or if no event named it and it is on the free lists
+//! at the end.
+//!
+//! At the end of a recording there are no later events. There, a frame without flags is free if the events have left it
+//! on the free lists, as part of a whole block of an order that is reported. In addition, the zone's own count of free
+//! pages must confirm it, because a contiguous range may also be taken without an event, and not be returned.
 
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::snapshot::flag;
 use freehold_trace::state::{FirstEvents, Frames};
 
-/// No smaller blocks are reported. linux: drivers/virtio/virtio_balloon.c:virtballoon_probe
+/// Smallest order that is reported. linux: drivers/virtio/virtio_balloon.c:virtballoon_probe
 const ORDER_MIN: u8 = 5;
 
-/// Pages without flags that turned out to be free.
+/// Numbers of pages without flags that were found to be free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReportedPages {
     /// Pages that an event took from the free lists first.
     pub taken: u64,
-    /// Pages that no event named, and that lay on the free lists at the end.
+    /// Pages that no event named, and that are on the free lists at the end.
     pub returned: u64,
     /// Pages at the end that the events had left on the free lists.
     pub at_end: u64,
 }
 
-/// Whether every event is there, so that none on a frame means that there was none.
+/// Whether the events are complete. Only then does a frame without events have had none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// No event was lost.
     Whole,
-    /// Some were.
+    /// Some events were lost.
     Torn,
 }
 
-/// Marks as free, at both ends, the frames without flags that were.
+/// Marks frames without flags as free, at the start and at the end, if they were.
 pub(crate) fn mark(
     start: &mut Frames,
     end: &mut Frames,
@@ -68,8 +70,8 @@ pub(crate) fn mark(
     found
 }
 
-/// Marks blocks of one zone as free at the end, of frames that the events have left on the free lists; says how many
-/// pages.
+/// Marks blocks of one zone as free at the end, if they have no flags and the events have left them on the free lists.
+/// Returns the number of pages.
 pub(crate) fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bool, zone: &ZoneFacts) -> u64 {
     let size = 1 << ORDER_MIN;
     let first = zone.start_pfn.next_multiple_of(size);
@@ -83,7 +85,7 @@ pub(crate) fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bo
     let pages = held.len() as u64 * size;
     let zone_words = &words[zone.start_pfn.min(limit) as usize..limit as usize];
     let shown = zone_words.iter().filter(|&&word| word & flag::BUDDY != 0).count() as u64;
-    // Most of what a scan misses is back when the kernel's count is read just after it.
+    // The kernel's count is read directly after the scan, when most of the missing pages have been returned.
     if pages == 0 || zone.free.saturating_sub(shown) < pages / 2 {
         return 0;
     }
@@ -109,7 +111,7 @@ mod tests {
         [ZoneFacts { spanned: frames as u64, free, ..ZoneFacts::default() }]
     }
 
-    /// Frames without flags at the start; events; and what the flags say at the end.
+    /// Marks the frames of a start state without flags, given the events and the flags at the end.
     fn marked(end: &[u32], events: &[Row], free: u64, record: Record) -> (ReportedPages, Vec<u32>, Vec<u32>) {
         let words = vec![0; end.len()];
         let mut seen = FirstEvents::new(&words, 9);
@@ -155,7 +157,7 @@ mod tests {
     fn blocks_that_events_left_on_the_lists_are_free_at_the_end() {
         let mut end = vec![0; 4 * SIZE];
         end[..SIZE].fill(flag::BUDDY);
-        // The second block is drained, the third is taken again, and of the fourth nothing is known.
+        // The second block is drained, the third is taken again, and the fourth is unknown.
         let events = [
             event(Kind::Free, SIZE as u64, ORDER_MIN),
             event(Kind::Free, 2 * SIZE as u64, ORDER_MIN),

@@ -1,9 +1,15 @@
-//! The live part of a recording: from the first look at the machine to the last page of the rings.
+//! Live part of a recording: from the setup to the last page of the rings.
 //!
-//! In order: make everything that needs memory (spool, instance, rings, buffers); switch tracing on; scan
-//! the page flags and read the texts of `/proc` (the *start moment* is the end of that scan); run the
-//! command, or wait; scan and read again; switch tracing off; empty the rings; remove the instance. What is left is a
-//! [`Run`]: raw bytes and times, decoded by [`assemble`](crate::assemble) when nothing runs any more.
+//! The steps, in order:
+//!
+//! 1. Create everything that needs memory (spool, instance, rings, buffers).
+//! 2. Switch tracing on.
+//! 3. Scan the page flags and read the texts of `/proc`. The *start moment* is the end of this scan.
+//! 4. Run the command, or wait.
+//! 5. Scan and read again.
+//! 6. Switch tracing off, empty the rings, and remove the instance.
+//!
+//! The result is a [`Run`]: raw bytes and times, which [`assemble`](crate::assemble) decodes after the run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,17 +40,17 @@ use crate::wait;
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two questions for the command's heaps.
+/// Time between two readings of the command's heaps.
 const HEAPS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the live part leaves behind.
+/// Results of the live part.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Where the raw bytes lie.
+    /// Spool with the raw bytes.
     pub spool: Arc<Spool>,
-    /// The raw pages of each CPU's ring.
+    /// Raw pages of each CPU's ring.
     pub pages: Vec<CpuPages>,
-    /// How to read them.
+    /// Formats of the pages and events.
     pub formats: Arc<Formats>,
     /// Memory at the start.
     pub start: Opening,
@@ -52,40 +58,40 @@ pub(crate) struct Run {
     pub end: State,
     /// Readings of vmstat and buddyinfo.
     pub samples: Readings,
-    /// Heaps of the command, and of processes below it.
+    /// Heaps of the command and its child processes.
     pub heaps: Heaps,
     /// Settings at the start.
     pub settings: BTreeMap<String, String>,
     /// Tasks that existed at the start.
     pub tasks: Tasks,
-    /// The command's file name.
+    /// File name of the command.
     pub command: Option<String>,
-    /// How the command ended; `None` if there was none or it does not end.
+    /// Exit status of the command; `None` if there was none or it did not end.
     pub status: Option<ExitStatus>,
     /// Events that the kernel dropped.
     pub lost: u64,
-    /// What made a flight recorder keep it.
+    /// Triggers of a flight recorder.
     pub flight: Option<FlightFacts>,
-    /// What the reader of the recording should know.
+    /// Notes for the reader of the recording.
     pub notes: Vec<String>,
 }
 
-/// How memory at the start is known.
+/// State of memory at the start.
 #[derive(Debug)]
 pub(crate) enum Opening {
-    /// It was read, before the first event that counts.
+    /// The state was scanned, before the first event that counts.
     Scanned(State),
-    /// It was not looked at: the events since lead back to it from the state at the end.
+    /// The state was not scanned. It is rebuilt from the state at the end and the events.
     Unseen {
-        /// The clock when the recording starts.
+        /// Time of the clock at which the recording starts.
         moment: u64,
-        /// Zones at that moment; pageblock types of the end.
+        /// Zones at that time, and pageblock types at the end.
         texts: Texts,
     },
 }
 
 impl Opening {
-    /// The clock at the moment that the start state describes.
+    /// Returns the time of the clock that the start state describes.
     pub(crate) fn moment(&self) -> u64 {
         match self {
             Opening::Scanned(state) => state.scan.end,
@@ -93,7 +99,7 @@ impl Opening {
         }
     }
 
-    /// What `/proc` said then.
+    /// Returns the texts of `/proc` at that time.
     pub(crate) fn texts(&self) -> &Texts {
         match self {
             Opening::Scanned(state) => &state.texts,
@@ -105,7 +111,7 @@ impl Opening {
 /// Runs the live part of `plan`.
 ///
 /// # Errors
-/// Whatever goes wrong; the instance and the spool are gone then.
+/// If a step fails. The instance and the spool are gone then.
 pub(crate) fn run(
     plan: &Plan,
     program: Option<&Program>,
@@ -160,12 +166,12 @@ pub(crate) fn run(
     })
 }
 
-/// Everything that is needed while events come in, made beforehand.
+/// Everything that is needed while events arrive, created beforehand.
 struct Stage {
     // The drain holds files below the instance, and so must be dropped before it.
     drain: Drain,
     instance: Instance,
-    // Unmounts what it mounted, when the instance is gone.
+    // Unmounts tracefs if it was mounted here, after the instance is gone.
     tracefs: Tracefs,
     observer: Observer,
     formats: Formats,
@@ -181,10 +187,10 @@ impl Stage {
         let spool = Arc::new(Spool::create(&plan.spool)?);
         let tracefs = Tracefs::find()?;
         let instance = Instance::create(&tracefs)?;
-        // A new instance is switched on already.
+        // A new instance is switched on.
         instance.stop()?;
         instance.write("trace_clock", "mono")?;
-        // The names that ftrace would collect at each context switch come with the task events.
+        // The task events have the names that ftrace would collect at each context switch.
         let _ = instance.write("options/record-cmd", "0");
         let formats = events::enable(&instance, &plan.events, plan.stacks)?;
         let wanted = plan.ring_kib.unwrap_or_else(|| machine.ring_kib());
@@ -201,7 +207,7 @@ impl Stage {
         for thread in own_threads() {
             tasks.add_recorder_thread(thread);
         }
-        // Our buffers must not be swapped or reclaimed while we record memory pressure.
+        // The buffers must not be swapped or reclaimed while memory pressure is recorded.
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
         let mut notes = Vec::new();
         if ring_kib < wanted {
@@ -220,7 +226,7 @@ impl Stage {
         Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Heaps::default(), notes })
     }
 
-    /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.
+    /// Waits for the command, the time limit, or a signal, whichever comes first. Takes samples in the meantime.
     fn wait(
         &mut self,
         duration: Option<Duration>,
@@ -260,21 +266,21 @@ impl Stage {
     }
 }
 
-/// What the kernel counted in the rings of all CPUs.
+/// Counts of the kernel for the rings of all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RingCounts {
     /// Events that were read.
     events: u64,
-    /// Events that were written over before somebody read them.
+    /// Events that were overwritten before they were read.
     overwritten: u64,
-    /// Events that never got into a ring.
+    /// Events that were not written to a ring.
     pub dropped: u64,
 }
 
 /// Reads the counts of all CPUs.
 ///
 /// # Errors
-/// When the instance is gone.
+/// If the instance is gone.
 pub(crate) fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureError> {
     let mut counts = RingCounts::default();
     for cpu in cpus {
@@ -284,7 +290,7 @@ pub(crate) fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCount
 }
 
 impl RingCounts {
-    /// Events that nobody has read.
+    /// Returns the number of events that were not read.
     fn lost(self) -> u64 {
         self.overwritten + self.dropped
     }
@@ -303,7 +309,7 @@ impl RingCounts {
     }
 }
 
-/// The ids of this process's threads.
+/// Returns the ids of this process's threads.
 pub(crate) fn own_threads() -> Vec<u32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![std::process::id()] };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()

@@ -1,7 +1,7 @@
-//! The kernel's counters, read again and again through files that stay open: `/proc/vmstat`, `/proc/buddyinfo`,
-//! `/proc/zoneinfo`, and `/proc/pressure` where the kernel has it.
+//! Readings of the kernel's counters through files that stay open: `/proc/vmstat`, `/proc/buddyinfo`, `/proc/zoneinfo`,
+//! and `/proc/pressure` if the kernel has it.
 //!
-//! What comes of a reading is numbers alone, in an order that the first reading settles.
+//! A reading contains numbers, in an order that the first reading determines, and the text of buddyinfo.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,9 +13,10 @@ use freehold_trace::procfs::counters::{ZoneCounters, pressure_totals, zone_count
 use crate::clock;
 use crate::error::CaptureError;
 
-/// Room for a text: vmstat has about 200 lines. A longer one gets twice the room that it takes.
+/// Initial size of a text's buffer in bytes. vmstat has about 200 lines. The buffer is enlarged to twice the size of a
+/// longer text.
 const TEXT_BYTES: usize = 64 << 10;
-/// Whose pressure is read, below `/proc/pressure`.
+/// Resources whose pressure is read, and their files.
 const PRESSURES: [(&str, &str); 3] =
     [("memory", "/proc/pressure/memory"), ("cpu", "/proc/pressure/cpu"), ("io", "/proc/pressure/io")];
 
@@ -37,7 +38,7 @@ impl ProcFile {
         Ok(opened)
     }
 
-    /// The file's text as it is now.
+    /// Returns the current text of the file.
     fn text(&mut self) -> Result<&str, CaptureError> {
         let mut len = 0;
         while len < self.buffer.len() {
@@ -58,11 +59,11 @@ impl ProcFile {
 /// One reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
-    /// The monotonic clock, in nanoseconds.
+    /// Time of the monotonic clock in nanoseconds.
     pub time: u64,
     /// The counters of vmstat.
     pub vmstat: Vec<u64>,
-    /// The text of buddyinfo: a line for each zone.
+    /// The text of buddyinfo: one line per zone.
     pub buddyinfo: String,
     /// Totals of pressure, in microseconds.
     pub pressure: Vec<u64>,
@@ -70,34 +71,34 @@ pub(crate) struct Reading {
     pub zones: Vec<Vec<u64>>,
 }
 
-/// Takes readings.
+/// Reader of the counters.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     vmstat: ProcFile,
     buddyinfo: ProcFile,
     zoneinfo: ProcFile,
     pressures: Vec<ProcFile>,
-    /// What was read so far.
+    /// Readings so far.
     pub readings: Readings,
 }
 
-/// Readings, and the names of what they hold.
+/// Readings, and the names of their numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Readings {
     /// Names of vmstat's counters.
     pub names: Vec<String>,
-    /// Names of the totals of pressure; none where the kernel tells none.
+    /// Names of the totals of pressure; empty if the kernel has none.
     pub pressure_names: Vec<String>,
     /// Names of the counters of zones.
     pub zone_names: Vec<String>,
     /// The zones, by node and name.
     pub zones: Vec<(u16, String)>,
-    /// One after the other, in order of time.
+    /// The readings, in order of time.
     pub all: Vec<Reading>,
 }
 
 impl Readings {
-    /// The place of a zone in the readings.
+    /// Returns the index of a zone in the readings.
     pub(crate) fn place(&self, zone: &ZoneFacts) -> Option<usize> {
         self.zones.iter().position(|(node, name)| (*node, name) == (zone.node, &zone.name))
     }
@@ -107,7 +108,7 @@ impl Sampler {
     /// Opens the files.
     ///
     /// # Errors
-    /// When one is missing.
+    /// If one is missing.
     pub(crate) fn open() -> Result<Sampler, CaptureError> {
         let mut vmstat = ProcFile::open("/proc/vmstat")?;
         let mut buddyinfo = ProcFile::open("/proc/buddyinfo")?;
@@ -123,7 +124,7 @@ impl Sampler {
         let (zones, zone_names) = layout(&zone_counters(zoneinfo.text()?));
         let (mut pressures, mut pressure_names) = (Vec::new(), Vec::new());
         for (resource, path) in PRESSURES {
-            // Absent where the kernel was built without it, unreadable where it was booted without.
+            // The file is missing if the kernel was built without pressure, and unreadable if it was booted without.
             let Ok(mut file) = ProcFile::open(path) else { continue };
             pressure_names.extend(pressure_totals(file.text()?).map(|(kind, _)| format!("{resource}.{kind}")));
             pressures.push(file);
@@ -132,27 +133,27 @@ impl Sampler {
         Ok(Sampler { vmstat, buddyinfo, zoneinfo, pressures, readings })
     }
 
-    /// The text of `/proc/zoneinfo` as it is now.
+    /// Returns the current text of `/proc/zoneinfo`.
     ///
     /// # Errors
-    /// When it cannot be read any more.
+    /// If it can no longer be read.
     pub(crate) fn zoneinfo(&mut self) -> Result<String, CaptureError> {
         self.zoneinfo.text().map(str::to_owned)
     }
 
-    /// A counter of vmstat as it is now; 0 if this kernel has none of this name.
+    /// Returns the current value of a counter of vmstat; 0 if this kernel has no such counter.
     ///
     /// # Errors
-    /// When vmstat cannot be read any more.
+    /// If vmstat can no longer be read.
     pub(crate) fn counter(&mut self, name: &str) -> Result<u64, CaptureError> {
         let counter = counters(self.vmstat.text()?).find(|(counter, _)| *counter == name);
         Ok(counter.map_or(0, |(_, value)| value))
     }
 
-    /// Takes a reading now.
+    /// Takes a reading.
     ///
     /// # Errors
-    /// When a file cannot be read any more.
+    /// If a file can no longer be read.
     pub(crate) fn take(&mut self) -> Result<(), CaptureError> {
         let time = clock::now();
         let buddyinfo = self.buddyinfo.text()?.to_owned();
@@ -169,7 +170,7 @@ impl Sampler {
     }
 }
 
-/// The zones, and the names of their counters.
+/// Returns the zones, and the names of their counters.
 fn layout(zones: &[ZoneCounters<'_>]) -> (Vec<(u16, String)>, Vec<String>) {
     let keys = zones.iter().map(|zone| (zone.node, zone.zone.to_owned())).collect();
     let mut names: Vec<String> = Vec::new();
@@ -181,13 +182,13 @@ fn layout(zones: &[ZoneCounters<'_>]) -> (Vec<(u16, String)>, Vec<String>) {
     (keys, names)
 }
 
-/// The counters of a zone in the order of `names`; 0 where it lacks one.
+/// Returns the counters of a zone in the order of `names`; 0 for counters that it lacks.
 fn values(zones: &[ZoneCounters<'_>], zone: &(u16, String), names: &[String]) -> Vec<u64> {
     let counters = zones.iter().find(|counters| (counters.node, counters.zone) == (zone.0, &*zone.1));
     names.iter().map(|name| counters.and_then(|counters| counters.get(name)).unwrap_or(0)).collect()
 }
 
-/// Names and values of vmstat.
+/// Returns the names and values of vmstat.
 fn counters(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.split_once(' ')?;

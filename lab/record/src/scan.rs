@@ -1,12 +1,12 @@
-//! Reading `/proc/kpageflags` while the machine runs.
+//! Scan of `/proc/kpageflags` while the machine runs.
 //!
-//! A scan of all page flags takes about a second on 24 GiB, and pages come and go meanwhile. So tracing
-//! is already on, and each chunk of 4096 frames is stamped with the clock just before it is read. Whatever
-//! happened to a frame after its stamp is in the event stream, and [`Frames`] apply it: the result is the
-//! state of all frames at the one moment when the scan ended.
+//! A scan of all page flags takes about a second on 24 GiB, and pages are allocated and freed in the meantime. Tracing
+//! is therefore already on, and each chunk of 4096 frames is stamped with the clock just before it is read. All changes
+//! of a frame after its stamp are in the event stream, and [`Frames`] applies them. The result is the state of all
+//! frames at the end of the scan.
 //!
-//! The words go to the spool as they are, through one buffer, so a scan allocates nothing. A scan may also look at
-//! `/proc/kpagecount`, and mark what is mapped more than once.
+//! The words are written to the spool unchanged, through one buffer, so a scan allocates nothing. A scan may also read
+//! `/proc/kpagecount`, and mark pages that are mapped more than once.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,45 +22,45 @@ use crate::spool::{AlignedBuffer, Segment, Spool};
 
 /// Bytes of a frame's word.
 const WORD_BYTES: usize = 8;
-/// Where the kernel tells the flags of pages, and how often each is mapped: a word a frame.
+/// Files with the flags of pages (first), and with the number of their mappings (second): one word per frame.
 const FLAGS: &str = "/proc/kpageflags";
 const COUNTS: &str = "/proc/kpagecount";
 /// Chunks that are spooled together.
 const CHUNKS_PER_SEGMENT: usize = 32;
 
-/// A run of frames that were read in one go.
+/// A run of frames that were read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     /// The first frame.
     pub first: u64,
-    /// How many frames.
+    /// Number of frames.
     pub frames: usize,
-    /// The monotonic clock just before the read, in nanoseconds.
+    /// Time of the monotonic clock just before the read, in nanoseconds.
     pub stamp: u64,
-    /// Which segment holds the words, and at which byte of it.
+    /// Segment with the words (first field), and their offset in it in bytes (second field).
     segment: usize,
     at: usize,
 }
 
-/// A scan whose words lie in the spool.
+/// A scan whose words are in the spool.
 #[derive(Debug)]
 pub(crate) struct Scan {
     chunks: Vec<Chunk>,
     segments: Vec<Segment>,
-    /// The monotonic clock when the last chunk had been read.
+    /// Time of the monotonic clock after the last chunk was read.
     pub end: u64,
 }
 
 impl Scan {
-    /// The clock before the first chunk was read.
+    /// Returns the time of the clock before the first chunk was read.
     pub(crate) fn start(&self) -> u64 {
         self.chunks.first().map_or(self.end, |chunk| chunk.stamp)
     }
 
-    /// The flags of all frames.
+    /// Returns the flags of all frames.
     ///
     /// # Errors
-    /// When the spool cannot be read.
+    /// If the spool cannot be read.
     pub(crate) fn frames(&self, spool: &Spool, pageblock_order: u8) -> Result<Frames, CaptureError> {
         let mut frames = Frames::new(pageblock_order);
         self.replay(spool, |chunk, bytes| {
@@ -73,7 +73,7 @@ impl Scan {
     /// Calls `visit` with every chunk and its words, in order of frame.
     ///
     /// # Errors
-    /// When the spool cannot be read.
+    /// If the spool cannot be read.
     pub(crate) fn replay(&self, spool: &Spool, mut visit: impl FnMut(Chunk, &[u8])) -> Result<(), CaptureError> {
         let mut buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
         let mut loaded = None;
@@ -88,7 +88,7 @@ impl Scan {
     }
 }
 
-/// What a scan needs, made before the recording starts.
+/// Files and buffers of a scan, created before the recording starts.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     flags: File,
@@ -97,7 +97,7 @@ pub(crate) struct Scanner {
     ranges: Vec<(u64, u64)>,
 }
 
-/// How often each page is mapped.
+/// File and buffer of the number of mappings of each page.
 #[derive(Debug)]
 struct Counts {
     file: File,
@@ -108,17 +108,17 @@ impl Scanner {
     /// Opens the page flags. `ranges` are the frames to read, as `[start, end)` in ascending order.
     ///
     /// # Errors
-    /// When the kernel does not offer page flags.
+    /// If the kernel does not provide page flags.
     pub(crate) fn open(ranges: Vec<(u64, u64)>) -> Result<Scanner, CaptureError> {
         let flags = open(FLAGS)?;
         let buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
         Ok(Scanner { flags, counts: None, buffer, ranges })
     }
 
-    /// The same, which marks what is mapped more than once ([`flag::SHARED`]). It takes twice the time.
+    /// Also marks pages that are mapped more than once ([`flag::SHARED`]). The scan then takes twice the time.
     ///
     /// # Errors
-    /// When the kernel does not offer counts.
+    /// If the kernel does not provide the numbers of mappings.
     pub(crate) fn counting(self) -> Result<Scanner, CaptureError> {
         let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];
         Ok(Scanner { counts: Some(Counts { file: open(COUNTS)?, buffer }), ..self })
@@ -127,7 +127,7 @@ impl Scanner {
     /// Reads all frames into `spool`.
     ///
     /// # Errors
-    /// When the flags cannot be read, the spool is full, or the recording is given up.
+    /// If the flags cannot be read, the spool is full, or the recording is aborted.
     pub(crate) fn scan(&mut self, spool: &Spool, interrupts: &Interrupts) -> Result<Scan, CaptureError> {
         let mut scan = Scan { chunks: Vec::new(), segments: Vec::new(), end: 0 };
         scan.chunks.reserve_exact(chunks(&self.ranges).count());
@@ -145,7 +145,7 @@ impl Scanner {
                 counts.mark(first, &mut words[..frames * WORD_BYTES])?;
             }
             if frames == 0 {
-                // Behind the last frame that the kernel has metadata for.
+                // The range is after the last frame for which the kernel has metadata.
                 continue;
             }
             scan.chunks.push(Chunk { first, frames, stamp, segment: scan.segments.len(), at });
@@ -160,8 +160,8 @@ impl Scanner {
 }
 
 impl Counts {
-    /// Marks those of the frames from `first` that are mapped more than once. Only what was on an LRU list when its
-    /// flags were read: another page may have been allocated since.
+    /// Marks frames from `first` on that are mapped more than once, if they were on an LRU list when their flags were
+    /// read. Other frames may have been allocated to another page since.
     fn mark(&mut self, first: u64, words: &mut [u8]) -> Result<(), CaptureError> {
         let counts = &mut self.buffer[..words.len()];
         let frames = read_words((&self.file, COUNTS), first, counts)?;
@@ -175,7 +175,7 @@ impl Counts {
     }
 }
 
-/// A word of a frame, as the kernel has it on every machine that Freehold knows.
+/// Parses the word of a frame, which is little-endian on all supported machines.
 fn number(word: &[u8]) -> u64 {
     u64::from_le_bytes(word.try_into().expect("a word is eight bytes"))
 }
@@ -185,14 +185,14 @@ fn open(path: &'static str) -> Result<File, CaptureError> {
     File::open(path).map_err(CaptureError::kernel(path))
 }
 
-/// Fills `words` with those of frames from `first`; returns how many frames the kernel had.
+/// Fills `words` with those of frames from `first` on. Returns the number of frames that the kernel had.
 fn read_words((file, path): (&File, &'static str), first: u64, words: &mut [u8]) -> Result<usize, CaptureError> {
     let mut filled = 0;
     while filled < words.len() {
         let offset = first * WORD_BYTES as u64 + filled as u64;
         let read = file.read_at(&mut words[filled..], offset).map_err(CaptureError::kernel(Path::new(path)))?;
         if read == 0 {
-            // Behind the last frame that the kernel has metadata for.
+            // The offset is after the last frame for which the kernel has metadata.
             break;
         }
         filled += read;
@@ -200,7 +200,7 @@ fn read_words((file, path): (&File, &'static str), first: u64, words: &mut [u8])
     Ok(filled / WORD_BYTES)
 }
 
-/// Cuts `ranges` at multiples of [`CHUNK_FRAMES`]: first frame and number of frames of each piece.
+/// Cuts `ranges` at multiples of [`CHUNK_FRAMES`]. Returns the first frame and the number of frames of each piece.
 fn chunks(ranges: &[(u64, u64)]) -> impl Iterator<Item = (u64, usize)> {
     ranges.iter().flat_map(|&(start, end)| {
         let mut next = start;
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_scan_gives_its_words_back_in_order() {
         let folder = tempfile::tempdir().unwrap();
-        // A stand-in for the kernel's file: each frame's word is its number.
+        // A file in place of the kernel's: each frame's word is its number.
         let path = folder.path().join("flags");
         let words: Vec<u8> = (0..300_000u64).flat_map(u64::to_le_bytes).collect();
         std::fs::write(&path, words).unwrap();

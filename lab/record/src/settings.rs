@@ -1,26 +1,26 @@
-//! The machine's memory settings, as the kernel shows them below `/proc/sys/vm` and `/sys/kernel/mm`.
+//! The machine's memory settings, from `/proc/sys/vm` and `/sys/kernel/mm`.
 //!
-//! A setting is kept under its path with dots: `vm.min_free_kbytes`, `transparent_hugepage.defrag`. None of
-//! these files holds a name or a path of the machine's owner.
+//! The name of a setting is its path with dots: `vm.min_free_kbytes`, `transparent_hugepage.defrag`. None of these
+//! files contains a name or a path of the machine's owner.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Folders whose readable files are settings, and the name they are kept under.
+/// Folders whose readable files are settings, and the prefix of their names.
 const FOLDERS: [(&str, &str); 3] = [
     ("/proc/sys/vm", "vm"),
     ("/sys/kernel/mm/transparent_hugepage", "transparent_hugepage"),
     ("/sys/kernel/mm/lru_gen", "lru_gen"),
 ];
-/// A folder of counters, and a file whose reading does something.
+/// Names that are skipped: a folder of counters, and a file that has a side effect when it is read.
 const PASSED_OVER: [&str; 2] = ["stats", "stat_refresh"];
-/// Folders inside folders are read this deep.
+/// Largest depth of folders that are read.
 const DEPTH_MAX: u32 = 2;
-/// Longer texts are not settings.
+/// Largest length of a setting's text. Longer texts are not settings.
 const LENGTH_MAX: usize = 256;
 
-/// Reads all settings. What cannot be read is left out, because some files are write-only triggers.
+/// Reads all settings. Files that cannot be read are left out, since some are write-only triggers.
 pub(crate) fn read() -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for (folder, name) in FOLDERS {
@@ -44,7 +44,7 @@ fn collect(folder: &Path, prefix: &str, depth: u32, settings: &mut BTreeMap<Stri
     }
 }
 
-/// The file's text with its white space made single.
+/// Returns the file's text, with runs of white space replaced by single spaces.
 fn value(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let value = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,9 +1,9 @@
-//! A snapshot: a recording of one moment. It has the state of memory and no event, so nothing is traced for it, and the
-//! machine is asked for no more than a second's reading.
+//! Snapshot: a recording of one moment. It has the state of memory and no events, so nothing is traced, and the cost
+//! for the machine is about a second of reading.
 //!
-//! Pages come and go while the flags are read, and no event says so: what a recorder corrects from its events
-//! ([`Frames::apply`](freehold_trace::state::Frames::apply)) a snapshot has as it was read. A block that was half free
-//! then is two.
+//! Pages are allocated and freed while the flags are read. A recorder corrects this from its events
+//! ([`Frames::apply`](freehold_trace::state::Frames::apply)); a snapshot has the flags as they were read. A block that
+//! was half free at that time appears as two blocks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,14 +26,15 @@ use crate::zones::{self, Zones};
 pub struct SnapshotSummary {
     /// Rows in the file.
     pub rows: u64,
-    /// What is worth knowing about it.
+    /// Remarks on the snapshot.
     pub notes: Vec<String>,
 }
 
-/// Writes the state of this machine's memory to `out`; page flags wait in a file in the folder `spool` meanwhile.
+/// Writes the state of this machine's memory to `out`. Page flags are stored in a file in the folder `spool` in the
+/// meantime.
 ///
 /// # Errors
-/// See [`CaptureError`]; nothing is left behind then.
+/// See [`CaptureError`]; nothing remains then.
 pub fn snapshot(out: &Path, spool: &Path) -> Result<SnapshotSummary, CaptureError> {
     expect_root()?;
     let machine = Machine::look()?;

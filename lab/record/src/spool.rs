@@ -1,12 +1,12 @@
-//! Where raw bytes wait until the run is over.
+//! Spool of raw bytes until the run is over.
 //!
-//! Decoding and compressing while the workload runs would take CPU time and memory from it, so the run only
-//! moves raw ring pages to a nameless file beside the recording. The file is written with `O_DIRECT` from
-//! buffers that were touched beforehand: no page cache grows, and apart from the block layer's few requests
-//! no page is allocated for it. A file system without `O_DIRECT` (the root of an initramfs, say) is written
-//! through its cache, and the recording carries a note about that.
+//! Decoding and compressing during the run would take CPU time and memory from the workload, so the run only moves raw
+//! ring pages to a file without a name beside the recording. The file is written with `O_DIRECT` from buffers that were
+//! touched beforehand. The page cache does not grow, and except for a few requests of the block layer no page is
+//! allocated. On a file system without `O_DIRECT` (for example the root of an initramfs), the file is written through
+//! the cache, and the recording contains a note.
 //!
-//! The file has no name (`O_TMPFILE`, or unlinked at once), so that nothing remains whatever happens.
+//! The file has no name (`O_TMPFILE`, or unlinked at once), so it disappears however the program ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -18,10 +18,10 @@ use rustix::fs::OFlags;
 
 use crate::error::CaptureError;
 
-/// What `O_DIRECT` wants addresses, offsets and lengths to be multiples of.
+/// Alignment of addresses, offsets and lengths that `O_DIRECT` requires.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Bytes at an address that `O_DIRECT` accepts, touched when made, so that using them later faults no page.
+/// Buffer at an address that `O_DIRECT` accepts. It is touched when created, so that later uses cause no page fault.
 #[derive(Debug)]
 pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
@@ -30,21 +30,22 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// A buffer of `len` bytes, rounded up to a multiple of [`ALIGNMENT`].
+    /// Creates a buffer of `len` bytes, rounded up to a multiple of [`ALIGNMENT`].
     pub(crate) fn new(len: usize) -> AlignedBuffer {
         let len = len.next_multiple_of(ALIGNMENT);
-        // Not zero: zeroed memory comes untouched from the kernel, and would fault in during the run.
+        // The bytes are not zero, since zeroed memory comes untouched from the kernel and would cause page faults
+        // during the run.
         let bytes = vec![1u8; len + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         AlignedBuffer { bytes, start, len }
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub(crate) fn get(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.len]
     }
 
-    /// Its bytes, to write to.
+    /// Returns the bytes for writing.
     pub(crate) fn get_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.len]
     }
@@ -53,13 +54,13 @@ impl AlignedBuffer {
 /// One write to the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Where its bytes begin in the spool.
+    /// Offset of the bytes in the spool.
     pub offset: u64,
-    /// How many of them were given; the file is padded behind them.
+    /// Number of bytes, without the padding after them in the file.
     pub len: usize,
 }
 
-/// The nameless file.
+/// The file without a name.
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: File,
@@ -69,10 +70,10 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Makes a spool in `folder`.
+    /// Creates a spool in `folder`.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// If the folder cannot be written.
     pub(crate) fn create(folder: &Path) -> Result<Spool, CaptureError> {
         let (opened, direct) = match open(folder, OFlags::DIRECT) {
             Ok(file) => (Ok(file), true),
@@ -82,15 +83,15 @@ impl Spool {
         Ok(Spool { file, folder: folder.to_path_buf(), direct, end: AtomicU64::new(0) })
     }
 
-    /// Whether writes go around the page cache.
+    /// Returns whether writes bypass the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct
     }
 
-    /// Appends the first `len` bytes of `buffer`. Threads may append at the same time.
+    /// Appends the first `len` bytes of `buffer`. Several threads may append at the same time.
     ///
     /// # Errors
-    /// When the disk is full or fails.
+    /// If the disk is full or fails.
     pub(crate) fn append(&self, buffer: &AlignedBuffer, len: usize) -> Result<Segment, CaptureError> {
         let padded = len.next_multiple_of(ALIGNMENT);
         let offset = self.end.fetch_add(padded as u64, Ordering::Relaxed);
@@ -98,10 +99,10 @@ impl Spool {
         Ok(Segment { offset, len })
     }
 
-    /// Reads `segment` back into the head of `buffer`, which must be large enough for it.
+    /// Reads `segment` into the start of `buffer`, which must be large enough for it.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub(crate) fn read(&self, segment: Segment, buffer: &mut AlignedBuffer) -> Result<(), CaptureError> {
         let padded = segment.len.next_multiple_of(ALIGNMENT);
         self.file.read_exact_at(&mut buffer.get_mut()[..padded], segment.offset).map_err(|source| self.failure(source))
@@ -112,7 +113,7 @@ impl Spool {
     }
 }
 
-/// Opens a nameless file in `folder` and proves with one block that it can be written as asked.
+/// Opens a file without a name in `folder`, and writes one block to test that it can be written with these flags.
 fn open(folder: &Path, flags: OFlags) -> io::Result<File> {
     let file = open_nameless(folder, flags).or_else(|_| open_unlinked(folder, flags))?;
     file.write_all_at(AlignedBuffer::new(ALIGNMENT).get(), 0)?;

@@ -1,11 +1,10 @@
-//! Who allocates: the kernel's stacks of a sample of the allocations.
+//! Kernel stacks of a sample of the allocations.
 //!
-//! The kernel takes a stack by itself, right after an allocation that its filter lets through: one whose frame number
-//! is a multiple of the period (a `stacktrace` trigger on the event). So the sample is of frames, and its cost is that
-//! of a comparison for each allocation, and of a walk over the stack for one page in so many. linux:
-//! kernel/trace/trace_events_trigger.c:stacktrace_trigger
+//! The kernel records a stack directly after an allocation that passes the filter: its frame number is a multiple of
+//! the period (a `stacktrace` trigger on the event). The sample is therefore of frames. It costs a comparison for each
+//! allocation, and a stack walk for one page per period. linux: kernel/trace/trace_events_trigger.c:stacktrace_trigger
 //!
-//! Addresses get their names when nothing is recorded any more, from `/proc/kallsyms`.
+//! Addresses are converted to names after the recording, from `/proc/kallsyms`.
 
 use std::cmp::Reverse;
 use std::fs::File;
@@ -18,19 +17,19 @@ use rustc_hash::FxHashMap;
 
 use crate::error::CaptureError;
 
-/// Where the kernel names its functions.
+/// File with the names of the kernel's functions.
 const SYMBOLS: &str = "/proc/kallsyms";
-/// Different stacks that a recording keeps; the rest is counted without its functions.
+/// Largest number of different stacks in a recording. The others are counted without their functions.
 const STACKS_MAX: usize = 4096;
-/// Functions of the tracepoint itself, which every stack begins with.
+/// Functions of the tracepoint itself, with which every stack begins.
 const TRACING: [&str; 2] = ["trace_event_raw_event_", "__traceiter_"];
 
-/// The text of the trigger that takes stacks of one frame in `period`, a power of two.
+/// Returns the text of the trigger that records stacks of one frame in `period`, a power of two.
 pub(crate) fn trigger(period: u64) -> String {
     format!("stacktrace if !(pfn & {})", period - 1)
 }
 
-/// Refuses a machine that does not name its functions.
+/// Checks that the machine shows the names of its functions.
 ///
 /// # Errors
 /// [`CaptureError::HiddenSymbols`].
@@ -39,35 +38,35 @@ pub(crate) fn expect_symbols() -> Result<(), CaptureError> {
     if is_shown { Ok(()) } else { Err(CaptureError::HiddenSymbols) }
 }
 
-/// Samples as they come, in order of time.
+/// Samples, collected in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
-    /// The last allocation on each CPU, and whose it was: a stack belongs to the one before it.
+    /// Thread and order of the last allocation on each CPU. A stack belongs to the allocation before it.
     latest: FxHashMap<u16, (u32, u8)>,
     /// Samples by addresses, task and order.
     samples: FxHashMap<(Vec<u64>, u32, u8), u64>,
 }
 
 impl Stacks {
-    /// Takes note of an allocation by thread `pid`.
+    /// Records an allocation by thread `pid`.
     pub(crate) fn allocated(&mut self, pid: u32, row: &Row) {
         if row.pfn != NO_PFN {
             self.latest.insert(row.cpu, (pid, row.order));
         }
     }
 
-    /// Takes note of the stack of thread `pid` on `cpu`, which is `task` in the recording.
+    /// Records the stack of thread `pid` on `cpu`, which is `task` in the recording.
     pub(crate) fn sampled(&mut self, cpu: u16, pid: u32, task: u32, addresses: Vec<u64>) {
-        // The allocation may be older than the recording, or its event have been lost.
+        // The allocation may be before the start of the recording, or its event may be lost.
         if let Some(&(_, order)) = self.latest.get(&cpu).filter(|(allocator, _)| *allocator == pid) {
             *self.samples.entry((addresses, task, order)).or_default() += 1;
         }
     }
 
-    /// What the recording keeps.
+    /// Returns the stacks for the recording.
     ///
     /// # Errors
-    /// When the kernel does not name its functions any more.
+    /// If the names of the kernel's functions can no longer be read.
     pub(crate) fn facts(self, period: u64) -> Result<StackFacts, CaptureError> {
         let mut addresses: Vec<u64> = self.samples.keys().flat_map(|(addresses, ..)| addresses).copied().collect();
         addresses.sort_unstable();
@@ -105,7 +104,7 @@ impl Stacks {
     }
 }
 
-/// These samples by task and order alone.
+/// Combines these samples by task and order.
 fn without_functions(stacks: Vec<StackCount>) -> Vec<StackCount> {
     let mut rest: Vec<StackCount> = Vec::new();
     for StackCount { task, order, samples, .. } in stacks {
@@ -117,14 +116,14 @@ fn without_functions(stacks: Vec<StackCount>) -> Vec<StackCount> {
     rest
 }
 
-/// Addresses and names of the kernel's functions, in no order.
+/// Returns addresses and names of the kernel's functions, unsorted.
 fn symbols() -> Result<impl Iterator<Item = (u64, String)>, CaptureError> {
     let path = Path::new(SYMBOLS);
     let file = File::open(path).map_err(CaptureError::kernel(path))?;
     Ok(BufReader::new(file).lines().map_while(Result::ok).filter_map(|line| symbol(&line)))
 }
 
-/// A function in a line of `/proc/kallsyms`: address, type, name, and the module in brackets.
+/// Parses a function in a line of `/proc/kallsyms`: address, type, name, and the module in brackets.
 fn symbol(line: &str) -> Option<(u64, String)> {
     let mut fields = line.split_whitespace();
     let address = u64::from_str_radix(fields.next()?, 16).ok()?;
@@ -134,11 +133,12 @@ fn symbol(line: &str) -> Option<(u64, String)> {
     is_code.then(|| (address, format!("{name}{module}")))
 }
 
-/// The names of functions that `addresses`, which go up, lie in.
+/// Returns the names of the functions that contain `addresses`, which are in ascending order.
 fn names(addresses: &[u64], symbols: impl Iterator<Item = (u64, String)>) -> Vec<String> {
     let mut best: Vec<Option<(u64, String)>> = vec![None; addresses.len()];
     for (start, name) in symbols {
-        // The nearest start at or below an address: only the first address that it could be known to needs to hear.
+        // A function's start is stored only at the first address at or after it. The second loop passes it on to the
+        // following addresses.
         let at = addresses.partition_point(|&address| address < start);
         if let Some(known) = best.get_mut(at).filter(|known| known.as_ref().is_none_or(|(known, _)| *known < start)) {
             *known = Some((start, name));

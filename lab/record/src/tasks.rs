@@ -1,13 +1,12 @@
-//! Who is who: task ids, names, and whose name may be kept.
+//! Tasks of a recording: their ids and names, and the names that may be kept.
 //!
-//! The kernel gives each event the id of the task that was running. A *task* here is one life of such
-//! an id: when the id is born again (`task_newtask`) a new entry begins. Its name is the last one it took,
-//! so that a child is called by the program it became and not by the shell that made it.
+//! The kernel records the id of the running task with each event. A *task* here is one life of such an id: when a new
+//! task gets the id (`task_newtask`), a new entry begins. The name of a task is the last one that it took, so that a
+//! child has the name of its program and not of the shell that started it.
 //!
-//! A recording is meant to be published, so names are kept only for the recorded command and whatever
-//! descends from it. Kernel threads are no secret, but their suffixes can name devices: only the stem is kept
-//! (`kworker/u8:2-flush` becomes `kworker`). The recorder itself is `freehold`. Everything else is
-//! `other`, unless the user asks for all names.
+//! A recording is meant to be published, so names are kept only for the recorded command and its descendants. Kernel
+//! threads are not secret, but their suffixes can name devices, so only the stem is kept (`kworker/u8:2-flush` becomes
+//! `kworker`). The recorder itself is `freehold`. All other tasks are `other`, unless the user requests all names.
 
 use std::fs;
 
@@ -16,23 +15,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The recorder's own name in a recording.
 const OWN_NAME: &str = "freehold";
-/// The name of tasks whose name is not kept.
+/// Name of tasks whose name is not kept.
 const FOREIGN_NAME: &str = "other";
-/// The kernel's mark for a kernel thread in the flags of `/proc/PID/stat`.
+/// Flag of a kernel thread in `/proc/PID/stat`.
 const PF_KTHREAD: u64 = 0x0020_0000;
-/// The task that makes kernel threads.
+/// Id of the task that creates kernel threads.
 const KTHREADD: u32 = 2;
 
-/// Whose names are kept.
+/// Tasks whose names are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Those of the command, its descendants, and stems of kernel threads.
+    /// The command and its descendants; kernel threads keep the stem of their names.
     Command,
-    /// All.
+    /// All tasks.
     All,
 }
 
-/// What a task is to the recording.
+/// Origin of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Recorder,
@@ -46,7 +45,7 @@ struct Life {
     pid: u32,
     name: String,
     origin: Origin,
-    /// Its index in the recording's table; 0 as long as it has fired no event.
+    /// Index in the recording's table; 0 as long as the task has fired no event.
     listed: u32,
 }
 
@@ -54,31 +53,32 @@ struct Life {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ProcTask {
     pid: u32,
-    /// The process that it is a thread of, and that one's parent.
+    /// Process of the thread (first field), and the parent of that process (second field).
     process: u32,
     parent: u32,
     name: String,
     kernel: bool,
 }
 
-/// All tasks that are known, and the table of those that fired an event. Index 0 of the table is "no task".
+/// All known tasks, and the table of those that fired an event. Index 0 of the table is "no task".
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     lives: Vec<Life>,
-    /// The life that an id has now.
+    /// Current life of each id.
     current: FxHashMap<u32, usize>,
-    /// The lives in the table, from its index 1 on.
+    /// Lives in the table, from its index 1 on.
     listed: Vec<usize>,
     command: Option<u32>,
 }
 
 impl Tasks {
-    /// The tasks that exist now.
+    /// Returns the tasks that exist now.
     pub(crate) fn survey() -> Tasks {
         Tasks::survey_below(None)
     }
 
-    /// The same, after a command has started: its process, and what descends from it.
+    /// Returns the tasks that exist now, after a command has started. Its process and its descendants count as the
+    /// command.
     pub(crate) fn survey_below(command: Option<u32>) -> Tasks {
         Tasks::new(survey_proc(), command)
     }
@@ -98,17 +98,17 @@ impl Tasks {
         tasks
     }
 
-    /// Says that thread `pid` is ours.
+    /// Marks thread `pid` as a thread of the recorder.
     pub(crate) fn add_recorder_thread(&mut self, pid: u32) {
         self.begin(pid, OWN_NAME, Origin::Recorder);
     }
 
-    /// Says which process is the command; its birth is in the events.
+    /// Sets the process id of the command. Its start is in the events.
     pub(crate) fn set_command(&mut self, pid: u32) {
         self.command = Some(pid);
     }
 
-    /// The index in the table of the task with this id now, which has fired an event.
+    /// Returns the index in the table of the task with this id, which has fired an event.
     pub(crate) fn index(&mut self, pid: u32) -> u32 {
         let place = self.life(pid);
         let life = &mut self.lives[place];
@@ -120,14 +120,14 @@ impl Tasks {
         life.listed
     }
 
-    /// Task `parent` made task `child` of the name `name`.
+    /// Records that task `parent` created task `child` with the name `name`.
     pub(crate) fn born(&mut self, parent: u32, child: u32, name: &str) {
         let place = self.life(parent);
         let origin = if self.command.take_if(|command| *command == child).is_some() {
             Origin::Command
         } else {
             match self.lives[place].origin {
-                // Any other kernel thread that makes a task starts a program for user space.
+                // Any kernel thread except kthreadd that creates a task starts a program in user space.
                 Origin::Kernel if parent != KTHREADD => Origin::Foreign,
                 origin => origin,
             }
@@ -135,20 +135,20 @@ impl Tasks {
         self.begin(child, name, origin);
     }
 
-    /// Task `pid` took the name `name`.
+    /// Records that task `pid` took the name `name`.
     pub(crate) fn renamed(&mut self, pid: u32, name: &str) {
         let place = self.life(pid);
         name.clone_into(&mut self.lives[place].name);
     }
 
-    /// The table as the recording keeps it.
+    /// Returns the table for the recording.
     pub(crate) fn table(&self, names: Names) -> Vec<Task> {
         let lives = self.listed.iter().map(|&place| &self.lives[place]);
         let tasks = lives.map(|life| Task { pid: life.pid, name: kept_name(life, names) });
         std::iter::once(Task::default()).chain(tasks).collect()
     }
 
-    /// The place of the life that `pid` has now. One that nothing is known of begins here.
+    /// Returns the index of the current life of `pid`. Starts a new life if the id is unknown.
     fn life(&mut self, pid: u32) -> usize {
         match self.current.get(&pid) {
             Some(&place) => place,
@@ -173,12 +173,12 @@ fn kept_name(life: &Life, names: Names) -> String {
     }
 }
 
-/// A kernel thread's name up to what may name a device or a queue.
+/// Returns a kernel thread's name up to a part that may name a device or a queue.
 fn stem(name: &str) -> &str {
     name.split(['/', ':', '-']).next().unwrap_or(name)
 }
 
-/// The command, and the processes that descend from it.
+/// Returns the command's process and its descendants.
 fn descendants(command: Option<u32>, seen: &[ProcTask]) -> FxHashSet<u32> {
     let mut ours: FxHashSet<u32> = command.into_iter().collect();
     let mut known = 0;
@@ -191,7 +191,7 @@ fn descendants(command: Option<u32>, seen: &[ProcTask]) -> FxHashSet<u32> {
     ours
 }
 
-/// Every thread in `/proc`. Threads that end meanwhile are left out.
+/// Returns every thread in `/proc`. Threads that end in the meantime are left out.
 fn survey_proc() -> Vec<ProcTask> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     processes
@@ -205,7 +205,8 @@ fn survey_proc() -> Vec<ProcTask> {
         .collect()
 }
 
-/// Id, name, parent and flags of a thread of `process` out of its `stat`. The name stands in parentheses and may hold any character.
+/// Parses id, name, parent and flags of a thread of `process` from its `stat`. The name is in parentheses and may
+/// contain any character.
 fn parse_stat(process: u32, stat: &str) -> Option<ProcTask> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;

@@ -1,9 +1,9 @@
-//! tracefs: where it is, and an instance of it that is ours alone.
+//! tracefs: its location, and a private instance of it.
 //!
-//! An *instance* is a set of ring buffers with its own events, clock and switch, so that recording neither
-//! sees nor disturbs other users of ftrace. The instance lives as long as the [`Instance`] value: dropping it
-//! stops tracing and removes the directory, on errors and panics too. Only SIGKILL leaves one behind; the
-//! next recording removes it, because the directory's name says which process made it.
+//! An *instance* is a set of ring buffers with its own events, clock and switch, so that recording neither sees nor
+//! disturbs other users of ftrace. The instance exists as long as the [`Instance`] value: dropping the value stops
+//! tracing and removes the directory, also on errors and panics. Only SIGKILL leaves an instance behind. The next
+//! recording removes it, since the directory's name contains the id of the process that created it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,19 +13,19 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::error::CaptureError;
 
-/// Where Linux wants tracefs to be mounted.
+/// Usual mount point of tracefs on Linux.
 const USUAL_PLACE: &str = "/sys/kernel/tracing";
-/// Names of our instances start so; the maker's process id follows.
+/// Prefix of the names of instances; the id of the creating process follows.
 const INSTANCE_PREFIX: &str = "freehold-";
-/// Texts of tracefs are rarely longer.
+/// Initial size of a buffer for a text of tracefs in bytes, which is rarely exceeded.
 const TEXT_BYTES: usize = 64 << 10;
-/// The smallest ring worth trying, in KiB for each CPU.
+/// Smallest ring that is tried, in KiB for each CPU.
 const RING_MIN_KIB: u64 = 256;
 
-/// The mounted tracefs. Dropping it unmounts it, if it had to be mounted.
+/// The mounted tracefs. Dropping the value unmounts it, if it was mounted by this process.
 #[derive(Debug)]
 pub(crate) struct Tracefs {
-    /// Its root directory.
+    /// Root directory.
     pub root: PathBuf,
     mounted: MountOrigin,
 }
@@ -33,23 +33,23 @@ pub(crate) struct Tracefs {
 /// The origin of the mount.
 #[derive(Debug, PartialEq, Eq)]
 enum MountOrigin {
-    /// It was there.
+    /// It was mounted before.
     Before,
-    /// We did.
+    /// It was mounted by this process.
     Now,
 }
 
 impl Drop for Tracefs {
     fn drop(&mut self) {
         if self.mounted == MountOrigin::Now {
-            // Somebody may use it by now; then it stays.
+            // Fails if another process uses it by now, and then it stays mounted.
             let _ = unmount(&self.root, UnmountFlags::empty());
         }
     }
 }
 
 impl Tracefs {
-    /// Finds tracefs in `/proc/mounts`, or mounts it at the usual place.
+    /// Finds tracefs in `/proc/mounts`, or mounts it at the usual mount point.
     pub(crate) fn find() -> Result<Tracefs, CaptureError> {
         let mounts = Path::new("/proc/mounts");
         let text = fs::read_to_string(mounts).map_err(CaptureError::kernel(mounts))?;
@@ -62,7 +62,7 @@ impl Tracefs {
     }
 }
 
-/// The first mount point of a file system of `kind` in the text of `/proc/mounts`.
+/// Returns the first mount point of a file system of `kind` in the text of `/proc/mounts`.
 fn mount_point(mounts: &str, kind: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
@@ -71,7 +71,7 @@ fn mount_point(mounts: &str, kind: &str) -> Option<PathBuf> {
     })
 }
 
-/// Undoes the octal escapes (`\040` for a space) of `/proc/mounts`.
+/// Replaces the octal escapes (`\040` for a space) of `/proc/mounts`.
 fn unescape(place: &str) -> String {
     let mut text = String::with_capacity(place.len());
     let mut rest = place;
@@ -99,7 +99,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Makes the instance of this process, and removes those of processes that are no more.
+    /// Creates the instance of this process, and removes those of processes that no longer exist.
     pub(crate) fn create(tracefs: &Tracefs) -> Result<Instance, CaptureError> {
         let instances = tracefs.root.join("instances");
         remove_stale(&instances);
@@ -108,7 +108,7 @@ impl Instance {
         Ok(Instance { path })
     }
 
-    /// The path of a file of the instance.
+    /// Returns the path of a file of the instance.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -125,13 +125,13 @@ impl Instance {
         fs::write(&path, value).map_err(CaptureError::kernel(&path))
     }
 
-    /// Whether the kernel offers the event `SYSTEM/NAME`.
+    /// Returns whether the kernel has the event `SYSTEM/NAME`.
     pub(crate) fn offers(&self, event: &str) -> bool {
         self.file("events").join(event).join("enable").exists()
     }
 
-    /// Allocates `kib` KiB of ring for each CPU, or the largest halving of it that the kernel grants.
-    /// Returns what was granted.
+    /// Allocates `kib` KiB of ring for each CPU, and halves the size as long as the kernel refuses it. Returns the
+    /// allocated size.
     pub(crate) fn size_ring(&self, kib: u64) -> Result<u64, CaptureError> {
         let path = self.file("buffer_size_kb");
         let mut kib = kib;
@@ -149,14 +149,14 @@ impl Instance {
         self.write("tracing_on", "1")
     }
 
-    /// Stops writing events into the ring; what is in it can still be read.
+    /// Stops writing events into the ring. Its events can still be read.
     pub(crate) fn stop(&self) -> Result<(), CaptureError> {
         self.write("tracing_on", "0")
     }
 }
 
-/// Reads a file of tracefs. Some of them, `header_page` for one, answer only the first read of an open file, so
-/// that read must be large enough; the standard library begins with a small one.
+/// Reads a file of tracefs. Some of them, for example `header_page`, return data only for the first read of an open
+/// file, so that read must be large enough. The standard library begins with a small one.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut bytes = vec![0; TEXT_BYTES];
@@ -176,14 +176,14 @@ fn read_text(path: &Path) -> io::Result<String> {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here; the next recording tries again.
+        // A failure here cannot be handled; the next recording tries again.
         let _ = fs::write(self.path.join("tracing_on"), "0");
         let _ = fs::write(self.path.join("events/enable"), "0");
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Removes instances whose makers are gone.
+/// Removes instances whose processes are gone.
 fn remove_stale(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.flatten() {
@@ -197,7 +197,8 @@ fn remove_stale(instances: &Path) {
     }
 }
 
-/// Held by tests that make an instance: they are of one process, and would take each other's for a stale one.
+/// Lock for tests that create an instance. They are in one process, and would take each other's instance for a stale
+/// one.
 #[cfg(test)]
 pub(crate) static INSTANCES: std::sync::Mutex<()> = std::sync::Mutex::new(());
 

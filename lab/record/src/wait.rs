@@ -1,4 +1,4 @@
-//! Waiting for a moment of the clock, or for a file that becomes readable before it.
+//! Waiting for a time of the clock, or for a file that becomes readable before it.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,10 +7,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::clock;
 use crate::error::CaptureError;
 
-/// Waits until the clock shows `until`, or one of `fds` is readable. Says which are.
+/// Waits until the clock reaches `until`, or one of `fds` is readable. Returns which of them are.
 ///
 /// # Errors
-/// When the system refuses to wait.
+/// If the system refuses to wait.
 pub(crate) fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]) -> Result<[bool; N], CaptureError> {
     let left = until.saturating_sub(clock::now());
     let timeout =
@@ -18,7 +18,7 @@ pub(crate) fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]
     let mut polled: Vec<PollFd<'_>> =
         fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     match poll(&mut polled, Some(&timeout)) {
-        // The signal that interrupted us has made its file readable: the next call returns at once.
+        // The signal that interrupted the wait has made its file readable, so the next call returns at once.
         Ok(0) | Err(rustix::io::Errno::INTR) => return Ok([false; N]),
         Ok(_) => {}
         Err(errno) => return Err(CaptureError::system("wait")(errno)),

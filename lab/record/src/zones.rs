@@ -1,4 +1,4 @@
-//! The machine's zones, out of the texts of `/proc` at both ends of the recording.
+//! Zones of the machine, from the texts of `/proc` at the start and the end of the recording.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::observe::Texts;
 use crate::run::Run;
 use crate::sample::{Reading, Readings};
 
-/// The ranges of memory as frames `[start, end)`.
+/// Returns the ranges of memory as frames `[start, end)`.
 ///
 /// # Errors
-/// When the kernel does not tell them.
+/// If the kernel does not provide them.
 pub(crate) fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
     let path = Path::new("/proc/iomem");
     let text = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
@@ -24,7 +24,7 @@ pub(crate) fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
     Ok(parse_iomem(&text, page_size)?)
 }
 
-/// What to say if the ranges of memory are others at the end than at the start.
+/// Returns a note if the ranges of memory at the end differ from those at the start.
 pub(crate) fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
     let [before, after] = [start, end].map(|ranges| ranges.iter().map(|(first, end)| end - first).sum::<u64>());
     match after.checked_sub(before) {
@@ -40,34 +40,34 @@ fn zones_at(texts: &Texts) -> Result<ZonesAt, CaptureError> {
     Ok(ZonesAt::parse(&texts.zoneinfo, &texts.pagetypeinfo)?)
 }
 
-/// The zones at both ends.
+/// Zones at the start and at the end.
 #[derive(Debug)]
 pub(crate) struct Zones {
-    /// At the start moment.
+    /// Zones at the start moment.
     pub start: ZonesAt,
-    /// At the end moment.
+    /// Zones at the end moment.
     pub end: ZonesAt,
 }
 
 impl Zones {
-    /// Reads the texts that a run brought home.
+    /// Parses the texts of a run.
     ///
     /// # Errors
-    /// When they are not understood.
+    /// If they cannot be parsed.
     pub(crate) fn read(run: &Run) -> Result<Zones, CaptureError> {
         Ok(Zones { start: zones_at(run.start.texts())?, end: zones_at(&run.end.texts)? })
     }
 
-    /// Reads the texts of a moment that is start and end.
+    /// Parses the texts of a single moment, which is both start and end.
     ///
     /// # Errors
-    /// When they are not understood.
+    /// If they cannot be parsed.
     pub(crate) fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
         let start = zones_at(texts)?;
         Ok(Zones { end: start.clone(), start })
     }
 
-    /// Counts the pageblocks of the start back from those of the end.
+    /// Computes the counts of pageblocks at the start from those at the end, by undoing `changes`.
     pub(crate) fn undo(&mut self, changes: &[TypeChange]) {
         let order = self.pageblock_order();
         for &TypeChange { pfn, order: taken, before, after } in changes {
@@ -84,7 +84,7 @@ impl Zones {
         }
     }
 
-    /// Zones that manage more or fewer pages at the end than at the start, in sentences.
+    /// Returns sentences about zones that manage more or fewer pages at the end than at the start.
     pub(crate) fn changes(&self) -> impl Iterator<Item = String> {
         let pairs = self.start.zones.iter().filter_map(|start| {
             let end = self.end.zones.iter().find(|end| (end.node, &end.name) == (start.node, &start.name))?;
@@ -99,15 +99,15 @@ impl Zones {
         })
     }
 
-    /// The order of a pageblock.
+    /// Returns the order of a pageblock.
     pub(crate) fn pageblock_order(&self) -> u8 {
         self.start.types.pageblock_order
     }
 
-    /// Puts the zones and the samples of `run` into `facts`.
+    /// Adds the zones and the samples of a run to `facts`.
     ///
     /// # Errors
-    /// When buddyinfo is not understood.
+    /// If buddyinfo cannot be parsed.
     pub(crate) fn describe(self, samples: &Readings, moment: u64, facts: &mut Facts) -> Result<(), CaptureError> {
         facts.pageblock_order = self.pageblock_order();
         facts.samples = align(samples, moment, &self.start.zones)?;
@@ -122,7 +122,7 @@ impl Zones {
     }
 }
 
-/// The samples with times counted from `moment` and buddyinfo's lines in the order of `zones`.
+/// Returns the samples with times relative to `moment`, and the lines of buddyinfo in the order of `zones`.
 fn align(samples: &Readings, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sample>, CaptureError> {
     samples
         .all
@@ -140,13 +140,13 @@ fn align(samples: &Readings, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sam
         .collect()
 }
 
-/// Returns the free blocks of a zone by order; nothing if buddyinfo has no line for it.
+/// Returns the free blocks of a zone by order; empty if buddyinfo has no line for it.
 fn free_blocks(lines: &[ZoneBlocks], zone: &ZoneFacts) -> Vec<u64> {
     let line = lines.iter().find(|line| line.node == zone.node && line.zone == zone.name);
     line.map_or_else(Vec::new, |line| line.free.clone())
 }
 
-/// The counters of a zone in a reading.
+/// Returns the counters of a zone in a reading.
 fn zone_counters(samples: &Readings, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
     samples.place(zone).and_then(|place| reading.zones.get(place)).cloned().unwrap_or_default()
 }
@@ -167,7 +167,7 @@ mod tests {
         assert!(removed.starts_with("100 pages of memory were taken away"), "{removed}");
     }
 
-    /// Zones of these names that manage so many pages.
+    /// Returns zones with these names and numbers of managed pages.
     fn zones_with(managed: &[(&str, u64)]) -> ZonesAt {
         let zones =
             managed.iter().map(|&(name, managed)| ZoneFacts { name: name.to_owned(), managed, ..ZoneFacts::default() });

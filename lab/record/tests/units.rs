@@ -1,4 +1,4 @@
-//! The units of systemd that run the recorder are ones that systemd understands.
+//! Tests that systemd accepts the recorder's units.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn text(unit: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(unit)).unwrap()
 }
 
-/// What systemd says of units whose program is `program`; `None` where it is not installed.
+/// Returns systemd's messages about units with these texts; `None` if systemd is not installed.
 fn verified(texts: &[(&str, String)]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let paths = texts.iter().map(|(name, text)| {
