@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::event::Kind;
 
 /// Rows of a recording, in order. They take 14 to 18 bytes a row in the bundled recordings (`cargo test -p
-/// freehold-trace rows_take_few_bytes`), and never more than 54 plus a small overhead per stretch (a thousandth).
+/// freehold-trace rows_take_few_bytes`), and never more than about 54.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     stretches: Vec<Stretch>,

@@ -35,7 +35,7 @@ pub(super) struct Window {
     /// Pages that were allocated (first field) and freed (second field).
     pub allocated: ByOrder,
     pub freed: ByOrder,
-    /// Blocks that left a free list for a per-CPU list (first field), or returned to one (second field).
+    /// Blocks that left a free list (first field), or returned to one from a per-CPU list (second field).
     pub refilled: u64,
     pub drained: u64,
 }

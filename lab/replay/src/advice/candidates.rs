@@ -143,9 +143,9 @@ fn has_any(outcome: &ReplayOutcome, metric: Metric) -> bool {
     outcome.metrics.get(metric).is_some_and(|value| value.value() >= EVENTS_MIN)
 }
 
-/// Returns settings that should make no difference: `vm.min_free_kbytes` up to 1 % above and below its value in
-/// `others`, or below and above the recorded value. The differences that these settings cause show how sensitive a
-/// replay is.
+/// Returns settings that should make no difference: `vm.min_free_kbytes` up to 1 % above and below its value, which is
+/// the one in `others` or else the recorded one. The differences that these settings cause show how sensitive a replay
+/// is.
 pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     let set = others.iter().rfind(|setting| setting.name() == MIN_FREE).map(|setting| setting.value().to_owned());
     let now = set.or_else(|| settings::recorded(facts, MIN_FREE)).and_then(|now| now.parse::<u64>().ok());

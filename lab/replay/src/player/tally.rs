@@ -1,4 +1,4 @@
-//! Counters of a replay.
+//! Counters of a replay's events.
 
 /// Events that could not be played exactly, by reason, and other counts of the replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

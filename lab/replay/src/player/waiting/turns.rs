@@ -63,8 +63,8 @@ impl Player<'_, '_> {
     pub(crate) fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Reply> {
         let Claim { task, gfp, order, row, work, .. } = claim;
         let model = match &mut self.consequences {
-            // The recorded compaction is played, and the engine's own would be added to it. Requests without I/O do not
-            // compact.
+            // The recorded compaction is played, and the engine's own would be added to it. Without the I/O flag, the
+            // engine does not compact for the request.
             Consequences::Recorded(_) => return Some(Reply::immediate(self.engine.alloc_pages(gfp - Gfp::IO, order))),
             // A task that reclaims or compacts does not start reclaim or compaction for this request, and may use all
             // reserves.
