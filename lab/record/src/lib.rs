@@ -10,10 +10,11 @@
 //!    It finds the free pages that free-page reporting held ([`reported`]), removes the names that may not be kept
 //!    ([`tasks`]), and writes the file.
 //!
-//! [`snapshot`](mod@snapshot) records the state of one moment without events. Both read memory through [`observe`].
+//! [`snapshot`](mod@snapshot) records the state of one moment without events. A recording and a snapshot both read
+//! memory through [`observe`].
 //!
 //! Two rules apply everywhere. *The run is not disturbed*: all work that needs memory or time is done before or after
-//! it, and the recorder's own work during the run is in the recording under the task name `freehold`. *No partial state
+//! it. The recorder's own work during the run is in the recording under the task name `freehold`. *No partial state
 //! remains*: the instance, the spool and the unfinished file are removed on every path, including panics.
 
 mod afterwards;

@@ -4,10 +4,10 @@
 //! has one entry per recorded frame, so blocks that are split, freed in parts or replaced by smaller ones need no
 //! special case.
 //!
-//! Under [`ReclaimMode::Model`](crate::ReclaimMode::Model), reclaim and compaction are decided by the engine, so the
-//! contents of a page may outlive their recorded frame: the recorded kernel reclaims a page that the engine has no need
-//! to reclaim yet, and reuses the frame. Such contents move to an entry above all frame numbers. The owner of an entry
-//! is called a *tenant*. The engine finds the tenants of its own frames through the reverse map.
+//! Under [`ReclaimMode::Model`](crate::ReclaimMode::Model), reclaim and compaction are decided by the engine. The
+//! recorded kernel may then reclaim a page and reuse its frame while the engine has no need to reclaim that page yet.
+//! The contents of the page outlive their recorded frame, and move to an entry above all frame numbers. The owner of an
+//! entry is called a *tenant*. The engine finds the tenants of its own frames through the reverse map.
 
 use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};

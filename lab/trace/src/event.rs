@@ -122,10 +122,10 @@ pub enum Kind {
     StartFree = 64,
     /// `args[0]` consecutive allocated blocks of `order` from `pfn` on, all of the class `args[1]` (see [`class`]).
     StartAllocated = 65,
-    /// `args[0]` pages from `pfn` on without information in the kernel's page flags. `args[1]` tells more: 0 = nothing
-    /// is known (on a per-CPU list, in a ring buffer, or allocated without flags); 1 = a later event found the block on
-    /// a per-CPU list: one block of `order`, on the list of `cpu` and `migratetype`; 2 = memory that the kernel had not
-    /// given to the allocator yet.
+    /// `args[0]` pages from `pfn` on without information in the kernel's page flags. `args[1]` classifies them: 0 =
+    /// unknown (on a per-CPU list, in a ring buffer, or allocated without flags); 1 = a later event found the block on
+    /// a per-CPU list: one block of `order`, on the list of `cpu` and `migratetype`; 2 = memory that the allocator did
+    /// not manage yet.
     StartUnknown = 66,
     /// A run of pageblocks. `pfn` of its first page, `migratetype`; `args[0]` = source of the type: 1 = an event named
     /// it, 2 = guessed from the contents. `args[1]` = number of consecutive pageblocks that are alike.

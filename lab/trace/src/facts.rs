@@ -1,8 +1,9 @@
 //! Facts about the recorded machine, stored as one JSON object in the file's key-value metadata.
 //!
-//! A replay needs them to build the same zones, and a reader to judge the numbers. They contain the kernel, its
-//! settings, the zones with their watermarks and per-CPU lists at the start and the end, the counters of
-//! `/proc/vmstat`, pressure and the zones every second, and the number of lost events.
+//! A replay needs them to build the same zones, and a reader to judge the numbers. They describe the kernel and its
+//! settings, and the zones with their watermarks and per-CPU lists at the start and the end. Samples at the start,
+//! every second and at the end hold the counters of `/proc/vmstat`, pressure and the zones. The number of lost events
+//! shows whether the rows are complete.
 
 use std::collections::BTreeMap;
 

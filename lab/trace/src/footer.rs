@@ -6,9 +6,9 @@
 //!
 //! The own parser is necessary, since parquet 60.1 must not read a schema from another writer. It reserves memory for
 //! as many children as a group claims (nine bytes claim 32 GB), and recurses once per level without bound. A failed
-//! allocation and a stack overflow cannot be caught. A check of the schema beforehand would not suffice: the crate
-//! reads a field by its number regardless of the type in the file, and so can be led to read other fields than the
-//! check. The crate itself bounds all other lists of a footer, by the remaining bytes and to a depth of 64.
+//! allocation and a stack overflow cannot be caught. A check of the schema beforehand would not suffice. The crate
+//! reads a field by its number regardless of the type in the file, so it can be led to read other fields than the check
+//! did. The crate itself bounds all other lists of a footer, by the remaining bytes and to a depth of 64.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

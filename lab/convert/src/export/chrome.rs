@@ -1,8 +1,9 @@
 //! Export to the JSON format of Perfetto and `chrome://tracing`: an object with `traceEvents`.
 //!
 //! Process 1 is memory. It has counters of allocated and freed pages by order, of blocks that moved between free lists
-//! and per-CPU lists, of free pages, and, if the recording has samples, of free memory by order. Process 2 has the
-//! tasks that did more than allocate: their reclaim and compaction are spans, and failures and fallbacks are instants.
+//! and per-CPU lists, and of free pages. If the recording has samples, it also has counters of free memory by order.
+//! Process 2 has the tasks that did more than allocate: their reclaim and compaction are spans, and failures and
+//! fallbacks are instants.
 //! The format: "Trace Event Format" (Google, 2016).
 
 use std::collections::BTreeMap;

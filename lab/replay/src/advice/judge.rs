@@ -1,9 +1,9 @@
 //! Verdict on a candidate: recommended, worth testing, or to be left.
 //!
 //! The first concern with a gain decides. A value is *worth testing* if most recordings show the gain without a
-//! [`Doubt`], no more important concern gets worse, and the value sets little memory apart. It is *recommended* if in
-//! addition three recordings with pressure, made at different times, show the gain in a measure that their replays
-//! reproduce, nothing gets worse, and earlier predictions of that concern for that setting were right.
+//! [`Doubt`], no more important concern gets worse, and the value sets little memory apart. It is *recommended* if
+//! three more conditions hold. Three recordings with pressure, made at different times, show the gain, in a measure
+//! that their replays reproduce. No concern gets worse. Earlier predictions of that concern for that setting were right.
 //!
 //! Losses count whether or not the replay reproduces them. A change that cannot be relied on is no reason to change a
 //! setting, but may be a reason against it.

@@ -3,9 +3,9 @@
 //! The measures at the end are free pages, free blocks by order, whole pageblocks, the unusable free index, pages on
 //! per-CPU lists and high-atomic pageblocks. The measures over the whole recording are the blocks taken from free
 //! lists, the blocks drained from per-CPU lists, failed requests, fallbacks, and pages of ranges that went to a per-CPU
-//! list, as far as the recording shows them by a later drain or allocation. Bounds are tighter where the recorded
-//! kernel is the pinned one. A row without a bound is informative. Under [`ReclaimMode::Model`], the engine's reclaim
-//! and compaction are also compared with the recorded counters of `/proc/vmstat` ([`pressure`]).
+//! list. Such a page counts only if a later drain or allocation shows it. Bounds are tighter where the recorded kernel
+//! is the pinned one. A row without a bound is informative. Under [`ReclaimMode::Model`], the engine's reclaim and
+//! compaction are also compared with the recorded counters of `/proc/vmstat` ([`pressure`]).
 
 mod pressure;
 

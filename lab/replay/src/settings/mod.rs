@@ -1,9 +1,9 @@
 //! Kernel settings of a replay: the recorded ones, and other values to try, such as `vm.min_free_kbytes=65536`.
 //!
 //! A replay uses the recorded settings that decide when memory is compacted and how long lists grow ([`heeded`]). Under
-//! other settings, [`Situation`] holds the machine as the kernel would have set it up: watermarks and limits of per-CPU
-//! lists follow from the engine's own rules ([`marks`]), and requests for huge pages from another `defrag` ([`huge`]).
-//! The workload and its timing stay as recorded.
+//! other settings, [`Situation`] holds the machine as the kernel would have set it up. The engine's own rules determine
+//! the watermarks and the limits of per-CPU lists ([`marks`]). Another `defrag` changes the requests for huge pages
+//! ([`huge`]). The workload and its timing stay as recorded.
 
 mod huge;
 mod marks;

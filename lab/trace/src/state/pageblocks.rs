@@ -1,8 +1,8 @@
 //! Types of the pageblocks when the recording started, and when it ended.
 //!
 //! Linux does not show the type of a given pageblock, only the number of each type in a zone (`/proc/pagetypeinfo`).
-//! But events name types: a block that leaves the free lists comes from a list of its type, a drained page goes to the
-//! list of its pageblock's type, and a fallback that changes a pageblock's type names the old one. The first type that
+//! But events name types. A block that leaves the free lists comes from a list of its type, and a drained page goes to
+//! the list of its pageblock's type. A fallback that changes a pageblock's type names the old one. The first type that
 //! an event names for a pageblock is its *vote*.
 //!
 //! Pageblocks without a vote are guessed from their contents, so that the numbers in the zone match

@@ -1,8 +1,8 @@
 //! State rows of the start or the end of a recording.
 //!
 //! [`state_rows`] converts page flags to rows. This module adds information that flags lack: the types of pageblocks,
-//! the pages without flags that were on per-CPU lists, and the memory that the allocator does not manage yet, because
-//! the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
+//! the pages without flags that were on per-CPU lists, and the memory that the allocator does not manage yet. Such
+//! memory exists because the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
 
 use super::first_events::{AllocatedBlock, CachedBlock, Flags};
 use super::frames::Frames;
