@@ -1,9 +1,9 @@
-//! kswapd, kcompactd and khugepaged: code that runs beside the CPUs.
+//! Background tasks that run beside the CPUs: kswapd, kcompactd and khugepaged.
 //!
-//! Each node has a kswapd and a kcompactd, the machine one khugepaged. A task has a clock of its own, as if a processor
-//! were always free for it, and uses the per-CPU lists of the last CPU of its node: so that CPU finds its list locked
-//! now and then. What tasks spend is not the CPUs' time; it is counted apart. The first two do what the engine's state
-//! machines say, until these say that they sleep.
+//! Each node has a kswapd and a kcompactd; the machine has one khugepaged. A task has its own clock, as if a processor
+//! were always free for it. It uses the per-CPU lists of the last CPU of its node, so that CPU sometimes finds its list
+//! locked. The time of tasks is counted apart from the time of CPUs. kswapd and kcompactd call the engine's state
+//! machines until these report that they sleep.
 //!
 //! linux: mm/vmscan.c:kswapd, mm/compaction.c:kcompactd, mm/khugepaged.c:khugepaged
 
@@ -19,7 +19,7 @@ use crate::virtual_time::VirtualTime;
 
 /// Picoseconds in a millisecond.
 const PS_PER_MS: u64 = 1_000_000_000;
-/// How often kcompactd looks unasked. linux: mm/compaction.c:HPAGE_FRAG_CHECK_INTERVAL_MSEC
+/// Picoseconds between two proactive checks of kcompactd. linux: mm/compaction.c:HPAGE_FRAG_CHECK_INTERVAL_MSEC
 const KCOMPACTD_TICK: u64 = 500 * PS_PER_MS;
 
 /// Runs a task until the run is over.
@@ -68,8 +68,8 @@ fn sleep(time: &VirtualTime, ms: u64) {
     time.wait_until(time.now() + ms * PS_PER_MS);
 }
 
-/// Calls a state machine until it sleeps. Each call takes a little time, so that one that never sleeps ends with the
-/// run.
+/// Calls a state machine until it sleeps. Each call is charged a little time, so a state machine that never sleeps
+/// still stops when the run is over.
 fn work(time: &VirtualTime, mut step: impl FnMut() -> Background) {
     while !time.is_over() && step() == Background::Working {
         time.charge(Step::Scan);

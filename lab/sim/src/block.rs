@@ -2,13 +2,13 @@
 
 use freehold::base::{Order, Pfn};
 
-/// A block that a workload has.
+/// A block that a workload has allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// First frame.
     pub pfn: Pfn,
-    /// Its order.
+    /// Order of the block.
     pub order: Order,
-    /// The CPU that allocated it.
+    /// Number of the CPU that allocated the block.
     pub from: u16,
 }

@@ -1,7 +1,7 @@
-//! A CPU as a workload sees it: it allocates, frees, works, and hands blocks to other CPUs.
+//! A simulated CPU, as a workload uses it: it allocates, frees, works, and sends blocks to other CPUs.
 //!
-//! Everything a workload does goes through here and is counted and timed on the way, but only while the run is measured
-//! (see [`Window`](super::window::Window)). The same code runs in virtual time and on real threads.
+//! A workload does everything through this interface, which counts and times each operation, but only within the
+//! measured [`Window`](super::window::Window) of the run. The same code runs in virtual time and on real threads.
 
 use std::cell::Cell;
 use std::mem;
@@ -18,15 +18,15 @@ use super::playback::Play;
 use super::random::occurs;
 use super::world::World;
 
-/// Pages that go back at once when a process ends. linux: include/linux/pagevec.h:PAGEVEC_SIZE
+/// Single pages that are freed together when a process ends. linux: include/linux/pagevec.h:PAGEVEC_SIZE
 const FREE_BATCH: usize = 31;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PS_PER_NS: u64 = 1000;
-/// How often per-CPU lists are looked after. linux: mm/vmstat.c:sysctl_stat_interval
+/// Picoseconds between two decays of the per-CPU lists. linux: mm/vmstat.c:sysctl_stat_interval
 const TICK: u64 = 1_000_000_000 * PS_PER_NS;
 
-/// A CPU.
+/// A CPU of a run.
 pub struct Cpu<'a, 'm, X: Executor> {
     allocator: &'a PageAllocator<'m, X>,
     world: &'a World,
@@ -34,14 +34,14 @@ pub struct Cpu<'a, 'm, X: Executor> {
     rng: fastrand::Rng,
     tally: Tally,
     singles: Vec<Pfn>,
-    /// Room for blocks that are about to be freed.
+    /// Reusable buffer for blocks that are about to be freed.
     buffer: Vec<Block>,
-    /// When it looks after its lists next.
+    /// Time of the next decay of this CPU's lists, in picoseconds.
     tick: Cell<u64>,
 }
 
 impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
-    /// A CPU of a run with this seed. The executor must run it as CPU `number`.
+    /// Creates CPU `number` of a run with this seed. The executor must run it as CPU `number`.
     pub fn new(allocator: &'a PageAllocator<'m, X>, world: &'a World, number: u16, seed: u64) -> Cpu<'a, 'm, X> {
         let mut seeds = fastrand::Rng::with_seed(seed);
         let rng = fastrand::Rng::with_seed(seeds.u64(..) ^ (u64::from(number) << 48 | u64::from(number)));
@@ -49,58 +49,59 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         Cpu { allocator, world, number, rng, tally, singles, buffer: Vec::new(), tick: Cell::new(TICK) }
     }
 
-    /// Its number.
+    /// Returns the number of this CPU.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// How many CPUs there are.
+    /// Returns the number of CPUs of the run.
     pub fn cpus(&self) -> u16 {
         self.world.cpus
     }
 
-    /// The node of a CPU.
+    /// Returns the node of a CPU.
     pub fn node_of(&self, cpu: u16) -> NodeId {
         self.allocator.node_of(CpuId(cpu))
     }
 
-    /// The limit of a per-CPU list as the machine comes up, in pages.
+    /// Returns the limit (`high`) of a per-CPU list right after boot, in pages.
     pub fn list_high(&self) -> u32 {
         self.world.list_high
     }
 
-    /// Pages that the machine's allocator manages.
+    /// Returns the number of pages that the machine's allocator manages.
     pub fn memory_pages(&self) -> u64 {
         self.allocator.zones().iter().map(Zone::managed).sum()
     }
 
-    /// What is played, if the workload is a recording.
+    /// Returns the recording to play, if the workload is one.
     pub fn play(&self) -> Option<&'a Play> {
         self.world.play.as_ref()
     }
 
-    /// Picoseconds since the run began.
+    /// Returns the picoseconds since the run began.
     pub fn now(&self) -> u64 {
         self.executor().now()
     }
 
-    /// Whether the run's time is up.
+    /// Returns whether the run's time is over.
     pub fn is_over(&self) -> bool {
         self.executor().is_over()
     }
 
-    /// Says what this CPU looks at when its next step is done. See [`Executor::expect`].
+    /// Announces the value that this CPU reads when its next step is done; see [`Executor::expect`].
     #[inline]
     pub fn expect_next<'v, T: 'v>(&self, find: impl FnOnce() -> &'v T) {
         self.executor().expect(find);
     }
 
-    /// Numbers by chance: this CPU's own, and the same in every run with the same seed.
+    /// Returns the random generator of this CPU. It gives the same numbers in every run with the same seed.
     pub fn rng(&mut self) -> &mut fastrand::Rng {
         &mut self.rng
     }
 
-    /// Draws another CPU, in so many percent of all cases, if there is one.
+    /// Draws another CPU with a probability of `percent` percent. Returns `None` otherwise, or if this CPU is the only
+    /// one.
     pub(crate) fn draw_other_cpu(&mut self, percent: u32) -> Option<u16> {
         let (own, cpus) = (self.number(), self.cpus());
         if cpus < 2 || !occurs(self.rng(), percent) {
@@ -110,7 +111,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         Some(((u32::from(own) + u32::from(distance)) % u32::from(cpus)) as u16)
     }
 
-    /// Does something else for so many nanoseconds; looks after its lists before, once a second.
+    /// Spends `nanoseconds` on other work. Once a second, it lets the limits of this CPU's lists decay first.
     pub fn work(&self, nanoseconds: u64) {
         if self.now() >= self.tick.get() {
             self.look_after_lists();
@@ -118,7 +119,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.executor().work(nanoseconds * PS_PER_NS);
     }
 
-    /// Allocates a block; `None` if there is no memory for it, which is counted.
+    /// Allocates a block. Returns `None`, and counts the failure, if there is no memory for it.
     pub fn alloc(&mut self, gfp: Gfp, order: Order) -> Option<Block> {
         let executor = self.executor();
         let begin = executor.stopwatch();
@@ -155,8 +156,8 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         freed.unwrap_or_else(|error| panic!("a workload freed what it does not have: {error}"));
     }
 
-    /// Frees all of these, single pages in batches, as when a process ends; the vector is empty then, and keeps its
-    /// room.
+    /// Frees all blocks, single pages in batches, as when a process ends. The vector is empty afterwards and keeps its
+    /// capacity.
     pub fn free_all(&mut self, blocks: &mut Vec<Block>) {
         for block in blocks.drain(..) {
             if block.order > Order::ZERO {
@@ -175,7 +176,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.free_singles();
     }
 
-    /// Hands blocks to another CPU, unless its mailbox is full or the run is over: then they come back.
+    /// Sends blocks to another CPU. Returns them if its mailbox is full or the run is over.
     pub fn try_send(&mut self, to: u16, blocks: Vec<Block>) -> Option<Vec<Block>> {
         let executor = self.executor();
         executor.take_turn();
@@ -192,7 +193,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         }
     }
 
-    /// Hands blocks to another CPU; waits while its mailbox is full. When the run is over they are freed instead.
+    /// Sends blocks to another CPU, and waits while its mailbox is full. Frees the blocks instead if the run is over.
     pub fn send(&mut self, to: u16, blocks: Vec<Block>) {
         let executor = self.executor();
         executor.charge(Step::Parcel);
@@ -210,8 +211,8 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         }
     }
 
-    /// Blocks that another CPU sent, the oldest parcel first; waits for one. `None` when the run is over and nothing is
-    /// left.
+    /// Receives the oldest parcel of blocks that another CPU sent, and waits for one. Returns `None` if the run is over
+    /// and no parcel is left.
     pub fn receive(&mut self) -> Option<Vec<Block>> {
         loop {
             if let Some(blocks) = self.try_receive() {
@@ -224,7 +225,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         }
     }
 
-    /// As [`receive`](Cpu::receive), without waiting.
+    /// Receives like [`receive`](Cpu::receive), but does not wait.
     pub fn try_receive(&mut self) -> Option<Vec<Block>> {
         let executor = self.executor();
         executor.take_turn();
@@ -236,7 +237,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         Some(blocks)
     }
 
-    /// What this CPU did while it was measured.
+    /// Returns the operations of this CPU within the window.
     pub fn into_tally(self) -> Tally {
         self.tally
     }
@@ -245,7 +246,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.allocator.platform()
     }
 
-    /// The machine's memory above the allocator, if the executor has a model of it.
+    /// Returns the model of the memory above the allocator, if the executor has one.
     pub(super) fn model(&self) -> Option<&'a Model> {
         self.executor().memory()
     }
@@ -255,7 +256,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.world.keep(block);
     }
 
-    /// Frees blocks that `fill` gathers in a buffer, which is used again.
+    /// Frees the blocks that `fill` puts into a buffer. The buffer is reused.
     pub(super) fn free_gathered(&mut self, fill: impl FnOnce(&mut Vec<Block>)) {
         let mut blocks = mem::take(&mut self.buffer);
         fill(&mut blocks);
@@ -271,7 +272,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         zones.for_each(|zone| self.allocator.decay_pcp(CpuId(self.number), zone));
     }
 
-    /// Says that the block is freed next, after others have had their turns.
+    /// Announces that the block is freed next, after other CPUs have had their turns.
     #[inline]
     fn expect(&self, block: &Block) {
         let (map, pfn) = (self.allocator.map(), block.pfn);
@@ -298,7 +299,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     }
 }
 
-/// Whether a request is of high priority and cannot wait.
+/// Returns whether a request has high priority and cannot wait.
 fn is_atomic(gfp: Gfp) -> bool {
     gfp.contains(Gfp::HIGH) && !gfp.contains(Gfp::DIRECT_RECLAIM)
 }

@@ -1,13 +1,13 @@
-//! Why something could not be simulated.
+//! Errors of the simulation.
 
-/// What went wrong.
+/// Reason why a simulation, a fleet or a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be done so; the sentence is complete.
+    /// The input cannot be simulated; the string is a complete sentence.
     #[error("{0}")]
     Input(String),
 
-    /// A policy's name is not one.
+    /// Unknown policy name.
     #[error(transparent)]
     Policy(#[from] freehold_policies::PolicyError),
 
@@ -15,15 +15,15 @@ pub enum Error {
     #[error(transparent)]
     Recording(#[from] freehold_trace::Error),
 
-    /// A plan cannot be simulated as it stands.
+    /// The plan is invalid or could not be read.
     #[error(transparent)]
     Plan(#[from] crate::plan::error::OpenError),
 
-    /// A simulated run broke down.
+    /// A simulated run failed.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
 
-    /// This process may not run on the CPU that was asked for.
+    /// This process may not run on the requested CPU.
     #[error(transparent)]
     Refused(#[from] freehold_timing::affinity::PinError),
 

@@ -1,8 +1,8 @@
-//! What a workload needs beyond the engine's platform: time, other CPUs, and a way to say what its steps cost.
+//! The interface that a workload needs beyond the engine's platform: time, other CPUs, and the cost of its steps.
 //!
-//! There are two executors, and workloads cannot tell them apart. In virtual time every CPU is a coroutine on one
-//! thread, and each step moves that CPU's clock on by what the cost table says. On real threads steps cost what they
-//! cost, and all methods that only charge something do nothing.
+//! There are two executors, and workloads cannot distinguish them. In virtual time every CPU is a coroutine on one
+//! thread, and each step advances that CPU's clock by its cost in the cost table. On real threads steps take real time,
+//! and the methods that only charge a cost do nothing.
 
 use freehold::base::{CpuId, Pfn};
 use freehold::platform::Platform;
@@ -11,64 +11,64 @@ use super::memory::Model;
 
 /// A platform on which CPUs run workloads.
 pub trait Executor: Platform {
-    /// Picoseconds since the run began, by this CPU's clock.
+    /// Returns the picoseconds since the run began, by this CPU's clock.
     fn now(&self) -> u64;
 
-    /// Whether the run's time is up. A workload asks at the top of its loop, and winds down.
+    /// Returns whether the run's time is over. A workload checks this at the top of its loop, and then winds down.
     fn is_over(&self) -> bool;
 
-    /// This CPU does something else for so many picoseconds.
+    /// Spends `picoseconds` of this CPU on other work.
     fn work(&self, picoseconds: u64);
 
-    /// Parks this CPU until another one [wakes](Executor::wake) it or the run is over. A wake that came since the last
-    /// wait is not lost: then this returns at once. It may also return for no reason.
+    /// Parks this CPU until another CPU [wakes](Executor::wake) it or the run is over. Returns at once if a wake
+    /// arrived since the last wait, so no wake is lost. May also return spuriously.
     fn wait(&self);
 
-    /// Ends another CPU's wait, or its next one.
+    /// Ends the wait of another CPU, or its next wait if it is not waiting now.
     fn wake(&self, cpu: CpuId);
 
-    /// Called before a workload looks at, or changes, what CPUs share: in virtual time no other CPU's clock is behind
-    /// this one's when it returns.
+    /// Waits for this CPU's turn. A workload calls it before it reads or changes state that CPUs share. In virtual
+    /// time, no other CPU's clock is behind this CPU's clock when the call returns.
     fn take_turn(&self);
 
-    /// This CPU uses a page: the cache line with its metadata moves here.
+    /// Records that this CPU uses a page: the cache line with the page's metadata moves to this CPU.
     fn touch(&self, pfn: Pfn);
 
-    /// This CPU looks at a value as soon as others have had their turns: where many CPUs share a thread, it can be
-    /// fetched meanwhile. Changes nothing; on threads, not even what time passes.
+    /// Announces the value that this CPU reads after other CPUs have had their turns. Where many CPUs share a thread,
+    /// the value can be prefetched meanwhile. Has no other effect. On threads it does nothing and takes no time.
     #[inline]
     fn expect<'v, T: 'v>(&self, _find: impl FnOnce() -> &'v T) {}
 
-    /// This CPU does a step of its own.
+    /// Charges one step to this CPU.
     #[inline]
     fn charge(&self, step: Step) {
         self.charge_times(step, 1);
     }
 
-    /// This CPU does the same step so many times.
+    /// Charges the same step `times` times to this CPU.
     fn charge_times(&self, step: Step, times: u64);
 
-    /// The time now if what begins here shall be timed: an executor on which looking at a clock costs more than what is
-    /// timed picks few of many.
+    /// Returns the current time if the operation that begins now is to be timed. An executor on which reading a clock
+    /// costs more than the operation picks a small sample.
     fn stopwatch(&self) -> Option<u64>;
 
-    /// What the machine's memory is like above the allocator, if this executor has such a model.
+    /// Returns the model of the memory above the allocator, if this executor has one.
     fn memory(&self) -> Option<&Model>;
 }
 
-/// A step that costs what the cost table says.
+/// A step whose cost is in the cost table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An allocation, without what it has to do under a zone lock or to larger blocks.
+    /// An allocation, without work under a zone lock and without splits of larger blocks.
     Alloc,
-    /// A free, likewise.
+    /// A free, without work under a zone lock and without merges.
     Free,
-    /// A parcel of blocks is handed to another CPU, or taken.
+    /// A parcel of blocks is sent to another CPU, or received.
     Parcel,
-    /// A page of the page cache is chosen and taken out.
+    /// A page of the page cache is selected and removed.
     Reclaim,
-    /// A page, or an object of the kernel's, is looked at by somebody who looks for what can be reclaimed.
+    /// Reclaim or khugepaged examines a page or a kernel object.
     Scan,
-    /// A page is copied to another place, and its owner's entry changed.
+    /// A page is copied to another frame, and its owner's entry changed.
     Migrate,
 }

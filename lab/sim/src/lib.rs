@@ -1,24 +1,25 @@
-//! Simulated CPUs: what a policy does to hundreds of CPUs, on the real engine, in virtual time.
+//! Simulation of many CPUs on the real engine, in virtual time. It measures the effect of an allocator policy on a
+//! machine with up to hundreds of CPUs.
 //!
 //! ```text
-//! plan        what is to be found out: workload, machine, CPUs, policies, seeds        (TOML)
-//! run         one run: a workload, a machine, so many CPUs, one policy, one seed
+//! plan        an experiment as a file: workload, machine, CPUs, policies, seeds        (TOML)
+//! run         one run: a workload, a machine, a number of CPUs, one policy, one seed
 //! machine     memory, nodes, CPUs
-//! start       how memory lies when a run begins: of a machine as workloads leave it
-//! workload    what each CPU does, as straight-line code on a `cpu`
+//! start       state of the memory when a run begins, as earlier workloads left it
+//! workload    the work of each CPU, as straight-line code on a `cpu`
 //! playback    a recording as steps that the CPUs of a run play
-//! executor    what runs that code: `virtual_time`, one thread and a cost table; `threads`, for comparison
-//! memory      who has which page: page cache, tasks, kernel objects
+//! executor    the platform that runs this code: `virtual_time`, one thread and a cost table; `threads`, for comparison
+//! memory      the owner of each page: page cache, tasks, kernel objects
 //! background  kswapd, kcompactd and khugepaged, beside the CPUs
 //! outcome     results of a run: tallies, counters, fragmentation
 //! measure     measures of runs and hosts: names, units, directions
 //! ```
 //!
-//! Every CPU is a coroutine with a clock of its own. It runs until it wants something that CPUs share, a lock or a
-//! stack; then the CPU with the smallest clock goes on. So locks are taken in order of time, trylocks fail when the
-//! lock is held at that time, and waiting comes out as a number. What steps cost stands in [`costs`], together with
-//! what the simulation leaves out. Everything that decides anything is an integer, and what is drawn by chance comes
-//! from a seed: the same plan gives the same bytes on every machine.
+//! Every CPU is a coroutine with its own clock. It runs until it needs something that CPUs share, a lock or a stack.
+//! Then the CPU with the smallest clock continues. Locks are therefore taken in order of virtual time, a trylock fails
+//! if the lock is held at that time, and each wait is a number. [`costs`] documents the cost of each step, and what the
+//! simulation leaves out. All decisions use integers, and random numbers come from a seed, so the same plan gives the
+//! same bytes on every machine.
 
 mod background;
 mod block;
@@ -50,7 +51,7 @@ mod world;
 
 pub use error::Error;
 
-/// CPUs that a run may have.
+/// Maximum number of CPUs of a run.
 pub const CPUS_MAX: u16 = 512;
-/// Nodes that a machine may have.
+/// Maximum number of nodes of a machine.
 pub const NODES_MAX: u8 = 8;

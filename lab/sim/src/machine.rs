@@ -1,4 +1,4 @@
-//! The simulated machine: its memory, its nodes, and which CPUs belong to which.
+//! The simulated machine: its memory, its nodes, and the assignment of CPUs to nodes.
 
 use freehold::base::{NodeId, Pfn, ZoneKind};
 use freehold::machine::{self, MachineError};
@@ -6,40 +6,40 @@ use freehold::page::{Config, MinFree, Range};
 use freehold::platform::Platform;
 use freehold::{PageAllocator, Policy};
 
-/// Distance of a node to itself, and to another, in Linux's unit. linux: include/linux/topology.h
+/// Distance of a node to itself, and to another node, in Linux's unit. linux: include/linux/topology.h
 const DISTANCE_LOCAL: u8 = 10;
 const DISTANCE_REMOTE: u8 = 20;
 
-/// What a plan says about the machine.
+/// Size of the machine, as the plan gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Pages of memory, split evenly between the nodes.
     pub pages: u32,
-    /// Number of nodes; CPUs are split evenly too, the first half on the first.
+    /// Number of nodes. CPUs are also split evenly, in order: of two nodes, the first gets the first half.
     pub nodes: u8,
 }
 
 impl Machine {
-    /// The node of a CPU of so many.
+    /// Returns the node of a CPU on a machine with `cpus` CPUs.
     pub fn node_of(&self, cpu: u16, cpus: u16) -> NodeId {
         NodeId((u32::from(cpu) * u32::from(self.nodes) / u32::from(cpus.max(1))) as u8)
     }
 
-    /// The last CPU of a node; of one without CPUs, that of the nodes before it.
+    /// Returns the last CPU of a node. If the node has no CPU, returns the last CPU of the nodes before it.
     pub fn last_cpu_of(&self, node: NodeId, cpus: u16) -> u16 {
         let end = ((u32::from(node.0) + 1) * u32::from(cpus)).div_ceil(u32::from(self.nodes.max(1)));
         end.saturating_sub(1) as u16
     }
 
-    /// Pages of a node, in whole pageblocks.
+    /// Returns the number of pages of a node, in whole pageblocks.
     pub fn pages_per_node(&self) -> u32 {
         (self.pages / u32::from(self.nodes.max(1))) >> 9 << 9
     }
 
-    /// Builds the machine with all memory free, and hands its allocator to `run`.
+    /// Builds the machine with all memory free, and passes its allocator to `run`.
     ///
     /// # Errors
-    /// If there cannot be such a machine.
+    /// Returns an error if no machine can be built from these sizes.
     pub fn run_released<P: Platform, R>(
         &self,
         platform: P,
@@ -54,10 +54,10 @@ impl Machine {
         })?
     }
 
-    /// Sets all memory free.
+    /// Releases all memory to the free lists.
     ///
     /// # Errors
-    /// If some of it is not Reserved any more.
+    /// Returns an error if some frames are no longer Reserved.
     pub fn release<P: Platform>(&self, allocator: &PageAllocator<'_, P>) -> Result<(), MachineError> {
         for range in self.ranges() {
             allocator.release(range.start, range.end).map_err(MachineError::Online)?;
@@ -65,10 +65,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Builds the machine, all of its frames Reserved, and hands its allocator to `run`.
+    /// Builds the machine with all frames Reserved, and passes its allocator to `run`.
     ///
     /// # Errors
-    /// If there cannot be such a machine.
+    /// Returns an error if no machine can be built from these sizes.
     pub fn build<P: Platform, R>(
         &self,
         platform: P,
@@ -96,7 +96,7 @@ impl Machine {
         pairs.map(|(from, to)| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE }).collect()
     }
 
-    /// One Normal zone a node, of whole pageblocks.
+    /// Returns the ranges of frames: one Normal zone for each node, of whole pageblocks.
     fn ranges(&self) -> Vec<Range> {
         let share = self.pages_per_node();
         (0..self.nodes)

@@ -1,22 +1,22 @@
 //! Mailboxes between CPUs: parcels of blocks, in the order in which they were sent.
 //!
-//! A mailbox has room for a few parcels. Who finds it full waits until the receiver has taken one, first come first
-//! served, so that producers cannot run away from those who free for them. The mutex inside is never held across a
-//! wait; in virtual time nobody ever finds it locked.
+//! A mailbox holds a few parcels. A CPU that finds a mailbox full waits until the receiver has taken a parcel. Waiting
+//! senders are woken in the order of their arrival. So producers cannot outrun the CPUs that free for them. The mutex
+//! of a mailbox is never held across a wait; in virtual time it is never contended.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::block::Block;
 
-/// Parcels that may lie in a mailbox.
+/// Maximum number of parcels in a mailbox.
 const ROOM: usize = 4;
 
-/// Every CPU's mailbox.
+/// The mailboxes of all CPUs.
 #[derive(Debug)]
 pub struct Mailboxes(Vec<Mutex<Mailbox>>);
 
-/// What lies in one, and who waits for room.
+/// Parcels in one mailbox, and the CPUs that wait for room.
 #[derive(Debug, Default)]
 struct Mailbox {
     parcels: VecDeque<Vec<Block>>,
@@ -24,15 +24,16 @@ struct Mailbox {
 }
 
 impl Mailboxes {
-    /// An empty mailbox for each CPU.
+    /// Creates an empty mailbox for each CPU.
     pub fn new(cpus: u16) -> Mailboxes {
         Mailboxes((0..cpus).map(|_| Mutex::default()).collect())
     }
 
-    /// Puts a parcel into a CPU's mailbox.
+    /// Puts a parcel into the mailbox of CPU `to`.
     ///
     /// # Errors
-    /// Without room it comes back, and the sender is noted down: whoever takes a parcel wakes it.
+    /// Returns the parcel if the mailbox is full. The sender is then queued, and the CPU that takes the next parcel
+    /// wakes it.
     pub fn put(&self, to: u16, parcel: Vec<Block>, from: u16) -> Result<(), Vec<Block>> {
         let mut mailbox = self.open(to);
         let parcel = match mailbox.offer(parcel) {
@@ -45,22 +46,22 @@ impl Mailboxes {
         Err(parcel)
     }
 
-    /// Puts a parcel into a CPU's mailbox; the sender will not wait.
+    /// Puts a parcel into the mailbox of CPU `to` for a sender that does not wait.
     ///
     /// # Errors
-    /// Without room it comes back.
+    /// Returns the parcel if the mailbox is full.
     pub fn offer(&self, to: u16, parcel: Vec<Block>) -> Result<(), Vec<Block>> {
         self.open(to).offer(parcel)
     }
 
-    /// Takes the oldest parcel, and says which sender has room now.
+    /// Takes the oldest parcel. Also returns the first waiting sender, which has room now and must be woken.
     pub fn take(&self, cpu: u16) -> Option<(Vec<Block>, Option<u16>)> {
         let mut mailbox = self.open(cpu);
         let parcel = mailbox.parcels.pop_front()?;
         Some((parcel, mailbox.senders.pop_front()))
     }
 
-    /// A mailbox is whole whatever happened to a CPU that had it open.
+    /// Locks a mailbox. A poisoned lock is accepted: a mailbox is consistent even if the CPU that locked it panicked.
     fn open(&self, cpu: u16) -> MutexGuard<'_, Mailbox> {
         self.0[usize::from(cpu)].lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! Measures: what is told of a run or of a host, what its numbers count, how they are written, and which way is good.
+//! Measures of a run or of a host: name, unit, text form, and the direction that is better.
 //!
-//! Runs and hosts have lists of their own ([`crate::report::measures`], [`crate::fleet::measures`]), in these words.
-//! The names are a contract with people's scripts: they are added to, never changed.
+//! Runs and hosts have separate lists of measures ([`crate::report::measures`], [`crate::fleet::measures`]), built from
+//! the types in this module. Users' scripts depend on the names: names are added, and never changed.
 
 use freehold_report::number::{self, Quantity};
 use freehold_report::report::Value;
@@ -11,18 +11,18 @@ use serde::{Serialize, Serializer};
 /// Pages of a pageblock of the simulated machines.
 pub const PAGEBLOCK_PAGES: f64 = 512.0;
 
-/// What the numbers of a measure count.
+/// Unit of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Operations a second.
+    /// Operations per second.
     PerSecond,
-    /// A share of a whole, from 0 to 1.
+    /// Share of a whole, from 0 to 1.
     Share,
-    /// Acquisitions, frees or whatever is counted in a thousand operations.
+    /// Count per thousand operations, for example acquisitions or frees.
     Per1000,
     /// Nanoseconds.
     Nanoseconds,
-    /// Nanoseconds in a thousand operations.
+    /// Nanoseconds per thousand operations.
     NanosecondsPer1000,
     /// Pages.
     Pages,
@@ -30,37 +30,37 @@ pub enum Unit {
     Pageblocks,
     /// Requests.
     Requests,
-    /// Pages, faults or whatever is counted in a virtual minute.
+    /// Count per virtual minute, for example pages or faults.
     PerMinute,
     /// Virtual minutes.
     Minutes,
 }
 
-/// The way in which several runs or hosts become one number.
+/// Aggregation of several runs or hosts into one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// Their median.
+    /// Median of the values.
     Median,
-    /// Their sum.
+    /// Sum of the values.
     Sum,
 }
 
-/// Something that is measured in a run, or on a host.
+/// A quantity that is measured in a run, or on a host.
 #[derive(Debug)]
 pub struct Measure<R: 'static> {
-    /// Its fixed name.
+    /// Fixed name.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
-    /// What its numbers count.
+    /// Unit of the values.
     pub unit: Unit,
-    /// Which way is good.
+    /// Direction that is better.
     pub direction: Direction,
-    /// How several runs or hosts become one number.
+    /// Aggregation of several runs or hosts into one number.
     pub aggregate: Aggregate,
-    /// The number; nothing where there is nothing to divide by.
+    /// Computes the value; `None` if the denominator is zero.
     pub(crate) compute: fn(&R) -> Option<f64>,
-    /// Events behind the number; `None` where the number itself counts them, or does not stand for events.
+    /// Counts the events behind the value. `None` if the value itself is that count, or does not represent events.
     pub(crate) events: Option<fn(&R) -> u64>,
 }
 
@@ -73,12 +73,12 @@ impl<R> Clone for Measure<R> {
 impl<R> Copy for Measure<R> {}
 
 impl<R> Measure<R> {
-    /// Evaluates the measure of a run or a host; returns `None` if there is nothing to divide by.
+    /// Evaluates the measure of a run or a host; returns `None` if the denominator is zero.
     pub fn evaluate(&self, measured: &R) -> Option<f64> {
         (self.compute)(measured)
     }
 
-    /// Returns the number of events behind the measure; `None` if it does not stand for events.
+    /// Returns the number of events behind the measure; `None` if it does not represent events.
     pub fn events(&self, measured: &R) -> Option<f64> {
         match self.events {
             Some(events) => Some(events(measured) as f64),
@@ -86,18 +86,19 @@ impl<R> Measure<R> {
         }
     }
 
-    /// The same where another way is good.
+    /// Returns a copy of the measure with another direction.
     #[must_use]
     pub fn directed(self, direction: Direction) -> Measure<R> {
         Measure { direction, ..self }
     }
 
-    /// A number as it is written in tables. Operations a second are millions there.
+    /// Formats a value for tables. Operations per second are written in millions.
     pub fn text(&self, value: f64) -> String {
         self.unit.text(value)
     }
 
-    /// A difference as it is written in tables, with its sign. One of shares is in points, which the caller says.
+    /// Formats a difference for tables, with its sign. A difference of shares is in percentage points; the caller adds
+    /// [the unit](Self::difference_unit).
     pub fn difference_text(&self, value: f64) -> String {
         let sign = if value > 0.0 { "+" } else { "" };
         match self.unit {
@@ -106,12 +107,12 @@ impl<R> Measure<R> {
         }
     }
 
-    /// What a difference counts, where that is not what the measure does.
+    /// Returns the unit of a difference, with a leading space, if it differs from the unit of the measure.
     pub fn difference_unit(&self) -> &'static str {
         if self.unit == Unit::Share { " points" } else { "" }
     }
 
-    /// A number in a table; nothing if it is none.
+    /// Returns a value as a cell of a table; the cell is empty if there is no value or it is not a number.
     pub fn value(&self, value: Option<f64>) -> Value {
         let Some(value) = value.filter(|value| !value.is_nan()) else { return Value::None };
         match self.unit {
@@ -123,7 +124,7 @@ impl<R> Measure<R> {
         }
     }
 
-    /// Its name as it stands in sentences.
+    /// Returns the name with spaces, for sentences.
     pub fn words(&self) -> String {
         self.name.replace('_', " ")
     }
@@ -136,7 +137,7 @@ impl<R> Serialize for Measure<R> {
 }
 
 impl Unit {
-    /// What the bare numbers count, for programs.
+    /// Returns the name of the unit in machine-readable output, where values are bare numbers.
     pub fn name(self) -> &'static str {
         match self {
             Unit::PerSecond => "operations/s",
@@ -165,12 +166,12 @@ impl Unit {
         }
     }
 
-    /// Whether a number of this unit counts events.
+    /// Returns whether a value of this unit counts events.
     pub fn is_count(self) -> bool {
         matches!(self, Unit::Requests | Unit::Pageblocks)
     }
 
-    /// Whether a number is written without decimals: a count that is one, or so large that they say nothing.
+    /// Returns whether a value is written without decimals: it is an integer, or so large that decimals are irrelevant.
     fn is_whole(self, value: f64) -> bool {
         match self {
             Unit::PerSecond | Unit::Share | Unit::Per1000 | Unit::NanosecondsPer1000 | Unit::Minutes => false,
@@ -181,7 +182,7 @@ impl Unit {
 }
 
 impl Aggregate {
-    /// The word for it.
+    /// Returns the word for the aggregation.
     pub fn word(self) -> &'static str {
         match self {
             Aggregate::Median => "median",
@@ -190,23 +191,23 @@ impl Aggregate {
     }
 }
 
-/// Returns the last of these: what a macro adds to a default.
+/// Returns the last option. Macros append an optional argument to a default and call this to pick one.
 pub(crate) const fn last<T: Copy>(options: &[T]) -> T {
     options[options.len() - 1]
 }
 
-/// A bare number, as the model of a report has it.
+/// Converts a bare number for the model of a report.
 pub fn quantity(value: f64) -> Quantity {
     let is_count = value.fract() == 0.0 && value >= 0.0;
     if is_count { Quantity::Count(value as u64) } else { Quantity::Ratio(value) }
 }
 
-/// What part of both the first is; nothing if there is none of either.
+/// Returns `part / (part + rest)`; `None` if both are zero.
 pub fn share(part: u64, rest: u64) -> Option<f64> {
     ratio(part, part + rest)
 }
 
-/// What part of the whole it is; nothing if there is no whole.
+/// Returns `part / whole`; `None` if the whole is zero.
 pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
