@@ -1,7 +1,7 @@
-//! How far many runs are, by what they take: weights for the line that moves, and memory that they need.
+//! Progress and memory needs of runs: weights for the progress line, and the memory that runs need at once.
 //!
-//! A run of many CPUs takes longer than one of few by more than their number, since they wait for each other. So runs
-//! are weighed, and each tells how far it is while its virtual time passes: the time left is one that holds.
+//! CPUs wait for each other, so the time of a run grows faster than its number of CPUs. Runs are therefore weighted,
+//! and each run reports its progress as its virtual time passes, which makes the displayed remaining time accurate.
 
 use std::cell::Cell;
 
@@ -11,28 +11,28 @@ use freehold_report::room::{self, Need, TooLittle};
 use crate::machine::Machine;
 use crate::window::Window;
 
-/// By which power of their number CPUs take time: between 1 and 512 CPUs runs of `purge` took 0.02 to 68 s.
+/// Exponent with which run time grows with the number of CPUs: from 1 to 512 CPUs, runs of `purge` took 0.02 to 68 s.
 const CPUS_POWER: f64 = 1.35;
-/// Parts into which a run's way is cut.
+/// Number of progress reports in a run.
 const PARTS: u64 = 1000;
 
-/// Bytes a page takes: 16 in the engine's word, 12 in the memory model, the rest in what there is a pageblock, a cache
-/// line or a task's page.
+/// Bytes of memory for each simulated page: 16 for the engine's state, 12 for the memory model. The rest is the share
+/// of data kept for each pageblock, cache line or task page.
 const BYTES_PER_PAGE: u64 = 33;
-/// Bytes of its stack that a CPU touches, with what it has beside it.
+/// Bytes of stack that a CPU touches, with the other data of that CPU.
 const BYTES_PER_CPU: u64 = 64 << 10;
-/// Address space of a stack with its guard.
+/// Address space of a stack with its guard pages, in bytes.
 const STACK: u64 = (256 + 4) << 10;
-/// What a thread reserves for its own allocations, of which it touches as much as it needs.
+/// Address space that a thread reserves for its heap, in bytes. Only the part in use becomes resident.
 const HEAP: u64 = 128 << 20;
 
-/// The weight of a run, as time.
+/// Returns the weight of a run, which is proportional to its expected time.
 pub fn weight(cpus: u16, window: Window) -> u64 {
     let milliseconds = window.end as f64 / 1e9;
     ((f64::from(cpus).powf(CPUS_POWER) * milliseconds * 10.0) as u64).max(1)
 }
 
-/// Tells a line that moves how far one run is.
+/// Reports the progress of one run to a progress line.
 pub struct Meter<'p> {
     progress: Option<&'p Progress>,
     weight: u64,
@@ -41,7 +41,7 @@ pub struct Meter<'p> {
 }
 
 impl<'p> Meter<'p> {
-    /// A meter of a run that has not begun.
+    /// Creates the meter of a run that has not begun.
     pub fn new(progress: &'p Progress, cpus: u16, window: Window) -> Meter<'p> {
         Meter { progress: Some(progress), weight: weight(cpus, window), end: window.end.max(1), reported: Cell::new(0) }
     }
@@ -51,12 +51,12 @@ impl<'p> Meter<'p> {
         Meter { progress: None, weight: weight(cpus, window), end: window.end.max(1), reported: Cell::new(0) }
     }
 
-    /// Picoseconds between two words.
+    /// Returns the picoseconds of virtual time between two reports.
     pub fn step(&self) -> u64 {
         (self.end / PARTS).max(1)
     }
 
-    /// The run's clocks have reached this time, in picoseconds.
+    /// Reports that the run's clocks have reached `time`, in picoseconds.
     pub fn reach(&self, time: u64) {
         let done = (u128::from(self.weight) * u128::from(time.min(self.end)) / u128::from(self.end)) as u64;
         let before = self.reported.replace(done);
@@ -66,21 +66,21 @@ impl<'p> Meter<'p> {
     }
 }
 
-/// What a run takes.
+/// Returns the memory and address space that a run needs.
 pub fn need(machine: &Machine, cpus: u16) -> Need {
     let memory = u64::from(machine.pages) * BYTES_PER_PAGE + u64::from(cpus) * BYTES_PER_CPU;
     Need { memory, addresses: memory + u64::from(cpus) * STACK + HEAP }
 }
 
-/// Whether the largest of these runs fit beside each other, of which so many are done at a time.
+/// Checks that there is memory for the largest of these runs, if `at_once` of them run at a time.
 ///
 /// # Errors
-/// When there is too little memory for them.
+/// Returns an error if there is too little memory for them.
 pub fn expect_room(needs: Vec<Need>, at_once: usize) -> Result<(), TooLittle> {
     room::expect(&largest(needs, at_once))
 }
 
-/// What so many of the largest take together.
+/// Returns the sum of the needs of the `at_once` largest runs.
 fn largest(mut needs: Vec<Need>, at_once: usize) -> Need {
     needs.sort_by_key(|need| std::cmp::Reverse(need.memory));
     needs.iter().take(at_once).fold(Need::default(), |sum, need| Need {

@@ -1,28 +1,28 @@
-//! Numbers by chance, in integers only: the same on every machine.
+//! Random numbers in integer arithmetic, which gives the same results on every machine.
 //!
-//! Sizes and lifetimes of processes spread over orders of magnitude. [`LogUniform`] draws them so: first which doubling
-//! of the least, each alike, then any number within it. Half of all processes are then smaller than the geometric mean,
-//! and most pages belong to the few large ones.
+//! Sizes and lifetimes of processes span orders of magnitude. [`LogUniform`] draws such numbers in two steps: first one
+//! of the doublings between the bounds, all with equal probability, then a number within that doubling. Half of all
+//! processes are then smaller than the geometric mean, and the few large processes hold most of the pages.
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers from `least` to `most`, every doubling as often as every other.
+/// Log-uniform distribution from `least` to `most`: every doubling is equally probable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogUniform {
-    /// No number is smaller.
+    /// Lower bound, inclusive.
     pub least: u32,
-    /// No number is larger.
+    /// Upper bound, inclusive.
     pub most: u32,
 }
 
 impl LogUniform {
-    /// Numbers between these two.
+    /// Creates the distribution between two bounds.
     pub const fn new(least: u32, most: u32) -> LogUniform {
         LogUniform { least, most }
     }
 
-    /// One of them. Where the last doubling is cut off by `most`, its numbers come more often.
+    /// Draws a number. If `most` cuts off the last doubling, the numbers in that doubling are more frequent.
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u32 {
         let least = self.least.max(1);
         let most = self.most.max(least);
@@ -31,7 +31,7 @@ impl LogUniform {
         rng.u32(low..=high)
     }
 
-    /// An upper bound of what many draws give on average: each doubling's largest number, all alike.
+    /// Returns an upper bound of the mean: the average of the largest numbers of all doublings.
     pub fn mean_at_most(&self) -> u64 {
         let least = self.least.max(1);
         let most = self.most.max(least);

@@ -1,7 +1,8 @@
-//! One run: a workload on a machine with so many CPUs, under one policy, with one seed.
+//! One run: a workload on a machine with a number of CPUs, under one policy, with one seed.
 //!
-//! CPUs begin a little apart, by chance, so that they do not march in step. What they do is counted within the window;
-//! memory is looked at several times within it, and when it ends, before the CPUs wind down and give everything back.
+//! CPUs begin at slightly different random times, so that they do not run in lockstep. Their operations are counted
+//! within the window. The state of memory is sampled when the window begins, several times within it, and when it ends.
+//! After that the CPUs wind down and free everything.
 
 use std::cell::RefCell;
 
@@ -32,70 +33,70 @@ use super::window::Window;
 use super::workload::Workload;
 use super::world::World;
 
-/// Nanoseconds within which CPUs begin.
+/// Nanoseconds within which the CPUs begin.
 const START_SPREAD_NS: u64 = 20_000;
-/// Parts of the window: memory is looked at as it begins, and at the end of each part.
+/// Parts of the window. Memory is sampled when the window begins, and at the end of each part.
 pub const LOOKS: u64 = 8;
 
-/// Everything that decides what a run brings.
+/// All inputs that determine the outcome of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'s> {
-    /// What CPUs do.
+    /// Workload that the CPUs run.
     pub workload: &'s Workload,
-    /// What they do it on.
+    /// Machine that they run on.
     pub machine: &'s Machine,
-    /// How its memory lies when they begin; all of it is free if nothing is said.
+    /// State of the memory when the run begins. If `None`, all of it is free.
     pub start: Option<&'s Start>,
-    /// How many there are, 1 to [`CPUS_MAX`].
+    /// Number of CPUs, 1 to [`CPUS_MAX`].
     pub cpus: u16,
-    /// What the allocator decides.
+    /// Policy of the allocator.
     pub policy: Policy,
-    /// What chance decides.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// What steps cost.
+    /// Costs of steps.
     pub costs: &'s Costs,
-    /// When the run is measured.
+    /// Measured part of the run.
     pub window: Window,
 }
 
-/// Why a run brought nothing.
+/// Reason why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// There is no such machine.
+    /// The plan's machine cannot be built.
     #[error("{0}; correct the plan's `machine`")]
     Machine(#[from] MachineError),
-    /// There is nothing that the machine could begin with.
+    /// The start state could not be made.
     #[error("{0}")]
     Start(String),
     /// There is less memory than the runs need.
     #[error("{0}; simulate less memory (--memory) or fewer CPUs, or one run at a time (RAYON_NUM_THREADS=1)")]
     Room(#[from] TooLittle),
-    /// There was enough, and now there is not.
+    /// The memory that was available when the runs started is no longer available.
     #[error("there is no memory for another run; simulate less memory or fewer CPUs, or close something")]
     Memory,
     /// The workload is a recording that cannot be played.
     #[error("{0}")]
     Recording(String),
-    /// Its CPUs did not come to an end.
+    /// The CPUs of the run did not finish.
     #[error(transparent)]
     Stopped(#[from] StopReason),
-    /// The engine broke a promise.
+    /// The engine violated an invariant.
     #[error("{0}; this is a fault of the program, please report it")]
     Broken(Violation),
-    /// The memory model did not do what it told the engine.
+    /// The memory model did not do what it reported to the engine.
     #[error(
         "the model of memory broke {count} promises to the allocator; this is a fault of the program, please report it"
     )]
     Promises {
-        /// How many.
+        /// Number of broken promises.
         count: u64,
     },
-    /// The workload did.
+    /// The workload did not free all pages.
     #[error(
         "{pages} pages were still in use when all CPUs had ended; this is a fault of the program, please report it"
     )]
     Leaked {
-        /// How many.
+        /// Number of pages that are still allocated.
         pages: u64,
     },
 }
@@ -114,13 +115,13 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
     simulate_metered(setup, &Meter::without_progress(setup.cpus, setup.window))
 }
 
-/// The same, and says on the way how far it is.
+/// Simulates a run like [`simulate`], and reports its progress to `meter`.
 ///
 /// # Errors
 /// See [`RunError`].
 pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome, RunError> {
     assert!((1..=CPUS_MAX).contains(&setup.cpus), "the plan was checked");
-    // An allocation that fails in the middle would abort: what is large is tried first.
+    // An allocation that fails during the run would abort the process, so the large allocation is tried first.
     if !room::is_to_be_had(meter::need(setup.machine, setup.cpus).memory as usize) {
         return Err(RunError::Memory);
     }
@@ -141,7 +142,7 @@ pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome,
     })?
 }
 
-/// Lays memory out as it is when the run begins; says how many pages stay until it ends.
+/// Creates the state of memory in which the run begins. Returns the number of pages that stay allocated until it ends.
 fn begin(setup: &Setup<'_>, allocator: &mut PageAllocator<'_, VirtualTime>) -> Result<u64, RunError> {
     match setup.start {
         Some(start) => Ok(start::restore(start, allocator, setup.seed)),
@@ -170,7 +171,7 @@ fn run_on(
     Ok(sampler.conclude(setup.cpus, tally.into_inner(), allocator.platform().times()))
 }
 
-/// Runs the workload of one CPU, and adds what it did to `tally`.
+/// Runs the workload of one CPU, and adds its operations to `tally`.
 fn run_cpu(
     setup: &Setup<'_>,
     allocator: &PageAllocator<'_, VirtualTime>,
@@ -185,26 +186,26 @@ fn run_cpu(
     tally.borrow_mut().add(&cpu.into_tally());
 }
 
-/// Deals a recording to the CPUs of a run, if the workload is one.
+/// Distributes a recording to the CPUs of a run, if the workload is one.
 pub(super) fn stage(setup: &Setup<'_>) -> Result<Option<Play>, RunError> {
     let staged = setup.workload.stage(setup.cpus, setup.window, setup.seed);
     staged.map_err(|error| RunError::Recording(error.to_string()))
 }
 
-/// The limit of a list as the machine comes up.
+/// Returns the limit (`high`) of a per-CPU list right after boot, in pages.
 pub(super) fn list_high<P: Platform>(allocator: &PageAllocator<'_, P>) -> u32 {
     let zone = allocator.zones().iter().find(|zone| zone.is_populated());
     zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).inspect(|lists| lists.high()))
 }
 
-/// Frees what is under way between CPUs when all have ended, and what was kept.
+/// Frees the parcels in mailboxes and the blocks that were kept, after all CPUs have finished.
 pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &World) {
     for block in world.leftovers() {
         allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
     }
 }
 
-/// Proves that nothing was lost. A step a frame, so debug builds do it after each run, and release builds believe them.
+/// Checks that no page was lost. The check takes a step for each frame, so only debug builds do it after each run.
 fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World, fixed: u64) -> Result<(), RunError> {
     if !cfg!(debug_assertions) {
         return Ok(());
@@ -217,20 +218,20 @@ fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World, fixed: u64) 
     if pages > 0 { Err(RunError::Leaked { pages }) } else { Ok(()) }
 }
 
-/// Looks at the machine when the window begins, within it, and when it ends.
+/// Samples the machine when the window begins, within it, and when it ends.
 struct Sampler<'a, 'm> {
     allocator: &'a PageAllocator<'m, VirtualTime>,
     meter: &'a Meter<'a>,
-    /// When the meter is told next.
+    /// Time of the next report to the meter.
     due: u64,
     window: Window,
-    /// Looks so far.
+    /// Number of samples so far.
     looks: u64,
     begin: Counts,
     end: Counts,
     last: Fragmentation,
     worst: Fragmentation,
-    /// All counters as they stood when the window began, and what was counted since at each look.
+    /// All counters when the window began, and for each sample the difference to them.
     before: Vmstat,
     samples: Vec<Vmstat>,
 }

@@ -1,4 +1,4 @@
-//! Runs as a whole: nothing is lost, nothing depends on anything but the setup, and policies differ as they should.
+//! Tests of whole runs: nothing is lost, the outcome depends only on the setup, and policies have their known effects.
 
 use super::*;
 use crate::cpu::PS_PER_NS;
@@ -8,10 +8,10 @@ use crate::workload::pingpong::Pingpong;
 use crate::workload::purge::Purge;
 use crate::workload::steady::Steady;
 
-/// A tenth of a millisecond of warming up, and half of one that is measured.
+/// A tenth of a millisecond of warm-up, and half of one that is measured.
 const WINDOW: Window = Window { begin: 100_000 * PS_PER_NS, end: 600_000 * PS_PER_NS };
 
-/// Prices that nobody measures anew.
+/// Constant costs, which are never measured again.
 const COSTS: &str = "
     name = 'pinned'
     alloc_ps = 9000
@@ -65,7 +65,7 @@ fn simulated(workload: &Workload, cpus: u16, policy: &str, seed: u64) -> Outcome
     simulate(&setup).unwrap_or_else(|error| panic!("{workload:?} on {cpus} CPUs under {policy:?}: {error}"))
 }
 
-/// Everything that an outcome says.
+/// Formats all numbers of an outcome.
 fn text(outcome: &Outcome) -> String {
     let p99 = outcome.tally.latency_at_permille(990);
     let Outcome { tally, counts, times, end, worst, .. } = outcome;
@@ -97,8 +97,8 @@ fn a_run_is_the_same_whatever_ran_before_it() {
     assert_eq!(on_another_thread.join().unwrap(), first);
 }
 
-/// The same on every machine, and with every compiler. Whoever changes the rules of `linux-6.12`, the model or this
-/// workload on purpose writes the new numbers down here, and says in the commit why they moved.
+/// The outcome is equal on every machine and with every compiler. A deliberate change of the policy `linux-6.12`, the
+/// model or this workload updates these numbers, and its commit message gives the reason.
 #[test]
 fn a_run_brings_these_numbers_wherever_it_runs() {
     let workload = Workload::Purge(Purge { think_ns: 50, ..Purge::default() });

@@ -1,7 +1,7 @@
 //! All runs of a plan: every value of the swept parameter, number of CPUs, policy and seed.
 //!
-//! Runs know nothing of each other, so they are done in [parallel]. The largest begin first, so that no large one is
-//! left for the end. Nothing is handed out before all have succeeded.
+//! Runs are independent, so they are done in [parallel]. The largest runs begin first, so that no large run is left for
+//! the end. Results are returned only if all runs have succeeded.
 
 use freehold_report::parallel;
 use freehold_report::progress::Progress;
@@ -18,33 +18,34 @@ use super::window::Window;
 /// The runs of one point, number of CPUs and policy.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Which of the plan's points.
+    /// Index of the plan's point.
     pub point: usize,
     /// Number of CPUs.
     pub cpus: u16,
-    /// Which of the plan's policies.
+    /// Index of the plan's policy.
     pub policy: usize,
-    /// One outcome a seed, from seed 1 up.
+    /// One outcome for each seed, from seed 1 up.
     pub outcomes: Vec<Outcome>,
 }
 
-/// What distinguishes a run.
+/// Identity of a run within its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Which of the plan's points.
+    /// Index of the plan's point.
     pub point: usize,
     /// Number of CPUs.
     pub cpus: u16,
-    /// Which of the plan's policies.
+    /// Index of the plan's policy.
     pub policy: usize,
-    /// What chance decides by.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Simulates all runs of a plan. The cells come in the order of points, then CPUs, then policies.
+/// Simulates all runs of a plan. The cells are in the order of points, then CPUs, then policies.
 ///
 /// # Errors
-/// When there is too little memory for the runs; else the first run's, in that order, that could not be simulated.
+/// Returns an error if there is too little memory for the runs. Otherwise returns the error of the first run, in that
+/// order, that could not be simulated.
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
     meter::expect_room(jobs.iter().map(|job| need(plan, *job)).collect(), parallel::at_once())?;
@@ -69,7 +70,7 @@ fn jobs(plan: &Plan) -> Vec<Job> {
     jobs
 }
 
-/// The indices of jobs, those with the most CPUs first.
+/// Returns the indices of the jobs, those with the most CPUs first.
 fn largest_first(jobs: &[Job]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&index| (u16::MAX - jobs[index].cpus, index));
@@ -88,12 +89,12 @@ fn window(plan: &Plan, job: Job) -> Window {
 /// Simulates one run of a plan.
 ///
 /// # Errors
-/// When it breaks down.
+/// Returns an error if the run fails.
 pub fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
     simulate_metered(plan, costs, job, &Meter::without_progress(job.cpus, window(plan, job)))
 }
 
-/// The memory that one run of a plan takes.
+/// Returns the memory that one run of a plan needs.
 pub fn need(plan: &Plan, job: Job) -> Need {
     meter::need(&machine(plan, job), job.cpus)
 }
@@ -114,7 +115,7 @@ fn simulate_metered(plan: &Plan, costs: &Costs, job: Job, meter: &Meter<'_>) -> 
     run::simulate_metered(&setup, meter)
 }
 
-/// Gathers the seeds of a cell, which are neighbours.
+/// Groups the outcomes into cells. The seeds of a cell are adjacent.
 fn cells(plan: &Plan, jobs: &[Job], outcomes: Vec<Outcome>) -> Vec<Cell> {
     let mut outcomes = outcomes.into_iter();
     let mut cells = Vec::new();

@@ -1,17 +1,17 @@
 //! Background tasks of the simulated machine: their numbers and their nodes.
 //!
-//! Each node has a kswapd and a kcompactd; the machine has one khugepaged. Their clocks follow those of the CPUs, in
-//! the order of their numbers. The code that they run is in [`background`](crate::background).
+//! Each node has a kswapd and a kcompactd; the machine has one khugepaged. Their clocks follow the clocks of the CPUs,
+//! in the order of their numbers. [`background`](crate::background) has the code that they run.
 
 use freehold::base::NodeId;
 
-/// Tasks of a node.
+/// Number of tasks of a node.
 const PER_NODE: u16 = 2;
 
-/// A task beside the CPUs.
+/// A task that runs beside the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Reclaims for a node.
+    /// Reclaims memory of a node.
     Kswapd(NodeId),
     /// Compacts a node.
     Kcompactd(NodeId),
@@ -20,12 +20,12 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// How many there are on a machine with so many nodes.
+    /// Returns the number of tasks on a machine with `nodes` nodes.
     pub(crate) const fn count(nodes: u8) -> u16 {
         nodes as u16 * PER_NODE + 1
     }
 
-    /// The task with this number, of a machine with so many nodes.
+    /// Returns the task with this number, on a machine with `nodes` nodes.
     pub(crate) fn from_number(number: u16, nodes: u8) -> Task {
         let node = NodeId((number / PER_NODE) as u8);
         match number % PER_NODE {
@@ -35,7 +35,7 @@ impl Task {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the task.
     pub(crate) fn number(self, nodes: u8) -> u16 {
         match self {
             Task::Kswapd(node) => u16::from(node.0) * PER_NODE,
@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    /// The node on which it runs.
+    /// Returns the node on which the task runs.
     pub(crate) fn node(self) -> NodeId {
         match self {
             Task::Kswapd(node) | Task::Kcompactd(node) => node,

@@ -1,11 +1,11 @@
-//! The part of a run that is measured.
+//! The measured part of a run.
 
-/// When a run is measured, in picoseconds since it began.
+/// Measured part of a run, in picoseconds since the run began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// What is done before is not counted: lists fill, and limits find their place.
+    /// Begin of the window. Earlier operations are warm-up and are not counted: lists fill, and limits adapt.
     pub begin: u64,
-    /// What is done from here on is not counted: CPUs wind down.
+    /// End of the window. Later operations are not counted: CPUs wind down.
     pub end: u64,
 }
 
@@ -13,17 +13,17 @@ pub struct Window {
 const PS_PER_MS: u64 = 1_000_000_000;
 
 impl Window {
-    /// So many milliseconds, after so many others.
+    /// Returns a window of `duration_ms` milliseconds after `warmup_ms` milliseconds of warm-up.
     pub fn after_ms(warmup_ms: u64, duration_ms: u64) -> Window {
         Window { begin: warmup_ms * PS_PER_MS, end: (warmup_ms + duration_ms) * PS_PER_MS }
     }
 
-    /// Whether what happens now counts.
+    /// Returns whether an operation at this time is counted.
     pub fn contains(&self, now: u64) -> bool {
         (self.begin..self.end).contains(&now)
     }
 
-    /// How long it is.
+    /// Returns the length of the window in picoseconds.
     pub fn picoseconds(&self) -> u64 {
         self.end - self.begin
     }

@@ -1,4 +1,4 @@
-//! State that the CPUs of a run share besides the allocator: mailboxes, and blocks that are kept for good.
+//! State that the CPUs of a run share besides the allocator: mailboxes, and blocks that stay until the run ends.
 
 use std::iter;
 use std::sync::{Mutex, PoisonError};
@@ -8,25 +8,25 @@ use super::mailbox::Mailboxes;
 use super::playback::Play;
 use super::window::Window;
 
-/// What CPUs share.
+/// State that the CPUs share.
 #[derive(Debug)]
 pub struct World {
     /// Number of CPUs.
     pub cpus: u16,
-    /// When the run is measured.
+    /// Measured part of the run.
     pub window: Window,
-    /// The limit of a per-CPU list as the machine comes up, in pages: the lowest that it can be.
+    /// Limit (`high`) of a per-CPU list right after boot, in pages: its minimum.
     pub list_high: u32,
-    /// Parcels under way.
+    /// Parcels in transit.
     pub mailboxes: Mailboxes,
-    /// The page cache of executors without a memory model: nothing ever leaves it.
+    /// Page cache of executors without a memory model. Blocks never leave it during the run.
     kept: Mutex<Vec<Block>>,
-    /// What is played, if the workload is a recording.
+    /// Recording to play, if the workload is one.
     pub play: Option<Play>,
 }
 
 impl World {
-    /// A world in which nothing has happened yet.
+    /// Creates the state at the beginning of a run.
     pub fn new(cpus: u16, window: Window, list_high: u32) -> World {
         World { cpus, window, list_high, mailboxes: Mailboxes::new(cpus), kept: Mutex::default(), play: None }
     }
@@ -36,7 +36,7 @@ impl World {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(block);
     }
 
-    /// What nobody has when a run is over: what is under way between CPUs, and what was kept.
+    /// Returns the blocks that no CPU holds when a run is over: parcels in mailboxes, and kept blocks.
     pub fn leftovers(&self) -> Vec<Block> {
         let parcels = (0..self.cpus).flat_map(|cpu| iter::from_fn(move || self.mailboxes.take(cpu)));
         let mut blocks: Vec<Block> = parcels.flat_map(|(parcel, _)| parcel).collect();
