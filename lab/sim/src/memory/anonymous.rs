@@ -1,10 +1,10 @@
-//! The memory of tasks: mappings of ranges the size of a huge page, filled by faults.
+//! Memory of tasks: mappings of ranges the size of a huge page, filled by faults.
 //!
-//! A mapping has a range for every 512 pages. A range is empty, or one huge page, or 512 entries for small pages.
-//! Entries are the only way to a task's pages, so who moves a page changes one entry, and nobody else has to know.
+//! A mapping has a range for every 512 pages. A range is empty, or one huge page, or 512 entries for small pages. A
+//! task's page is reachable only through its entry, so moving the page changes one entry and nothing else.
 //!
-//! Tasks' pages are counted, not linked: without swap nobody ever walks their lists. Entries cost 2 KiB a range with
-//! small pages and are used again.
+//! Tasks' pages are counted, not linked: without swap, their lists are never walked. Entries take 2 KiB for each range
+//! with small pages, and are reused.
 //!
 //! linux: mm/memory.c:do_anonymous_page, mm/huge_memory.c:do_huge_pmd_anonymous_page
 
@@ -18,12 +18,12 @@ use super::frames::{Place, RANGE_SHIFT, RANGES_MAX};
 pub(super) const HUGE: Order = Order::new(RANGE_SHIFT as u8);
 /// Pages of a range.
 pub(super) const RANGE_PAGES: u32 = 1 << RANGE_SHIFT;
-/// An entry without a page.
+/// Entry without a page.
 const ABSENT: u32 = u32::MAX;
 
-/// Memory of a task: so many pages of addresses, of which faults bring some.
+/// Memory of a task: a span of addresses, counted in pages, of which faults populate some.
 ///
-/// Give it back with [`Cpu::unmap`](crate::cpu::Cpu::unmap); what is not given back stays until the run ends.
+/// Release it with [`Cpu::unmap`](crate::cpu::Cpu::unmap). Memory that is not released stays until the run ends.
 #[must_use = "memory that is mapped stays until it is unmapped"]
 #[derive(Debug, Default)]
 pub struct Mapping {
@@ -32,18 +32,18 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Pages of addresses.
+    /// Returns the size of the span of addresses, in pages.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Where a page lies. `None` beyond the end, and on executors without a memory model.
+    /// Returns the position of a page. `None` beyond the end of the mapping, and on executors without a memory model.
     pub(super) fn place(&self, page: u32) -> Option<Place> {
         let range = *self.ranges.get((page >> RANGE_SHIFT) as usize)?;
         (page < self.pages).then_some(Place { range, page: page % RANGE_PAGES })
     }
 
-    /// Whether the range of this page is whole, so that it may be one huge page.
+    /// Returns whether the range of this page lies completely within the mapping, so that it may become a huge page.
     pub(super) fn is_whole(&self, page: u32) -> bool {
         (page | (RANGE_PAGES - 1)) < self.pages
     }
@@ -52,24 +52,24 @@ impl Mapping {
 /// Outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// A huge page.
+    /// A huge page was allocated.
     Huge,
-    /// A small one.
+    /// A small page was allocated.
     Small,
-    /// Nothing: there was a page.
+    /// No allocation: the page was present.
     Present,
-    /// Nothing: there was no memory.
+    /// No allocation: there was no memory.
     Failed,
 }
 
-/// What lies in a range.
+/// Contents of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// Nothing yet, or nobody's range.
+    /// No page; the range may also be unused.
     Empty,
     /// A huge page.
     Huge(Pfn),
-    /// So many small pages.
+    /// This number of small pages.
     Small(u32),
 }
 
@@ -78,9 +78,9 @@ struct Range {
     contents: Contents,
     /// Entries, while there are small pages.
     entries: Option<Box<Entries>>,
-    /// Its task asked for huge pages.
+    /// The task requested huge pages with `madvise`.
     is_advised: bool,
-    /// A whole range of a mapping: it may be one huge page.
+    /// The range lies completely within its mapping, so it may become a huge page.
     is_whole: bool,
 }
 
@@ -97,32 +97,32 @@ pub(super) struct Ranges {
     huge: Cell<u64>,
 }
 
-/// What is to be known of a range that is to be mapped.
+/// Properties of a range that is to be mapped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Its task asked for huge pages.
+    /// The task requested huge pages with `madvise`.
     pub is_advised: bool,
-    /// It may be one huge page.
+    /// The range may become a huge page.
     pub is_whole: bool,
 }
 
 impl Ranges {
-    /// Pages that tasks have.
+    /// Returns the number of pages of all tasks.
     pub(super) fn pages(&self) -> u64 {
         self.pages.get()
     }
 
-    /// Huge pages among them.
+    /// Returns the number of huge pages among them.
     pub(super) fn huge(&self) -> u64 {
         self.huge.get()
     }
 
-    /// How many ranges have names, used or not.
+    /// Returns the number of ranges that exist, used or not.
     pub(super) fn len(&self) -> u32 {
         self.table.borrow().len() as u32
     }
 
-    /// A range that is empty; `None` if there are no more names.
+    /// Returns an empty range; `None` if all range numbers are in use.
     pub(super) fn map(&self, shape: Shape) -> Option<u32> {
         let mut table = self.table.borrow_mut();
         let range =
@@ -138,7 +138,7 @@ impl Ranges {
         })
     }
 
-    /// Pages that lie in a range.
+    /// Returns the number of pages in a range.
     pub(super) fn pages_of(&self, range: u32) -> u64 {
         match self.contents(range) {
             Contents::Empty => 0,
@@ -147,18 +147,18 @@ impl Ranges {
         }
     }
 
-    /// What lies in a range.
+    /// Returns the contents of a range.
     pub(super) fn contents(&self, range: u32) -> Contents {
         self.table.borrow()[range as usize].contents
     }
 
-    /// Whether its task asked for huge pages, and whether it may be one.
+    /// Returns whether the range's task requested huge pages, and whether the range may become one.
     pub(super) fn shape(&self, range: u32) -> Shape {
         let range = &self.table.borrow()[range as usize];
         Shape { is_advised: range.is_advised, is_whole: range.is_whole }
     }
 
-    /// Whether there is a page at this place.
+    /// Returns whether there is a page at this position.
     pub(super) fn has(&self, place: Place) -> bool {
         let range = &self.table.borrow()[place.range as usize];
         match (&range.entries, range.contents) {
@@ -168,7 +168,7 @@ impl Ranges {
         }
     }
 
-    /// A small page comes to a place; `false` if another one came first.
+    /// Puts a small page at a position. Returns `false` if there is a page already.
     pub(super) fn fill(&self, place: Place, pfn: Pfn) -> bool {
         if self.has(place) {
             return false;
@@ -181,7 +181,7 @@ impl Ranges {
         true
     }
 
-    /// A huge page comes to an empty range; `false` if something else came first.
+    /// Puts a huge page into an empty range. Returns `false` if the range is not empty any more.
     pub(super) fn fill_huge(&self, range: u32, pfn: Pfn) -> bool {
         let range = &mut self.table.borrow_mut()[range as usize];
         let is_empty = range.contents == Contents::Empty;
@@ -192,7 +192,7 @@ impl Ranges {
         is_empty
     }
 
-    /// Puts another page where this one is; `false` if it is not there.
+    /// Replaces page `from` at a position with page `to`. Returns `false` if `from` is not there.
     pub(super) fn replace(&self, place: Place, from: Pfn, to: Pfn) -> bool {
         let range = &mut self.table.borrow_mut()[place.range as usize];
         if range.contents == Contents::Huge(from) {
@@ -209,14 +209,14 @@ impl Ranges {
         }
     }
 
-    /// Looks at the small pages of a range.
+    /// Calls `look` on the small pages of a range.
     pub(super) fn small_pages(&self, range: u32, mut look: impl FnMut(Pfn)) {
         let table = self.table.borrow();
         let entries = table[range as usize].entries.iter().flat_map(|entries| entries.iter());
         entries.filter(|&&entry| entry != ABSENT).for_each(|&entry| look(Pfn::new(entry)));
     }
 
-    /// Empties a range: all its pages are the caller's.
+    /// Empties a range, and passes ownership of each of its blocks to `gone`.
     pub(super) fn empty(&self, range: u32, mut gone: impl FnMut(Pfn, Order)) {
         let (contents, entries) = {
             let range = &mut self.table.borrow_mut()[range as usize];
@@ -234,19 +234,19 @@ impl Ranges {
         self.spare.borrow_mut().push(entries);
     }
 
-    /// A range that was emptied is nobody's.
+    /// Makes an empty range available for reuse.
     pub(super) fn unmap(&self, range: u32) {
         debug_assert_eq!(self.contents(range), Contents::Empty);
         self.table.borrow_mut()[range as usize].is_whole = false;
         self.unused.borrow_mut().push(range);
     }
 
-    /// Empties all of them.
+    /// Empties all ranges.
     pub(super) fn clear(&self, mut gone: impl FnMut(Pfn, Order)) {
         (0..self.len()).for_each(|range| self.empty(range, &mut gone));
     }
 
-    /// Takes entries without pages: spare ones, or new ones.
+    /// Takes an array of absent entries, a spare one if there is one.
     fn take_entries(&self) -> Box<Entries> {
         self.spare.borrow_mut().pop().unwrap_or_else(|| Box::new([ABSENT; RANGE_PAGES as usize]))
     }

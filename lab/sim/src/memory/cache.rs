@@ -1,9 +1,8 @@
-//! The page cache: pages come in at the head of the inactive list, are used again, and are written.
+//! The page cache: pages join the inactive list at its head, are used again, and are written back.
 //!
-//! A page that was read has been used once. When a reader comes back it is used twice, and becomes active. A share of
-//! the pages is dirty by the time reclaim comes to them: they are written, for a time that is always the same, and then
-//! go to the tail, so that the next look frees them. (Most writing is done by flushers long before; those pages count
-//! as clean here.)
+//! A page that was read counts as used once. A second use activates it. A share of the pages is dirty when reclaim
+//! scans them. They are written back, for a constant time, and then moved to the tail of the inactive list, so that the
+//! next scan frees them. (On a real machine flushers write most pages long before; such pages count as clean here.)
 //!
 //! linux: mm/filemap.c:filemap_add_folio, mm/swap.c:folio_mark_accessed, folio_rotate_reclaimable
 
@@ -13,24 +12,24 @@ use super::frames::{List, Owner};
 use super::lists::End;
 use super::{Model, Node};
 
-/// What is known of a page when it comes.
+/// State of a page when it joins the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Read, and as it is on disk.
+    /// Read, and unchanged.
     Clean,
     /// Read, and changed.
     Dirty,
 }
 
 impl Model {
-    /// A block joins the page cache.
+    /// Adds a block to the page cache.
     pub fn add_file(&self, pfn: Pfn, order: Order, content: Content) {
         let owner = Owner::file(List::InactiveFile, order).referenced();
         let owner = if content == Content::Dirty { owner.dirty() } else { owner };
         self.node_at(pfn).lists.add(&self.frames, pfn, owner, End::Head);
     }
 
-    /// Somebody uses a frame of the page cache; says whether it is one.
+    /// Marks a frame of the page cache as used. Returns `false` if the frame is not in the page cache.
     pub fn use_file(&self, pfn: Pfn) -> bool {
         let owner = self.frames.owner(pfn);
         let Some(list) = owner.list() else { return false };
@@ -51,7 +50,7 @@ impl Model {
         self.counters.pgactivate.add(owner.order().map_or(1, |order| u64::from(order.pages())));
     }
 
-    /// A dirty block goes out to be written; it is done at `due`.
+    /// Starts writeback of a dirty block, which is complete at `due`.
     pub(super) fn write(&self, node: &Node, pfn: Pfn, due: u64) {
         let owner = node.lists.remove(&self.frames, pfn);
         node.lists.add(&self.frames, pfn, owner.clean().with_list(List::Writeback), End::Head);
@@ -59,7 +58,7 @@ impl Model {
         self.counters.vmscan_write.add(1);
     }
 
-    /// What was written by now goes to the tail of the inactive list.
+    /// Moves blocks whose writeback is complete to the tail of the inactive list.
     pub(super) fn finish_writes(&self, node: &Node, now: u64) {
         let mut written = node.written.borrow_mut();
         while written.front().is_some_and(|&due| due <= now)

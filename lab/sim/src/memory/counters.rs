@@ -1,4 +1,4 @@
-//! What the model counts, under the names of `/proc/vmstat`; at the end what only Freehold counts.
+//! Counters of the model, under the names of `/proc/vmstat`. The last ones exist only in Freehold.
 
 use std::cell::Cell;
 
@@ -6,14 +6,14 @@ use crate::outcome::vmstat::Row;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters that only go up.
+        /// Counters that only increase.
         #[derive(Default)]
         pub(super) struct Counters {
             $($(#[$doc])* pub $name: Counter,)*
         }
 
         impl Counters {
-            /// Names and values.
+            /// Returns names and values.
             pub(super) fn rows(&self) -> impl Iterator<Item = Row> {
                 [$((stringify!($name), self.$name.get())),*].into_iter()
             }
@@ -21,12 +21,12 @@ macro_rules! counters {
     };
 }
 
-/// A number that goes up.
+/// A counter that only increases.
 #[derive(Default)]
 pub(super) struct Counter(Cell<u64>);
 
 impl Counter {
-    /// Raises it.
+    /// Adds to the counter.
     #[inline]
     pub(super) fn add(&self, by: u64) {
         self.0.set(self.0.get() + by);
@@ -38,40 +38,41 @@ impl Counter {
 }
 
 counters! {
-    /// Faults that brought a page or a huge page.
+    /// Faults that allocated a page or a huge page.
     pgfault,
-    /// Pages of files that went to the active list.
+    /// Pages of files that moved to the active list.
     pgactivate,
-    /// Pages that came down from it.
+    /// Pages that moved from the active to the inactive list.
     pgdeactivate,
-    /// Pages of the active list that were looked at.
+    /// Pages of the active list that were scanned.
     pgrefill,
-    /// Pages that went to the tail once they were written.
+    /// Pages that moved to the tail of the inactive list after writeback.
     pgrotated,
-    /// Objects that shrinkers looked at.
+    /// Objects that shrinkers scanned.
     slabs_scanned,
-    /// Faults that brought a huge page.
+    /// Faults that allocated a huge page.
     thp_fault_alloc,
-    /// Faults that wanted one and took a small page.
+    /// Faults that tried for a huge page and fell back to a small page.
     thp_fault_fallback,
-    /// Huge pages that khugepaged got.
+    /// Huge pages that khugepaged allocated.
     thp_collapse_alloc,
-    /// Those that it did not get.
+    /// Failed allocations of huge pages by khugepaged.
     thp_collapse_alloc_failed,
-    /// Pages that went out to be written because reclaim came to them. linux: nr_vmscan_write, which is no gauge
+    /// Pages that reclaim wrote back. linux: nr_vmscan_write, which is a counter and not a gauge
     vmscan_write,
-    /// Blocks that would not move since a device uses them.
+    /// Blocks that were not moved because a device uses them.
     refused_pinned,
-    /// Those that were being written.
+    /// Blocks that were not moved because they were under writeback.
     refused_writeback,
-    /// Those that somebody holds by their address, or that changed hands meanwhile.
+    /// Blocks that were not moved because their holder refers to them by address, or because their owner changed
+    /// meanwhile.
     refused_held,
     /// High-priority requests of orders 1 to 3 that could not wait.
     atomic_order1_3,
-    /// Those that failed.
+    /// Failed requests among those of orders 1 to 3.
     atomic_order1_3_failed,
-    /// Such requests of higher orders.
+    /// High-priority requests of higher orders that could not wait.
     atomic_costly,
-    /// Those that failed.
+    /// Failed requests among those of higher orders.
     atomic_costly_failed,
 }

@@ -1,11 +1,11 @@
-//! The record of a frame: who has it, and its neighbours in the list that it is on. Twelve bytes.
+//! Record of a frame: its owner, and its neighbours in a list. Twelve bytes.
 //!
-//! The owner is one packed word. What has a list of its own (`lists`) is named by that list; its neighbours are then
-//! the two links. A page of a task says which page of which range it is, so that who moves it finds the entry to
-//! change. Only the head of a block has an owner.
+//! The owner is one packed word. For a block on one of the node's lists (`lists`), the owner names the list, and the
+//! two links are its neighbours there. For a page of a task, the owner is the range and the page within it, so that
+//! migration finds the entry to change. Only the head of a block has an owner.
 //!
 //! ```text
-//! 31..29 kind    28 referenced    27 pinned    26..0 what it is:
+//! 31..29 kind    28 referenced    27 pinned    26..0 payload:
 //!     file    0..4 order, 4 dirty
 //!     task    9.. range, 0..9 page of it
 //!     slab    0..4 order, 4.. objects left
@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 use freehold::base::{Order, Pfn};
 
-/// The end of a list.
+/// Link value at the end of a list.
 const END: u32 = u32::MAX;
 const KIND_SHIFT: u32 = 29;
 const REFERENCED: u32 = 1 << 28;
@@ -25,138 +25,138 @@ const ORDER_MASK: u32 = 0xf;
 const SLAB_SHIFT: u32 = 4;
 /// Pages of a range, as a power of two: those of a huge page.
 pub(super) const RANGE_SHIFT: u32 = 9;
-/// Ranges that have names: 512 GiB of tasks' memory.
+/// Maximum number of ranges: 512 GiB of tasks' memory.
 pub(super) const RANGES_MAX: u32 = 1 << (27 - RANGE_SHIFT);
 
-/// Kinds of owner beside the lists, whose kinds are their numbers from 1 up.
+/// Kinds of owner besides the lists. The kind of a list is its number, counted from 1.
 const KIND_TASK: u32 = 4;
 const KIND_SLAB: u32 = 5;
 
-/// A list.
+/// A list of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// Files' pages that were used at most once since they came here.
+    /// Pages of files that were used at most once since they joined the list.
     InactiveFile,
-    /// Files' pages that were used more often.
+    /// Pages of files that were used more often.
     ActiveFile,
-    /// Files' pages that are being written.
+    /// Pages of files under writeback.
     Writeback,
 }
 
 impl List {
-    /// All of them.
+    /// All lists.
     pub(super) const ALL: [List; 3] = [List::InactiveFile, List::ActiveFile, List::Writeback];
 }
 
-/// Who has a block.
+/// Owner of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner(u32);
 
-/// A page of a range.
+/// Position of a page within a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The range's number.
+    /// Number of the range.
     pub range: u32,
-    /// The page's, in it.
+    /// Number of the page within the range.
     pub page: u32,
 }
 
 impl Owner {
-    /// Nobody that the model knows: free, or somebody's who holds it by its address.
+    /// No owner known to the model: the block is free, or its holder refers to it by address.
     pub(super) const NOBODY: Owner = Owner(0);
 
-    /// The page cache.
+    /// Returns the owner of a block in the page cache.
     pub(super) fn file(list: List, order: Order) -> Owner {
         Owner((list as u32 + 1) << KIND_SHIFT | u32::from(order.get()))
     }
 
-    /// A task.
+    /// Returns the owner of a task's page.
     pub(super) fn task(place: Place) -> Owner {
         debug_assert!(place.range < RANGES_MAX && place.page < 1 << RANGE_SHIFT);
         Owner(KIND_TASK << KIND_SHIFT | place.range << RANGE_SHIFT | place.page)
     }
 
-    /// A slab with so many objects, at most 2^23.
+    /// Returns the owner of a slab with this number of objects, at most 2^23.
     pub(super) fn slab(order: Order, objects: u32) -> Owner {
         debug_assert!(objects < PINNED >> SLAB_SHIFT);
         Owner(KIND_SLAB << KIND_SHIFT | objects << SLAB_SHIFT | u32::from(order.get()))
     }
 
-    /// The list that it is on.
+    /// Returns the list that the block is on.
     pub(super) fn list(self) -> Option<List> {
         List::ALL.get((self.0 >> KIND_SHIFT).wrapping_sub(1) as usize).copied()
     }
 
-    /// The place of a task's page.
+    /// Returns the position of a task's page.
     pub(super) fn place(self) -> Option<Place> {
         let body = self.0 & (PINNED - 1);
         (self.0 >> KIND_SHIFT == KIND_TASK)
             .then_some(Place { range: body >> RANGE_SHIFT, page: body & ((1 << RANGE_SHIFT) - 1) })
     }
 
-    /// Objects left on a slab.
+    /// Returns the number of objects left on a slab.
     pub(super) fn objects(self) -> Option<u32> {
         (self.0 >> KIND_SHIFT == KIND_SLAB).then_some((self.0 & (PINNED - 1)) >> SLAB_SHIFT)
     }
 
-    /// Order of a block of a file or of a slab; ranges know that of tasks' blocks.
+    /// Returns the order of a block of a file or of a slab. The order of a task's block is recorded in its range.
     pub(super) fn order(self) -> Option<Order> {
         let is_known = self.list().is_some() || self.objects().is_some();
         is_known.then(|| Order::new((self.0 & ORDER_MASK) as u8))
     }
 
-    /// The same on another list.
+    /// Returns this owner with another list.
     pub(super) fn with_list(self, list: List) -> Owner {
         Owner(self.0 & !(7 << KIND_SHIFT) | (list as u32 + 1) << KIND_SHIFT)
     }
 
-    /// Whether it was used since that was last asked.
+    /// Returns whether the page was used since the flag was last cleared.
     pub(super) fn is_referenced(self) -> bool {
         self.0 & REFERENCED != 0
     }
 
-    /// The same, used.
+    /// Returns this owner with the referenced flag set.
     pub(super) fn referenced(self) -> Owner {
         Owner(self.0 | REFERENCED)
     }
 
-    /// The same, not used.
+    /// Returns this owner with the referenced flag cleared.
     pub(super) fn unreferenced(self) -> Owner {
         Owner(self.0 & !REFERENCED)
     }
 
-    /// Whether a device uses it.
+    /// Returns whether a device uses the page.
     pub(super) fn is_pinned(self) -> bool {
         self.0 & PINNED != 0
     }
 
-    /// The same, pinned.
+    /// Returns this owner with the pinned flag set.
     pub(super) fn pinned(self) -> Owner {
         Owner(self.0 | PINNED)
     }
 
-    /// The same, not pinned.
+    /// Returns this owner with the pinned flag cleared.
     pub(super) fn unpinned(self) -> Owner {
         Owner(self.0 & !PINNED)
     }
 
-    /// Whether a page of a file has to be written before it can go.
+    /// Returns whether a page of a file must be written back before it can be freed.
     pub(super) fn is_dirty(self) -> bool {
         self.list().is_some() && self.0 & DIRTY != 0
     }
 
-    /// A page of a file, to be written.
+    /// Returns this owner of a page of a file with the dirty flag set.
     pub(super) fn dirty(self) -> Owner {
         Owner(self.0 | DIRTY)
     }
 
-    /// A page of a file, written.
+    /// Returns this owner of a page of a file with the dirty flag cleared.
     pub(super) fn clean(self) -> Owner {
         Owner(self.0 & !DIRTY)
     }
 }
 
-/// A frame's record.
+/// Record of a frame.
 struct Record {
     owner: Cell<u32>,
     next: Cell<u32>,
@@ -171,11 +171,11 @@ impl Record {
     }
 }
 
-/// Every frame's.
+/// Records of all frames.
 pub(super) struct Frames(Box<[Record]>);
 
 impl Frames {
-    /// So many frames, nobody's.
+    /// Creates `pages` records without an owner.
     pub(super) fn new(pages: u32) -> Frames {
         Frames((0..pages).map(|_| Record::new()).collect())
     }
@@ -185,48 +185,48 @@ impl Frames {
         (0..self.0.len() as u32).map(Pfn::new)
     }
 
-    /// How many there are.
+    /// Returns the number of frames.
     pub(super) fn len(&self) -> u32 {
         self.0.len() as u32
     }
 
-    /// Who has a frame.
+    /// Returns the owner of a frame.
     #[inline]
     pub(super) fn owner(&self, pfn: Pfn) -> Owner {
         Owner(self.0[pfn.index()].owner.get())
     }
 
-    /// Says who has it.
+    /// Sets the owner of a frame.
     #[inline]
     pub(super) fn set_owner(&self, pfn: Pfn, owner: Owner) {
         self.0[pfn.index()].owner.set(owner.0);
     }
 
-    /// Says that nobody has it.
+    /// Clears the owner of a frame.
     #[inline]
     pub(super) fn disown(&self, pfn: Pfn) {
         self.set_owner(pfn, Owner::NOBODY);
     }
 
-    /// The next frame of its list.
+    /// Returns the next frame of the list.
     #[inline]
     pub(super) fn next(&self, pfn: Pfn) -> Option<Pfn> {
         link(&self.0[pfn.index()].next)
     }
 
-    /// The one before it.
+    /// Returns the previous frame of the list.
     #[inline]
     pub(super) fn previous(&self, pfn: Pfn) -> Option<Pfn> {
         link(&self.0[pfn.index()].previous)
     }
 
-    /// Says which is next.
+    /// Sets the next frame of the list.
     #[inline]
     pub(super) fn set_next(&self, pfn: Pfn, next: Option<Pfn>) {
         self.0[pfn.index()].next.set(next.map_or(END, Pfn::raw));
     }
 
-    /// Says which was before.
+    /// Sets the previous frame of the list.
     #[inline]
     pub(super) fn set_previous(&self, pfn: Pfn, previous: Option<Pfn>) {
         self.0[pfn.index()].previous.set(previous.map_or(END, Pfn::raw));

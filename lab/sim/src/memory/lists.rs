@@ -1,8 +1,8 @@
 //! The lists of a node: pages of the page cache, from the newest at the head to the oldest at the tail.
 //!
-//! Reclaim takes from the tail of the inactive list. What is used twice there goes to the active one, and from its tail
-//! comes back when the inactive list has become short. What must be written first waits on a list of its own. A list is
-//! linked through the frames' records: an insertion or removal touches two neighbours.
+//! Reclaim scans the inactive list from its tail. A page that is used twice there moves to the active list. When the
+//! inactive list has become short, pages from the tail of the active list move back to it. Pages under writeback are on
+//! a separate list. A list is linked through the frames' records: an insertion or removal touches two neighbours.
 //!
 //! linux: include/linux/mm_inline.h:lruvec_add_folio, mm/vmscan.c:inactive_is_low
 
@@ -15,11 +15,11 @@ use super::frames::{Frames, List, Owner};
 /// Pages of a GiB, as a power of two.
 const GIB_SHIFT: u32 = 18;
 
-/// A node's lists.
+/// The lists of a node.
 #[derive(Default)]
 pub(super) struct Lists([Ends; List::ALL.len()]);
 
-/// The ends of one list.
+/// Head, tail and length of one list.
 #[derive(Default)]
 struct Ends {
     head: Cell<Option<Pfn>>,
@@ -27,35 +27,35 @@ struct Ends {
     pages: Cell<u64>,
 }
 
-/// Where a block joins a list.
+/// End at which a block joins a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// As the newest.
+    /// Head: the block becomes the newest.
     Head,
-    /// As the oldest.
+    /// Tail: the block becomes the oldest.
     Tail,
 }
 
 impl Lists {
-    /// Pages of one list.
+    /// Returns the number of pages of one list.
     #[inline]
     pub(super) fn pages_of(&self, list: List) -> u64 {
         self.ends(list).pages.get()
     }
 
-    /// Pages of all.
+    /// Returns the number of pages of all lists.
     pub(super) fn pages(&self) -> u64 {
         List::ALL.iter().map(|&list| self.pages_of(list)).sum()
     }
 
-    /// The oldest block of a list.
+    /// Returns the oldest block of a list.
     #[inline]
     pub(super) fn oldest(&self, list: List) -> Option<Pfn> {
         self.ends(list).tail.get()
     }
 
-    /// Whether so much of the page cache is active that some of it should come down: with more than so many GiB, more
-    /// than the root of ten times as many to one.
+    /// Returns whether the inactive list is too short, so that active pages should be deactivated. The limit is the
+    /// ratio of active to inactive pages: 1 below 1 GiB of page cache, otherwise the square root of ten times the GiB.
     pub(super) fn inactive_is_low(&self) -> bool {
         let [inactive, active] = [List::InactiveFile, List::ActiveFile].map(|list| self.pages_of(list));
         let gib = (inactive + active) >> GIB_SHIFT;
@@ -63,7 +63,7 @@ impl Lists {
         inactive * ratio < active
     }
 
-    /// Puts a block on the list that its owner names.
+    /// Adds a block to the list that its owner names.
     #[inline]
     pub(super) fn add(&self, frames: &Frames, pfn: Pfn, owner: Owner, end: End) {
         let ends = self.ends(list_of(owner));
@@ -84,7 +84,7 @@ impl Lists {
         ends.pages.set(ends.pages.get() + pages_of(owner));
     }
 
-    /// Takes a block off its list, and leaves it to the caller.
+    /// Removes a block from its list; it has no owner then. Returns the previous owner.
     #[inline]
     pub(super) fn remove(&self, frames: &Frames, pfn: Pfn) -> Owner {
         let owner = frames.owner(pfn);
@@ -96,7 +96,7 @@ impl Lists {
         owner
     }
 
-    /// Puts another block of the same size where this one is.
+    /// Replaces a block with another block of the same size, at the same position.
     pub(super) fn replace(&self, frames: &Frames, from: Pfn, to: Pfn) {
         let owner = frames.owner(from);
         let ends = self.ends(list_of(owner));
@@ -113,7 +113,7 @@ impl Lists {
 }
 
 impl Ends {
-    /// Makes neighbours of two blocks; of nothing and a block, an end of the list.
+    /// Links two blocks as neighbours. `None` stands for an end of the list.
     #[inline]
     fn join(&self, frames: &Frames, previous: Option<Pfn>, next: Option<Pfn>) {
         match previous {
@@ -145,7 +145,7 @@ mod tests {
         Owner::file(list, Order::ZERO)
     }
 
-    /// A list from its tail to its head, and that the way back is the same.
+    /// Returns a list from its tail to its head, and asserts that the other direction gives the same blocks.
     fn read(lists: &Lists, frames: &Frames, list: List) -> Vec<u32> {
         let mut found = Vec::new();
         let mut at = lists.oldest(list);
@@ -195,7 +195,7 @@ mod tests {
         assert!(!lists.inactive_is_low());
         lists.ends(List::ActiveFile).pages.set(101);
         assert!(lists.inactive_is_low());
-        // 10 GiB, so up to ten to one.
+        // 10 GiB, so the limit is a ratio of 10.
         lists.ends(List::InactiveFile).pages.set(1 << GIB_SHIFT);
         lists.ends(List::ActiveFile).pages.set(9 << GIB_SHIFT);
         assert!(!lists.inactive_is_low());

@@ -1,28 +1,28 @@
-//! The memory of a simulated machine, above the page allocator: who has which page, and who could do without it.
+//! Memory of a simulated machine above the page allocator: the owner of each page, and the pages that can be reclaimed.
 //!
 //! ```text
-//! parameters  what a workload says about its memory: huge pages, pins, dirty pages
-//! frames      twelve bytes a frame: its owner, and its neighbours in a list
-//! lists       a node's lists: page cache, inactive and active, and what is being written
-//! cache       the page cache: pages come in, are used again, become dirty
-//! shrink      reclaim, one look at a node: `Platform::reclaim`
-//! slabs       kernel objects that shrinkers give up: a block goes back when its last object has gone
-//! anonymous   the memory of tasks: ranges the size of a huge page, faulted page by page or at once
+//! parameters  a workload's parameters of memory: huge pages, pins, dirty pages
+//! frames      twelve bytes for each frame: its owner, and its neighbours in a list
+//! lists       a node's lists: page cache, inactive and active, and pages under writeback
+//! cache       the page cache: pages are read, are used again, become dirty
+//! shrink      reclaim, one scan of a node: `Platform::reclaim`
+//! slabs       kernel objects that shrinkers free: a block is freed with its last object
+//! anonymous   memory of tasks: ranges the size of a huge page, faulted page by page or at once
 //! pins        pages that a device uses for a while: they cannot be moved
-//! migrate     a page moves, and its owner's record with it: `Platform::migrate`
-//! khugepaged  makes huge pages of small ones, now and then
-//! inherited   what is there when a run begins
-//! on_cpu      what a workload calls: read, use again, map, fault, unmap
+//! migrate     moving a page together with its owner's record: `Platform::migrate`
+//! khugepaged  makes huge pages of small ones, periodically
+//! inherited   memory that is in use when a run begins
+//! on_cpu      operations that a workload calls: read, use again, map, fault, unmap
 //! ```
 //!
-//! Everything is a cell of one thread, and nothing here waits: code that takes time or locks first takes out of the
-//! records what it is about, so whoever comes in between finds them whole. A page takes no memory beyond its twelve
-//! bytes, but for 4 bytes a page of a task.
+//! All state is in cells of one thread, and no function here waits while it holds a borrow. Code that spends time or
+//! takes locks first removes its pages from the records, so code that runs in between finds the records consistent. A
+//! page takes twelve bytes, and a page of a task 4 more.
 //!
-//! What is left out, beside what each file says: the locks of these lists; swap, so tasks' pages are never reclaimed
-//! and their lists are counts; control groups; files mapped into tasks; reference bits of page tables; pages that come
-//! back after they were reclaimed (they are new, and nothing is learnt from it); the multi-generational LRU; ends of
-//! tasks for lack of memory, so a request that nothing can help fails, and is counted.
+//! Not modelled, beside what each file lists: the locks of these lists; swap, so tasks' pages are never reclaimed and
+//! their lists are only counts; control groups; files mapped into tasks; reference bits of page tables; refaults (a
+//! page that is read again after reclaim counts as new); the multi-generational LRU; the OOM killer, so a request that
+//! cannot be satisfied fails, and the failure is counted.
 
 mod anonymous;
 mod cache;
@@ -63,28 +63,28 @@ pub struct Model {
     parameters: Parameters,
     frames: Frames,
     nodes: Box<[Node]>,
-    /// Pages of a node: all have as many, the last one perhaps more.
+    /// Pages of a node. All nodes have this many; the last one may have more.
     pages_per_node: u32,
     ranges: Ranges,
     pins: Pins,
     counters: Counters,
-    /// The memory of tasks that ran before the run began, and that no workload has taken over.
+    /// Memory of tasks that started before the run and that no workload has taken over.
     inherited: RefCell<Vec<Mapping>>,
-    /// What decides which objects a shrinker gives up.
+    /// Random generator that selects the objects that a shrinker frees.
     rng: RefCell<fastrand::Rng>,
 }
 
-/// What lies on one node.
+/// Lists and slabs of one node.
 #[derive(Default)]
 struct Node {
     lists: Lists,
-    /// When each block that is being written is done, the next one first.
+    /// Completion times of all blocks under writeback, earliest first.
     written: RefCell<VecDeque<u64>>,
     slabs: Slabs,
 }
 
 impl Model {
-    /// The memory of a machine where nobody has anything yet. Takes 12 bytes a frame.
+    /// Creates the memory of a machine without any owned page. Takes 12 bytes per frame.
     pub fn new(machine: &Machine, parameters: &Parameters, seed: u64) -> Model {
         Model {
             parameters: parameters.clone(),
@@ -99,17 +99,17 @@ impl Model {
         }
     }
 
-    /// How huge pages come about.
+    /// Returns the parameters of huge pages.
     pub fn thp(&self) -> &Thp {
         &self.parameters.thp
     }
 
-    /// Pages of a node that reclaim could free. linux: mm/vmscan.c:zone_reclaimable_pages
+    /// Returns the number of pages of a node that reclaim could free. linux: mm/vmscan.c:zone_reclaimable_pages
     pub fn reclaimable(&self, node: NodeId) -> u64 {
         self.node(node).lists.pages()
     }
 
-    /// What is there now, and what was counted, under the kernel's names.
+    /// Returns gauges and counters under the kernel's names.
     pub fn vmstat(&self) -> impl Iterator<Item = Row> {
         let [inactive, active, writeback] =
             List::ALL.map(|list| self.nodes.iter().map(|node| node.lists.pages_of(list)).sum());
@@ -126,21 +126,22 @@ impl Model {
         gauges.into_iter().chain(self.counters.rows())
     }
 
-    /// Counts a request of high priority that cannot wait, above order 0.
+    /// Counts a high-priority request above order 0 that cannot wait.
     pub fn count_atomic(&self, order: Order) {
         let Counters { atomic_costly, atomic_order1_3, .. } = &self.counters;
         let counter = if order > Order::COSTLY { atomic_costly } else { atomic_order1_3 };
         counter.add(1);
     }
 
-    /// Counts that such a request got nothing.
+    /// Counts the failure of such a request.
     pub fn count_atomic_failure(&self, order: Order) {
         let Counters { atomic_costly_failed, atomic_order1_3_failed, .. } = &self.counters;
         let failed = if order > Order::COSTLY { atomic_costly_failed } else { atomic_order1_3_failed };
         failed.add(1);
     }
 
-    /// Takes everything out of the records, block by block, as when the machine is switched off. Cost: a step a frame.
+    /// Removes all blocks from the records and passes each of them to `gone`, as when the machine is switched off.
+    /// Takes a step for each frame.
     pub fn clear(&self, mut gone: impl FnMut(Pfn, Order)) {
         self.ranges.clear(|pfn, order| {
             self.frames.disown(pfn);
@@ -159,7 +160,7 @@ impl Model {
         &self.nodes[node.index()]
     }
 
-    /// The node on which a frame lies.
+    /// Returns the node of a frame.
     fn node_at(&self, pfn: Pfn) -> &Node {
         match &*self.nodes {
             [only] => only,

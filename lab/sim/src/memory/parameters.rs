@@ -1,22 +1,22 @@
-//! What a workload says about its memory: a table of its plan.
+//! A workload's parameters of memory: a table of its plan.
 
 use serde::{Deserialize, Serialize};
 
-/// What the memory of a run is like.
+/// Parameters of the memory of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parameters {
     /// Huge pages of tasks.
     pub thp: Thp,
-    /// Of a thousand pages that are read, so many are dirty by the time reclaim first comes to them.
+    /// Pages per thousand read pages that are dirty when reclaim first scans them.
     pub dirty_permille: u32,
-    /// How long writing a page takes, in microseconds.
+    /// Time to write back a page, in microseconds.
     pub writeback_us: u64,
-    /// Of a thousand pages of tasks and files, so many are pinned when they come.
+    /// Pages per thousand new pages of tasks and files that are pinned.
     pub pinned_permille: u32,
-    /// How long a pin lasts, in milliseconds.
+    /// Duration of a pin, in milliseconds.
     pub pin_ms: u64,
-    /// Objects on a page of reclaimable kernel objects. The default is that of directory entries: 192 bytes each.
+    /// Objects on a page of reclaimable kernel objects. The default is for directory entries of 192 bytes.
     pub objects_per_page: u32,
 }
 
@@ -33,23 +33,23 @@ impl Default for Parameters {
     }
 }
 
-/// How huge pages come about. The defaults are the kernel's, with huge pages for everybody.
+/// Parameters of huge pages. The defaults are the kernel's, with huge pages enabled for all tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thp {
-    /// Who gets them. linux: /sys/kernel/mm/transparent_hugepage/enabled
+    /// Tasks that get huge pages. linux: /sys/kernel/mm/transparent_hugepage/enabled
     pub enabled: Advice,
-    /// How hard a fault tries. linux: /sys/kernel/mm/transparent_hugepage/defrag
+    /// Effort of a fault for a huge page. linux: /sys/kernel/mm/transparent_hugepage/defrag
     pub defrag: Defrag,
-    /// Of a hundred mappings, so many have asked for them.
+    /// Percentage of mappings that requested huge pages with `madvise`.
     pub madvised_percent: u32,
-    /// Pages that khugepaged looks at before it sleeps; 0 if there is none.
+    /// Pages that khugepaged scans before it sleeps; 0 disables khugepaged.
     pub pages_to_scan: u32,
-    /// How long it sleeps then, in milliseconds.
+    /// Milliseconds that khugepaged sleeps after a round.
     pub scan_sleep_ms: u64,
-    /// How long it sleeps when it found no memory.
+    /// Milliseconds that khugepaged sleeps after a failed allocation.
     pub alloc_sleep_ms: u64,
-    /// Pages that may be missing from a range that it makes huge.
+    /// Maximum number of absent pages in a range that khugepaged collapses.
     pub max_ptes_none: u16,
 }
 
@@ -67,34 +67,34 @@ impl Default for Thp {
     }
 }
 
-/// Who gets huge pages.
+/// Tasks that get huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Advice {
-    /// Everybody.
+    /// All tasks.
     Always,
-    /// Who asks.
+    /// Tasks that requested them with `madvise`.
     Madvise,
-    /// Nobody.
+    /// No task.
     Never,
 }
 
-/// How hard a fault tries to get a huge page. linux: mm/huge_memory.c:vma_thp_gfp_mask
+/// Effort of a fault for a huge page. linux: mm/huge_memory.c:vma_thp_gfp_mask
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Defrag {
-    /// Reclaims and compacts for it.
+    /// Reclaims and compacts directly.
     #[serde(rename = "always")]
     Always,
-    /// Wakes those who do.
+    /// Wakes kswapd and kcompactd.
     #[serde(rename = "defer")]
     Defer,
-    /// Reclaims and compacts for who asked, and wakes those who do for others.
+    /// Reclaims and compacts directly if the task used `madvise`; otherwise wakes kswapd and kcompactd.
     #[serde(rename = "defer+madvise")]
     DeferMadvise,
-    /// Reclaims and compacts for who asked, and does nothing for others.
+    /// Reclaims and compacts directly if the task used `madvise`; otherwise only takes a free huge page.
     #[serde(rename = "madvise")]
     Madvise,
-    /// Takes what is there.
+    /// Only takes a free huge page.
     #[serde(rename = "never")]
     Never,
 }
