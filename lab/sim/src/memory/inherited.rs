@@ -1,7 +1,7 @@
-//! What is there when a run begins: pages of files, kernel objects, and the memory of tasks that run already.
+//! Memory in use when a run begins: pages of files, kernel objects, and the memory of running tasks.
 //!
-//! A workload with tasks takes the tasks over, and ends them when their time has come. What nobody takes over stays,
-//! and can be moved.
+//! A workload with tasks takes the tasks over, and ends each one at the end of its lifetime. Memory that no workload
+//! takes over stays, and can be moved.
 
 use freehold::base::{Order, Pfn};
 
@@ -12,17 +12,17 @@ use super::lists::End;
 use crate::cpu::Cpu;
 use crate::executor::Executor;
 
-/// How recently a page of a file was used.
+/// Activity of a page of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileActivity {
-    /// Once at most: it is on the inactive list.
+    /// Once at most: the page is on the inactive list.
     Inactive,
-    /// More often: it is on the active list.
+    /// More often: the page is on the active list.
     Active,
 }
 
 impl Model {
-    /// A block is in the page cache from the start on, and newer than those that were said to be before.
+    /// Adds a block to the page cache of the start state. It is newer than the blocks that were added before it.
     pub fn inherit_file(&self, pfn: Pfn, order: Order, state: FileActivity) {
         let list = match state {
             FileActivity::Inactive => List::InactiveFile,
@@ -31,13 +31,13 @@ impl Model {
         self.node_at(pfn).lists.add(&self.frames, pfn, Owner::file(list, order), End::Head);
     }
 
-    /// A block is full of kernel objects that shrinkers give up.
+    /// Adds a block that is full of kernel objects that shrinkers can free.
     pub fn inherit_slab(&self, pfn: Pfn, order: Order) {
         let objects = self.parameters.objects_per_page.max(1) << order.get();
         self.node_at(pfn).slabs.add(&self.frames, pfn, order, objects);
     }
 
-    /// These blocks are the memory of tasks: huge pages, and single pages, of which 512 in a row here are a range.
+    /// Adds the memory of tasks: huge pages, and single pages, of which every 512 consecutive ones form a range.
     pub fn inherit_tasks(&self, blocks: &[(Pfn, Order)]) {
         let (huge, small): (Vec<_>, Vec<_>) = blocks.iter().partition(|&&(_, order)| order == HUGE);
         debug_assert!(small.iter().all(|&(_, order)| order == Order::ZERO), "a task has huge pages and single ones");
@@ -66,8 +66,8 @@ impl Model {
 }
 
 impl<X: Executor> Cpu<'_, '_, X> {
-    /// Takes over the memory of a task that runs already, of a range of pages; says how many pages it holds. `None` if
-    /// there are no more.
+    /// Takes over the memory of a running task, one range. Also returns the number of pages it holds. `None` if no
+    /// inherited memory is left.
     pub fn inherit(&self) -> Option<(Mapping, u64)> {
         let model = self.model()?;
         let mapping = model.inherited.borrow_mut().pop()?;

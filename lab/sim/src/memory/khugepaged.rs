@@ -1,11 +1,11 @@
-//! khugepaged: makes huge pages of ranges with small ones, a few every ten seconds.
+//! khugepaged: makes huge pages of ranges with small pages, a few every ten seconds.
 //!
 //! It walks over all ranges in turn. A range with enough small pages, none of them pinned, is collapsed: a huge page is
-//! allocated with reclaim and compaction, the pages are copied, and the small ones freed. Who gets none sleeps a
-//! minute, tries once more, and gives up until the next round. Meanwhile the range may have changed, so it is looked at
-//! again before anything is copied.
+//! allocated with reclaim and compaction, the pages are copied, and the small ones are freed. If the allocation fails,
+//! khugepaged sleeps a minute. After a second failure it gives up until the next round. The range may have changed
+//! during the allocation, so it is checked again before anything is copied.
 //!
-//! Left out: whether the pages were used lately, and pages of files.
+//! Not modelled: whether the pages were used recently, and pages of files.
 //!
 //! linux: mm/khugepaged.c:khugepaged_do_scan, collapse_huge_page, alloc_charge_folio
 
@@ -17,33 +17,33 @@ use super::frames::{Owner, Place};
 use super::{Advice, Model};
 use crate::executor::{Executor, Step};
 
-/// Failed allocations in a round after which it gives up.
+/// Failed allocations that end a round.
 const FAILURES_MAX: u32 = 2;
 
-/// How a look at a range ended.
+/// Result of scanning a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// There was nothing to be done, or it was done.
+    /// The range was collapsed, or there was nothing to do.
     Done,
-    /// There was no huge page.
+    /// No huge page could be allocated.
     NoMemory,
 }
 
-/// The task.
+/// State of the task.
 pub(crate) struct Khugepaged<'a, 'm, X: Executor> {
     allocator: &'a PageAllocator<'m, X>,
     model: &'a Model,
-    /// The range that it looks at next.
+    /// Next range to scan.
     cursor: u32,
 }
 
 impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
-    /// A task that begins at the first range.
+    /// Creates a task that begins at the first range.
     pub(crate) fn new(allocator: &'a PageAllocator<'m, X>, model: &'a Model) -> Khugepaged<'a, 'm, X> {
         Khugepaged { allocator, model, cursor: 0 }
     }
 
-    /// One round: as many pages as are to be scanned, or as there are. Sleeps by `sleep` where it has to wait for
+    /// Scans one round: the configured number of pages, or all ranges if these are fewer. Calls `sleep` to wait for
     /// memory.
     pub(crate) fn scan(&mut self, mut sleep: impl FnMut(u64)) {
         let thp = self.model.thp();
@@ -76,7 +76,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
         };
         self.model.counters.thp_collapse_alloc.add(1);
         executor.touch(huge);
-        // Faults, frees and pins may have come in between.
+        // Faults, frees and pins may have happened during the allocation.
         if self.worth_it(range).is_some() {
             self.collapse(range, huge);
         } else {
@@ -85,7 +85,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
         Look::Done
     }
 
-    /// Where the huge page of a range should lie; `None` if there should be none.
+    /// Returns the node for the huge page of a range; `None` if the range is not to be collapsed.
     fn worth_it(&self, range: u32) -> Option<NodeId> {
         let (model, thp) = (self.model, self.model.thp());
         let Contents::Small(pages) = model.ranges.contents(range) else { return None };
@@ -105,7 +105,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
         Some(self.allocator.zones()[usize::from(zone)].node())
     }
 
-    /// Copies what is in a range to the huge page, and frees the small ones.
+    /// Copies the pages of a range to the huge page, and frees the small pages.
     fn collapse(&self, range: u32, huge: Pfn) {
         let mut left = Vec::with_capacity(RANGE_PAGES as usize);
         self.model.ranges.empty(range, |pfn, order| {

@@ -1,8 +1,8 @@
-//! A page moves, and its owner's record with it: the promise [`Platform::migrate`].
+//! Moving a page together with its owner's record: the promise [`Platform::migrate`].
 //!
-//! A page of a file keeps its place in its list, that of a task its entry. Refused is what is pinned, what is being
-//! written (unless the request may wait for that), what changed its owner or size meanwhile, and what somebody holds by
-//! its address: a workload's own blocks, and kernel objects.
+//! A page of a file keeps its position in its list, and a page of a task keeps its entry. A move is refused if the page
+//! is pinned, is under writeback (unless the request may wait for that), has changed its owner or size meanwhile, or
+//! belongs to a holder that refers to it by address: a workload's own blocks, and kernel objects.
 //!
 //! linux: mm/migrate.c:migrate_folio_unmap, migrate_folio_move
 //!
@@ -19,7 +19,7 @@ use super::frames::{List, Owner, Place};
 use super::lists::End;
 
 impl Model {
-    /// Moves a block, or refuses to; no time passes.
+    /// Moves a block, or refuses to. No time passes.
     pub fn migrate(&self, migration: &Migration, now: u64) -> Migrated {
         self.pins.expire(&self.frames, now);
         self.finish_writes(self.node_at(migration.from), now);
@@ -38,9 +38,9 @@ impl Model {
         Migrated::Refused
     }
 
-    /// Moves what the model knows the owner of, if the block is still what the engine saw.
+    /// Moves a block of a known owner, if the block is still as the engine saw it.
     fn move_owned(&self, owner: Owner, migration: &Migration) -> bool {
-        // Whoever gets more than a page here gets it in one piece.
+        // In this model, a block above order 0 is always one compound page.
         let is_whole = migration.compound == (migration.order > Order::ZERO) && migration.refs == 1;
         match (owner.place(), owner.list()) {
             (Some(place), _) if is_whole => self.move_task_page(place, migration),
@@ -65,7 +65,7 @@ impl Model {
         if owner.order() != Some(migration.order) {
             return false;
         }
-        // Compaction stays within a zone; pages of a range that is vacated may go to another node.
+        // Compaction stays within a zone; pages of a range that is vacated may move to another node.
         if ptr::eq(here, there) {
             here.lists.replace(&self.frames, migration.from, migration.to);
         } else {
@@ -74,9 +74,9 @@ impl Model {
         true
     }
 
-    /// Moves a page to the head of the other node's list. One that is being written is clean there at once; from then
-    /// on each write of its old node ends when the one before it is due, since a node keeps times of writes, not their
-    /// pages.
+    /// Moves a page to the head of the other node's list. A page under writeback is clean there at once. Its completion
+    /// time stays with the old node, since a node keeps completion times without their pages. From then on, each write
+    /// of the old node ends when the write before it is due.
     fn change_node(&self, list: List, migration: &Migration) {
         let owner = self.node_at(migration.from).lists.remove(&self.frames, migration.from);
         let list = if list == List::Writeback { List::InactiveFile } else { list };

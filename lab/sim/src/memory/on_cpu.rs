@@ -1,11 +1,11 @@
-//! What a workload does with memory that is not its own: files, mappings, objects that shrinkers give up.
+//! A workload's operations on memory that other code can move or reclaim: files, mappings, shrinkable objects.
 //!
-//! Pages are asked for as the kernel asks for them: what is read ahead gives up easily, and only the page that somebody
-//! waits for is worth an effort; a fault asks for a huge page if its range is empty, first on its own node without much
-//! effort, and takes a small page if there is none. A fault costs what its allocation does; clearing pages is not
-//! charged.
+//! Requests use the kernel's flags. Pages that are read ahead give up easily; only the page that a reader waits for is
+//! worth an effort. A fault in an empty range requests a huge page, first on its own node with little effort, and falls
+//! back to a small page. A fault costs as much as its allocation; clearing pages is not charged.
 //!
-//! On an executor without a memory model, files stay where they are, and mappings never get a page.
+//! On an executor without a memory model, pages of files stay allocated until the run ends, and mappings never get a
+//! page.
 //!
 //! linux: mm/readahead.c:page_cache_ra_unbounded, mm/memory.c:do_anonymous_page,
 //! mm/huge_memory.c:do_huge_pmd_anonymous_page, mm/mempolicy.c:alloc_pages_mpol_noprof
@@ -20,22 +20,22 @@ use crate::block::Block;
 use crate::cpu::Cpu;
 use crate::executor::Executor;
 
-/// What is read ahead of what somebody waits for. linux: include/linux/pagemap.h:readahead_gfp_mask
+/// Flags of readahead. linux: include/linux/pagemap.h:readahead_gfp_mask
 const READ_AHEAD: Gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::NORETRY).union(Gfp::NOWARN);
-/// Frames that are drawn to find one of the page cache.
+/// Number of random frames that are tried to find one of the page cache.
 const DRAWS: u32 = 8;
 /// Picoseconds in a millisecond.
 const PS_PER_MS: u64 = 1_000_000_000;
 
 impl<X: Executor> Cpu<'_, '_, X> {
-    /// Reads so many pages of files that are not in the page cache.
+    /// Reads `pages` pages of files that are not in the page cache.
     pub fn read_file(&mut self, pages: u32) {
         for _ in 0..pages {
             if let Some(block) = self.alloc(READ_AHEAD, Order::ZERO) {
                 self.cache(block);
                 continue;
             }
-            // Reading ahead ends here; somebody waits for this page.
+            // Readahead ends here; the reader waits for this page.
             if let Some(block) = self.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO) {
                 self.cache(block);
             }
@@ -43,7 +43,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         }
     }
 
-    /// Gives a block to the machine's page cache, from which reclaim frees.
+    /// Adds a block to the machine's page cache, from which reclaim frees.
     pub fn cache(&mut self, block: Block) {
         let Some(model) = self.model() else { return self.keep(block) };
         let content =
@@ -52,7 +52,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         self.pin_some(model, block.pfn);
     }
 
-    /// A reader comes back to a page of the page cache, by chance any of them; to none if there are hardly any.
+    /// Uses a random page of the page cache again. Does nothing if the cache is so small that no draw finds a page.
     pub fn use_cached(&mut self) {
         let Some(model) = self.model() else { return };
         for _ in 0..DRAWS {
@@ -70,7 +70,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         model.node_at(block.pfn).slabs.add(&model.frames, block.pfn, block.order, objects);
     }
 
-    /// Maps memory for a task: addresses only, until faults bring pages.
+    /// Maps memory for a task: addresses only, until faults populate pages.
     pub fn map(&mut self, pages: u32) -> Mapping {
         let Some(model) = self.model() else { return Mapping::default() };
         let is_advised = self.rng().u32(0..100) < model.thp().madvised_percent;
@@ -79,7 +79,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         Mapping { ranges, pages }
     }
 
-    /// A task touches a page of its memory.
+    /// Touches a page of a task's memory.
     pub fn fault(&mut self, mapping: &mut Mapping, page: u32) -> FaultOutcome {
         let Some((model, place)) = self.model().zip(mapping.place(page)) else { return FaultOutcome::Failed };
         if model.ranges.has(place) {
@@ -95,7 +95,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         self.fault_small(model, place)
     }
 
-    /// Gives a mapping back, with all its pages.
+    /// Unmaps a mapping, and frees all its pages.
     pub fn unmap(&mut self, mapping: Mapping) {
         let Some(model) = self.model() else { return };
         let from = self.number();
@@ -110,7 +110,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         }
     }
 
-    /// Tries for a huge page; [`FaultOutcome::Failed`] if the fault has to do without.
+    /// Tries to allocate a huge page; returns [`FaultOutcome::Failed`] if the fault must use a small page.
     fn fault_huge(&mut self, model: &Model, place: Place) -> FaultOutcome {
         let Some(gfp) = huge_gfp(model, model.ranges.shape(place.range).is_advised) else {
             return FaultOutcome::Failed;
@@ -129,7 +129,8 @@ impl<X: Executor> Cpu<'_, '_, X> {
         FaultOutcome::Huge
     }
 
-    /// On this node with little effort, then wherever with all of it, if it may wait at all.
+    /// Allocates a huge page on this node with little effort. If that fails and the request may reclaim, tries all
+    /// nodes with full effort.
     fn alloc_huge(&mut self, gfp: Gfp) -> Option<Block> {
         let near = self.alloc(gfp | Gfp::THISNODE | Gfp::NORETRY, HUGE);
         if near.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {
@@ -151,7 +152,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         FaultOutcome::Small
     }
 
-    /// Pins a page that somebody just got, if chance wants it.
+    /// Pins a newly allocated page with the configured probability.
     fn pin_some(&mut self, model: &Model, pfn: Pfn) {
         if self.is_one_of_thousand(model.parameters.pinned_permille) {
             model.pins.pin(&model.frames, pfn, self.now() + model.parameters.pin_ms * PS_PER_MS);
@@ -163,7 +164,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
     }
 }
 
-/// The flags with which a fault asks for a huge page; `None` if it does not ask.
+/// Returns the flags of a fault's request for a huge page; `None` if it makes no such request.
 fn huge_gfp(model: &Model, is_advised: bool) -> Option<Gfp> {
     let thp = model.thp();
     let is_enabled = match thp.enabled {

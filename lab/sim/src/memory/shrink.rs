@@ -1,12 +1,13 @@
-//! Reclaim: one look over a part of what a node holds, as the promise [`Platform::reclaim`] asks for it.
+//! Reclaim: one scan over a part of a node's memory, as the promise [`Platform::reclaim`] requires.
 //!
-//! The part is the length of each list shifted right by the priority. Pages are taken 32 at a time: from the tail of
-//! the active list to the head of the inactive one, if that is short; from the tail of the inactive one, what is clean
-//! and not pinned is freed, what is dirty is written, and what is pinned goes round once more. A page that was used
-//! once since it came gets no second chance; one that was used twice is on the active list by then. It ends when the
-//! goal is reached, except that a request's own first look goes over all of its part. Then shrinkers give up objects.
+//! The part is the length of each list shifted right by the priority. Pages are taken 32 at a time. If the inactive
+//! list is too short, pages move from the tail of the active list to its head. At the tail of the inactive list, clean
+//! unpinned pages are freed, dirty pages are written back, and pinned pages are moved to the head. A page that was used
+//! once since it was read gets no second chance; a page that was used twice is on the active list already. The scan
+//! ends when the goal is reached, except that the first scan of direct reclaim covers its whole part. Then shrinkers
+//! free objects.
 //!
-//! Tasks' pages are not looked at, since there is no swap.
+//! Tasks' pages are not scanned, since there is no swap.
 //!
 //! linux: mm/vmscan.c:shrink_node, get_scan_count, shrink_lruvec, shrink_active_list, shrink_folio_list
 //!
@@ -22,12 +23,12 @@ use crate::executor::{Executor, Step};
 
 /// Pages that are taken off a list together. linux: include/linux/swap.h:SWAP_CLUSTER_MAX
 const CLUSTER: usize = 32;
-/// The priority of the first look. linux: include/linux/mmzone.h:DEF_PRIORITY
+/// Priority of the first scan. linux: include/linux/mmzone.h:DEF_PRIORITY
 const PRIORITY_FIRST: u8 = 12;
 /// Picoseconds in a microsecond.
 const PS_PER_US: u64 = 1_000_000;
 
-/// One look at a node.
+/// One scan of a node.
 struct Look<'a, X: Executor> {
     executor: &'a X,
     model: &'a Model,
@@ -37,8 +38,8 @@ struct Look<'a, X: Executor> {
     scanned: u64,
 }
 
-/// Looks once, on the CPU that runs; says how many pages were freed, and how many looked at: those of the inactive
-/// list, and those of objects that went.
+/// Scans a node once, on the CPU that runs. Returns the number of pages freed, and the number of pages scanned: pages
+/// of the inactive list, and pages of slabs that were freed.
 pub(crate) fn shrink_node<X: Executor>(
     executor: &X,
     model: &Model,
@@ -54,7 +55,7 @@ pub(crate) fn shrink_node<X: Executor>(
 }
 
 impl<X: Executor> Look<'_, X> {
-    /// Brings the records up to the time that has come.
+    /// Finishes writes and pins that have ended by now.
     fn begin(&self) {
         self.executor.take_turn();
         let now = self.executor.now();
@@ -76,7 +77,8 @@ impl<X: Executor> Look<'_, X> {
         }
     }
 
-    /// Brings at most a cluster of the oldest active pages down; says how many it was to look at.
+    /// Moves at most a cluster of the oldest active pages to the inactive list. Returns the size of the batch, which
+    /// counts as scanned.
     fn deactivate(&self, pages: u64) -> u64 {
         let batch = pages.min(CLUSTER as u64);
         let (lists, frames) = (&self.node.lists, &self.model.frames);
@@ -91,7 +93,7 @@ impl<X: Executor> Look<'_, X> {
         batch
     }
 
-    /// Looks at so many of the oldest inactive pages, a cluster at most, and frees those that can go.
+    /// Scans the `batch` oldest inactive pages, at most a cluster, and frees those that are freeable.
     fn evict(&mut self, batch: u64) {
         let mut singles = [Pfn::new(0); CLUSTER];
         let mut count = 0;
@@ -114,7 +116,8 @@ impl<X: Executor> Look<'_, X> {
         }
     }
 
-    /// Takes the block out of the cache if it can go, and says its order; else out of the way.
+    /// Removes the block from the cache and returns its order if it can be freed. Otherwise moves it away from the
+    /// tail.
     fn take_if_freeable(&self, pfn: Pfn) -> Option<Order> {
         let (lists, frames) = (&self.node.lists, &self.model.frames);
         let owner = frames.owner(pfn);

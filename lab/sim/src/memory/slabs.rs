@@ -1,9 +1,8 @@
-//! Kernel objects that shrinkers give up: inodes, directory entries.
+//! Kernel objects that shrinkers free, such as inodes and directory entries.
 //!
-//! Objects are given up in the order of their own age, which has nothing to do with the block they lie on. So each look
-//! takes objects by chance from all blocks, and a block goes back only when its last object has gone: most of them at
-//! the very end. Room on blocks that have lost some objects is not used again. What shrinkers do not get to look at
-//! because it is less than a batch is carried over to the next look.
+//! Real shrinkers free objects in the order of their age, which is unrelated to the block they are on. So each scan
+//! frees random objects from all blocks. A block is freed only with its last object, so most blocks are freed at the
+//! very end. Free room on a block is not reused. Scan work that is less than a batch is carried over to the next scan.
 //!
 //! linux: mm/shrinker.c:do_shrink_slab
 
@@ -13,30 +12,30 @@ use freehold::base::{Order, Pfn};
 
 use super::frames::{Frames, Owner};
 
-/// Objects that are looked at together. linux: include/linux/shrinker.h:SHRINK_BATCH
+/// Objects that are scanned together. linux: include/linux/shrinker.h:SHRINK_BATCH
 const BATCH: u64 = 128;
-/// Of what is there shifted right by the priority, so many times as much is looked at: 4 divided by the default number
-/// of seeks. linux: include/linux/shrinker.h:DEFAULT_SEEKS
+/// Factor on the number of objects shifted right by the priority: 4 divided by the default number of seeks.
+/// linux: include/linux/shrinker.h:DEFAULT_SEEKS
 const PRESSURE: u64 = 2;
 
-/// A node's blocks of such objects.
+/// Blocks of reclaimable objects of a node.
 #[derive(Default)]
 pub(super) struct Slabs {
-    /// In no order, so that one can be drawn.
+    /// Blocks in no particular order, so that one can be drawn at random.
     blocks: RefCell<Vec<Pfn>>,
     objects: Cell<u64>,
     pages: Cell<u64>,
-    /// Objects that are still to be looked at.
+    /// Number of objects carried over to the next scan.
     deferred: Cell<u64>,
 }
 
 impl Slabs {
-    /// Pages of all blocks.
+    /// Returns the number of pages of all blocks.
     pub(super) fn pages(&self) -> u64 {
         self.pages.get()
     }
 
-    /// A block full of objects comes.
+    /// Adds a block that is full of objects.
     pub(super) fn add(&self, frames: &Frames, pfn: Pfn, order: Order, objects: u32) {
         frames.set_owner(pfn, Owner::slab(order, objects));
         self.blocks.borrow_mut().push(pfn);
@@ -44,7 +43,7 @@ impl Slabs {
         self.pages.set(self.pages.get() + u64::from(order.pages()));
     }
 
-    /// How many objects are to be looked at when a node is shrunk at this priority.
+    /// Returns the number of objects to scan when a node is shrunk at this priority, and carries the rest over.
     pub(super) fn due(&self, priority: u8) -> u64 {
         let objects = self.objects.get();
         let wanted = self.deferred.get() + (objects >> priority) * PRESSURE;
@@ -53,7 +52,7 @@ impl Slabs {
         due.min(objects)
     }
 
-    /// One object by chance goes; if it was the last one of its block, so does the block, to the caller.
+    /// Frees one random object. If it was the last one of its block, returns the block, which the caller must free.
     pub(super) fn give_up_one(&self, frames: &Frames, rng: &mut fastrand::Rng) -> Option<(Pfn, Order)> {
         let mut blocks = self.blocks.borrow_mut();
         if blocks.is_empty() {

@@ -1,5 +1,5 @@
-//! Scenes on small machines with the real engine: what reclaim frees, what moves, what becomes huge. Each ends with a
-//! proof that nothing is lost.
+//! Scenarios on small machines with the real engine: reclaim, migration, huge pages. Each ends with a check that no
+//! page is lost.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::platform::{CompactEffort, Migrated, Migration};
@@ -26,7 +26,7 @@ const CPUS: u16 = 2;
 /// Nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
 
-/// Never looks.
+/// An observer that never observes.
 struct Blind;
 
 impl Observer for Blind {
@@ -37,7 +37,8 @@ impl Observer for Blind {
     fn observe(&mut self) {}
 }
 
-/// CPU 0 does this, the others nothing; then everything is given back. Says what was there and counted before that.
+/// Runs `code` on CPU 0, while the others are idle, and then frees everything. Returns gauges and counters from before
+/// the frees.
 fn play(parameters: &Parameters, code: impl Fn(&mut Cpu<'_, '_, VirtualTime>)) -> Vmstat {
     let model = Model::new(&MACHINE, parameters, 1);
     let platform = VirtualTime::new(&MACHINE, CPUS, &Costs::reference(), WINDOW, model);
@@ -73,7 +74,7 @@ fn thp(thp: Thp) -> Parameters {
     Parameters { thp, ..Parameters::default() }
 }
 
-/// Reads files of so many times the machine's memory, with pauses.
+/// Reads `times` times the machine's memory from files, with pauses.
 fn read_times(cpu: &mut Cpu<'_, '_, VirtualTime>, times: u32) {
     for _ in 0..times * MACHINE.pages / 32 {
         cpu.read_file(32);
@@ -96,7 +97,8 @@ fn what_is_used_twice_outlives_what_is_used_once() {
     assert_eq!((active_survivors(false), active_survivors(true)), (0, 1000));
 }
 
-/// Reads 1000 pages, uses them again or not, and reads more; returns how many of the first pages are active then.
+/// Reads 1000 pages, uses them again or not, and reads more. Returns the number of the first pages that are active
+/// then.
 fn active_survivors(is_used: bool) -> usize {
     let left = std::cell::Cell::new(0);
     play(&Parameters::default(), |cpu| {
@@ -105,7 +107,7 @@ fn active_survivors(is_used: bool) -> usize {
         let first: Vec<Pfn> = model.frames.iter().filter(|&pfn| model.frames.owner(pfn).list().is_some()).collect();
         assert_eq!(first.len(), 1000);
         first.iter().filter(|_| is_used).for_each(|&pfn| assert!(model.use_file(pfn)));
-        // Less than its age would need if it went round once more.
+        // Too few reads to age an active page to the end of its list.
         read_times(cpu, 1);
         left.set(first.iter().filter(|&&pfn| model.frames.owner(pfn).list() == Some(List::ActiveFile)).count());
     });
@@ -118,7 +120,7 @@ fn the_active_list_gives_way_when_it_has_become_long() {
         let model = cpu.model().expect("virtual time has one");
         for _ in 0..MACHINE.pages / 256 {
             cpu.read_file(512);
-            // Readers come back to most of what is there.
+            // Most cached pages are used again.
             model.frames.iter().take(12_000).for_each(|pfn| {
                 model.use_file(pfn);
             });
@@ -183,7 +185,7 @@ fn nobody_gets_huge_pages_where_they_are_off() {
     assert_eq!(get(&seen, "nr_inactive_anon"), 0);
 }
 
-/// Fills memory with files, then has a task fault what it asked for as huge pages.
+/// Fills memory with files, and then faults huge pages of a task.
 fn fault_under_pressure(parameters: &Parameters) -> Vmstat {
     play(parameters, |cpu| {
         read_times(cpu, 2);
@@ -212,7 +214,7 @@ fn compaction_moves_the_page_cache_out_of_the_way_of_huge_pages() {
 fn khugepaged_makes_huge_pages_of_small_ones_once_there_is_room() {
     let parameters = thp(Thp { scan_sleep_ms: 100, ..Thp::default() });
     let seen = play(&parameters, |cpu| {
-        // The kernel has something in every pageblock, so that the fault finds no huge page.
+        // Kernel pages in every pageblock, so that the fault finds no huge page.
         let (mut kernel, mut freed) = (Vec::new(), Vec::new());
         while let Some(block) = cpu.alloc(Gfp::KERNEL | Gfp::NORETRY, Order::new(3)) {
             if block.pfn.is_aligned(Order::new(5)) { freed.push(block) } else { kernel.push(block) }
@@ -241,7 +243,7 @@ fn shrinkers_give_blocks_back_under_pressure() {
     assert!(get(&seen, "slabs_scanned") > 0 && get(&seen, "nr_slab_reclaimable") < 1000, "{seen:?}");
 }
 
-/// A move of one page, as compaction would ask for it.
+/// Returns a migration of one page, as compaction requests it.
 fn move_page(from: u32, to: u32, effort: CompactEffort) -> Migration {
     Migration { from: Pfn::new(from), to: Pfn::new(to), order: Order::ZERO, refs: 1, compound: false, effort }
 }
