@@ -1,8 +1,9 @@
-//! What one CPU's steps cost: little scenarios on the real engine, each dear in other steps.
+//! Costs of the steps of one CPU, from small scenarios on the real engine.
 //!
-//! A scenario allocates blocks and frees them, again and again, through the same [`Cpu`] as workloads do, with its
-//! counting. First one in which the per-CPU list serves everything gives the price of an allocation and of a free. In
-//! all others that much is known, the engine's probe counts the other steps, and prices come from what is left (`fit`).
+//! A scenario allocates and frees blocks repeatedly, through the same [`Cpu`] as workloads, including its counting. The
+//! first scenario is served by the per-CPU list alone and gives the cost of an allocation and of a free. The other
+//! scenarios each emphasise other steps. Their allocations and frees have known costs, the engine's probe counts the
+//! other steps, and `fit` derives the costs of these steps from the remaining time.
 
 use fastrand::Rng;
 use freehold::PageAllocator;
@@ -20,16 +21,16 @@ use crate::threads::Threads;
 use crate::window::Window;
 use crate::world::World;
 
-/// 256 MiB: its metadata fits into most level-2 caches, as that of a workload's pages mostly does.
+/// Machine of 256 MiB. Its metadata fits into most level-2 caches, as the metadata of a workload's pages usually does.
 const MACHINE: Machine = Machine { pages: 1 << 16, nodes: 1 };
-/// Always measured.
+/// A window that covers the whole run.
 const ALWAYS: Window = Window { begin: 0, end: u64::MAX };
-/// Rounds before the timed ones.
+/// Rounds before the timed rounds.
 const WARM_UP: u32 = 4;
-/// Allocations of a sample, at least.
+/// Minimum number of allocations in a sample.
 const ALLOCATIONS: u32 = 1 << 14;
 
-/// Blocks allocated and freed.
+/// A loop that allocates a number of blocks and frees them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
     policy: &'static str,
@@ -38,22 +39,23 @@ pub(super) struct Scenario {
     free_order: FreeOrder,
 }
 
-/// In what order blocks are freed.
+/// Order in which blocks are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FreeOrder {
     AsTaken,
     Shuffled,
 }
 
-/// All from the per-CPU list, in an order that the processor cannot foresee, as in most workloads.
+/// Scenario in which the per-CPU list serves all requests. The order of frees is random, so the processor cannot
+/// predict it, as in most workloads.
 pub(super) const LISTED: Scenario =
     Scenario { policy: "linux-6.12", order: 0, blocks: 512, free_order: FreeOrder::Shuffled };
 
-/// Lists of a quarter of the blocks: most of these come from the zone, and go back.
+/// Scenario in which lists hold a quarter of the blocks, so most blocks come from the zone and return to it.
 const FILL: Scenario =
     Scenario { policy: "linux-6.12,pcp.high_fraction=64", blocks: 4096, free_order: FreeOrder::AsTaken, ..LISTED };
 
-/// Each dear in other steps.
+/// All other scenarios. Each of them emphasises other steps.
 pub(super) const SCENARIOS: [Scenario; 13] = [
     FILL,
     Scenario { free_order: FreeOrder::Shuffled, ..FILL },
@@ -70,19 +72,19 @@ pub(super) const SCENARIOS: [Scenario; 13] = [
     Scenario { policy: "linux-6.12,pcp=owned-remote,pcp.high_fraction=64", free_order: FreeOrder::Shuffled, ..FILL },
 ];
 
-/// Time that a scenario measured, and steps of the engine in it.
+/// Time of a scenario, and the number of engine steps in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measurement {
-    /// For its allocations.
+    /// Time of the allocations.
     pub alloc: Sample,
-    /// For its frees.
+    /// Time of the frees.
     pub free: Sample,
-    /// What the engine did for both.
+    /// Steps that the engine took for both.
     counts: Counts,
 }
 
 impl Measurement {
-    /// What is left to be explained when allocations and frees have these prices, in picoseconds.
+    /// Returns the cost that remains for the counted steps, given the costs of an allocation and a free in picoseconds.
     pub(super) fn bill(&self, alloc_ps: f64, free_ps: f64) -> Bill<STEPS> {
         let whole = (self.alloc + self.free).nanoseconds as f64 * PS_PER_NS as f64;
         let known = self.alloc.operations as f64 * alloc_ps + self.free.operations as f64 * free_ps;
@@ -93,10 +95,10 @@ impl Measurement {
     }
 }
 
-/// Kinds of steps of a bill: zone locks, links, blocks, splits, merges.
+/// Number of kinds of steps in a bill: zone locks, links, blocks, splits, merges.
 pub(super) const STEPS: usize = 5;
 
-/// Picoseconds of an operation.
+/// Returns the picoseconds per operation.
 pub(super) fn ps_per_operation(sample: Sample) -> f64 {
     sample.per_operation() * PS_PER_NS as f64
 }
@@ -105,7 +107,7 @@ impl Scenario {
     /// Measures the scenario once.
     ///
     /// # Errors
-    /// When its machine cannot be built.
+    /// Returns an error if its machine cannot be built.
     pub(super) fn measure(&self) -> Result<Measurement, Error> {
         let policy = freehold_policies::parse(self.policy)?.policy;
         let measured = MACHINE.run_released(Threads::new(1, ALWAYS), 1, policy, |allocator| self.measure_on(allocator));

@@ -1,7 +1,8 @@
-//! What it costs that two CPUs meet in the engine: pages that one frees and the other had, stacks, and the zone lock.
+//! Costs of two CPUs that share data in the engine: pages that one CPU allocates and the other frees, stacks, and the
+//! zone lock.
 //!
-//! The two take turns, so nobody ever waits for a lock: what is measured is the way of cache lines. The time of each
-//! part is its own CPU time, except where the way itself is the turn.
+//! The two CPUs take turns, so neither ever waits for a lock: the measured cost is the transfer of cache lines. Each
+//! part is timed by the CPU time of its thread, except [`zone_turns`], where the turn itself is timed.
 
 use std::sync::Mutex;
 
@@ -22,58 +23,58 @@ use crate::threads::Threads;
 use crate::window::Window;
 use crate::world::World;
 
-/// A gibibyte: no list runs full.
+/// Machine of a gibibyte, on which no list reaches its limit.
 const MACHINE: Machine = Machine { pages: 1 << 18, nodes: 1 };
 const ALWAYS: Window = Window { begin: 0, end: u64::MAX };
-/// Pages that change hands at a time: no stack runs full.
+/// Pages that are exchanged in a round; few enough that no stack is full.
 const PAGES: usize = 256;
-/// Times that they do before it is timed, and while it is.
+/// Rounds before the timed rounds, and number of timed rounds.
 const WARM_UP: usize = 4;
 const ROUNDS: usize = 32;
-/// Pairs and parcels of one CPU.
+/// Number of timed pairs and of timed parcels on one CPU.
 const TIMES: u64 = 4000;
 
-/// What pages that change hands cost, each.
+/// Costs of pages that one CPU allocates and the other frees.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
-    /// Allocating them.
+    /// Allocating the pages.
     pub get: Sample,
-    /// Freeing them on the other CPU.
+    /// Freeing the pages on the other CPU.
     pub put: Sample,
 }
 
-/// Who allocates, round by round.
+/// The CPU that allocates, in each round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Giver {
     /// Always the first CPU.
     First,
-    /// Each in turn: what one freed to its list it allocates next.
+    /// The CPUs in turn: a CPU allocates the pages that it freed to its list in the previous round.
     Alternating,
 }
 
-/// Pages that go from list to list, under the lists of Linux.
+/// Measures pages that move between per-CPU lists, under the lists of Linux.
 ///
 /// # Errors
-/// When the machine cannot be built, or the second thread may not run there.
+/// Returns an error if the machine cannot be built, or if the second thread may not run on `partner`.
 pub(super) fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
     sum_on_two(partner, "linux-6.12", |cpu, mailbox, barrier| exchange(cpu, mailbox, barrier, Giver::Alternating))
 }
 
-/// Pages that go home by stack.
+/// Measures pages that return to their owner's stack.
 ///
 /// # Errors
-/// As [`exchange_by_list`].
+/// See [`exchange_by_list`].
 pub(super) fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
     sum_on_two(partner, "linux-6.12,pcp=owned-remote", |cpu, mailbox, barrier| {
         exchange(cpu, mailbox, barrier, Giver::First)
     })
 }
 
-/// Picoseconds of a pair of allocation and free that take the zone lock, when two CPUs do it in turn; the way of the
-/// turn itself included.
+/// Returns the picoseconds of a turn in which two CPUs alternate, each with an allocation and a free under the zone
+/// lock. The handover of the turn is included.
 ///
 /// # Errors
-/// As [`exchange_by_list`].
+/// See [`exchange_by_list`].
 pub(super) fn zone_turns(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
     let (ps_per_turn, _) =
@@ -81,10 +82,11 @@ pub(super) fn zone_turns(partner: u16) -> Result<f64, Error> {
     Ok(ps_per_turn)
 }
 
-/// Picoseconds of such a pair on one CPU, and of a parcel that it sends to itself.
+/// Returns the picoseconds of an allocation and a free under the zone lock on one CPU, and of sending or receiving a
+/// parcel.
 ///
 /// # Errors
-/// When the machine cannot be built.
+/// Returns an error if the machine cannot be built.
 pub(super) fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
     with_machine("linux-6.12,pcp=off", 1, |allocator, world| {
         allocator.platform().start(0);
@@ -105,10 +107,10 @@ fn alloc_and_free(cpu: &mut Cpu<'_, '_, Threads>) {
     cpu.free(block);
 }
 
-/// Where pages lie between two CPUs.
+/// Pages in transit between two CPUs.
 type Mailbox = Mutex<Vec<Block>>;
 
-/// What one of two CPUs does in an exchange.
+/// Runs one CPU's part of an exchange.
 fn exchange(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, barrier: &SpinBarrier, giver: Giver) -> Exchange {
     let none = Sample { nanoseconds: 0, operations: 0 };
     let mut sum = Exchange { get: none, put: none };
@@ -134,7 +136,8 @@ fn exchange(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, barrier: &SpinBar
     sum
 }
 
-/// Allocates what the other CPU will free: in the order of allocation, and every other time pair of rounds at random.
+/// Allocates the pages that the other CPU will free, and puts them into the mailbox. In every other pair of rounds,
+/// they are shuffled; otherwise they are in the order of allocation.
 fn give(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, round: usize) -> Sample {
     let mut blocks = Vec::with_capacity(PAGES);
     let get = time(PAGES as u64, || {
@@ -149,7 +152,7 @@ fn give(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, round: usize) -> Samp
     get
 }
 
-/// Does an exchange on two CPUs, and adds up what both did.
+/// Runs an exchange on two CPUs, and adds up the costs of both.
 fn sum_on_two(
     partner: u16,
     policy: &str,
@@ -175,7 +178,7 @@ fn run_on_two<R: Send>(
     })?
 }
 
-/// Makes the calling thread stand for a CPU, and returns that CPU.
+/// Binds the calling thread to a CPU of the machine, and returns that CPU.
 fn start_cpu<'a, 'm>(allocator: &'a PageAllocator<'m, Threads>, world: &'a World, number: u16) -> Cpu<'a, 'm, Threads> {
     allocator.platform().start(number);
     Cpu::new(allocator, world, number, 1)

@@ -1,10 +1,10 @@
-//! Is the simulation to be believed? The same workloads on real threads and in virtual time, on one CPU and on two.
+//! Check of the simulation: the same workloads on real threads and in virtual time, on one CPU and on more.
 //!
-//! None of these workloads was used to make the table. Threads run each of them a number of times, in turn with all
-//! others; of the runs of one case those count in which least else ran on its CPUs, and at least half of them. Their
-//! median has an interval, by rank. The simulation needs one run: it is exact. The two agree if the whole interval lies
-//! where the simulation is at most a fifth off, and differ if all of it lies without; else there is too much noise to
-//! tell.
+//! None of these workloads was used to make the table. Each workload runs on threads several times, alternating with
+//! all others. Of the runs of a case, those with the least other load on their CPUs count, and at least half of the
+//! runs. Their median has a rank interval. The simulation is deterministic and needs one run. The two agree if every
+//! value in the interval is within a fifth of the simulated value. They differ if every value is further away, on the
+//! same side. Otherwise the noise is too large for a decision.
 
 use freehold_report::progress::Progress;
 use freehold_stats::intervals::{self, median};
@@ -25,30 +25,32 @@ use crate::workload::pingpong::Pingpong;
 use crate::workload::purge::Purge;
 use crate::workload::steady::Steady;
 
-/// Largest difference that is agreement, as a share.
+/// Largest relative difference that counts as agreement.
 const TOLERANCE: f64 = 0.2;
-/// Where both take the zone lock less often than this in 1000 operations, it does not matter how often.
+/// Zone lock acquisitions per 1000 operations below which a difference is irrelevant.
 pub const LOCKS_MIN: f64 = 0.5;
 /// Confidence of intervals.
 const CONFIDENCE: f64 = 0.95;
-/// Fewest runs of which at least six count: between the least and the most of six lies the median with that confidence.
+/// Minimum number of runs. At least six of them count, and the range of six runs contains the median with that
+/// confidence.
 pub const RUNS_MIN: u32 = 11;
-/// Runs whose CPUs were away for less than this share of the time count all.
+/// Share of time that other load took. All runs below this share count.
 const DISTURBANCE_MAX: f64 = 0.02;
-/// A gibibyte.
+/// Machine of a gibibyte.
 const MACHINE: Machine = Machine { pages: 1 << 18, nodes: 1 };
-/// Lists fill for five milliseconds; the next twenty count.
+/// Window of 20 ms after 5 ms in which lists fill.
 const WINDOW: Window = Window { begin: 5_000_000 * PS_PER_NS, end: 25_000_000 * PS_PER_NS };
-/// Policies that are simulated and run.
+/// Policies that are both simulated and run.
 const POLICIES: [&str; 4] =
     ["linux-6.12", "linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
-/// Seed of both.
+/// Seed of both executions.
 const SEED: u64 = 1;
 
 /// Names of the workloads, in the order of [`workloads`].
 pub const NAMES: [&str; 4] = ["steady", "purge", "pingpong", "exit"];
 
-/// What calibration did not use. They think less than in their plans, so that more of what is timed is the allocator's.
+/// Returns workloads that calibration did not use. Their think times are shorter than in their plans, so the allocator
+/// takes more of the measured time.
 fn workloads() -> [Workload; NAMES.len()] {
     [
         Workload::Steady(Steady { blocks_per_cpu: 700, high_order_percent: 10, think_ns: 60 }),
@@ -63,32 +65,32 @@ fn workloads() -> [Workload; NAMES.len()] {
     ]
 }
 
-/// Whether two numbers agree.
+/// Result of comparing two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
-    /// They do.
+    /// The numbers agree.
     Agrees,
-    /// They do not.
+    /// The numbers differ.
     Differs,
-    /// The runs on threads differ too much from each other to tell.
+    /// The runs on threads differ too much from each other for a decision.
     Unsure,
 }
 
 /// A number, measured and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// On threads: the median.
+    /// Median of the runs on threads.
     pub threads: f64,
-    /// Lower end of its interval.
+    /// Lower end of the median's interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the median's interval.
     pub high: f64,
-    /// In virtual time.
+    /// Value in virtual time.
     pub simulated: f64,
-    /// Whether these agree.
+    /// Result of the comparison.
     pub agreement: Agreement,
-    /// Whether both are so small that they agree whatever they are.
+    /// Whether both numbers are so small that they count as equal.
     pub negligible: bool,
 }
 
@@ -107,43 +109,44 @@ impl Comparison {
         Comparison { threads: middle, low, high, simulated, agreement, negligible: is_negligible }
     }
 
-    /// How much more the simulation has than the threads, as a share; nothing where these have nothing, or both too
-    /// little to tell.
+    /// Returns the relative error of the simulation; `None` if the threads have zero, or if both numbers are
+    /// negligible.
     pub fn error(&self) -> Option<f64> {
         (self.threads > 0.0 && !self.negligible).then(|| self.simulated / self.threads - 1.0)
     }
 }
 
-/// One workload on so many CPUs under one policy.
+/// One workload on a number of CPUs under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The workload.
+    /// Name of the workload.
     pub workload: &'static str,
     /// Number of CPUs.
     pub cpus: u16,
-    /// The policy.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// Operations in a second.
+    /// Operations per second.
     pub throughput: Comparison,
-    /// Times a zone lock was taken in 1000 operations.
+    /// Zone lock acquisitions per 1000 operations.
     pub zone_locks: Comparison,
-    /// Runs on threads that count.
+    /// Number of runs on threads that count.
     pub runs: usize,
-    /// How many times as long as on CPUs to themselves these took, at worst.
+    /// Largest stretch of these runs: elapsed time divided by the time on undisturbed CPUs.
     pub stretch: f64,
 }
 
 impl Row {
-    /// Whether both numbers agree.
+    /// Returns whether both numbers agree.
     pub fn agrees(&self) -> bool {
         self.throughput.agreement == Agreement::Agrees && self.zone_locks.agreement == Agreement::Agrees
     }
 }
 
-/// Runs workloads of these [`NAMES`] so many times on up to so many CPUs, and simulates them with this table.
+/// Runs the workloads `names`, a subset of [`NAMES`], on 1 to `cpus_max` CPUs, `runs` times each, and simulates them
+/// with this table.
 ///
 /// # Errors
-/// When a policy or machine is refused.
+/// Returns an error if a policy or machine is refused.
 pub fn check(costs: &Costs, names: &[&'static str], cpus_max: u16, runs: u32) -> Result<Vec<Row>, Error> {
     let workloads: Vec<_> = NAMES.into_iter().zip(workloads()).filter(|(name, _)| names.contains(name)).collect();
     let cases: Vec<_> = workloads
@@ -182,13 +185,13 @@ fn row(workload: &'static str, cpus: u16, policy: &'static str, taken: Vec<Threa
     }
 }
 
-/// Compares a number of runs on threads with the same number of a simulated run.
+/// Compares a number of the runs on threads with the same number of a simulated run.
 fn compare(runs: &[ThreadRun], simulated: &Outcome, number: fn(&Outcome) -> f64, negligible: f64) -> Comparison {
     let measured: Vec<f64> = runs.iter().map(|run| number(&run.outcome)).collect();
     Comparison::new(&measured, number(simulated), negligible)
 }
 
-/// The runs that count.
+/// Returns the runs that count.
 fn least_disturbed(mut runs: Vec<ThreadRun>) -> Vec<ThreadRun> {
     runs.sort_by(|one, other| one.stretch.total_cmp(&other.stretch));
     let calm = runs.partition_point(|run| run.stretch <= 1.0 + DISTURBANCE_MAX);

@@ -1,32 +1,31 @@
-//! Prices from bills: what each kind of step costs, given how many of each were taken and what they cost together.
+//! Fit of unit costs: the cost of each kind of step, from the number of steps of each kind and their total cost.
 //!
-//! Least squares of relative errors, without negative prices, by descent along one price after the other. With a
-//! handful of prices that converges in no time, and where two prices cannot be told apart it stays where it began: at
-//! nothing.
+//! The fit minimises the squares of relative errors, without negative costs, by coordinate descent. For a few costs
+//! this converges quickly. Where two costs cannot be distinguished, a cost stays at its initial value, zero.
 
 /// Rounds of descent.
 const ROUNDS: u32 = 2000;
 
-/// Steps that were taken together, and what they cost.
+/// Number of steps in a measurement, and their total cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bill<const N: usize> {
-    /// How many of each kind.
+    /// Number of steps of each kind.
     pub steps: [f64; N],
-    /// What they cost together.
+    /// Total cost of the steps.
     pub cost: f64,
-    /// What errors are held against: the cost with what is already known.
+    /// Denominator of relative errors: the cost including the parts that are known already.
     pub whole: f64,
 }
 
 impl<const N: usize> Bill<N> {
-    /// How far these prices are from explaining it, as a share of the whole.
+    /// Returns the error of these unit costs for the bill, relative to its `whole`.
     pub(super) fn error(&self, prices: &[f64; N]) -> f64 {
         let explained: f64 = self.steps.iter().zip(prices).map(|(count, price)| count * price).sum();
         (explained - self.cost) / self.whole
     }
 }
 
-/// The prices that explain the bills best.
+/// Returns the unit costs that fit the bills best.
 pub(super) fn prices<const N: usize>(bills: &[Bill<N>]) -> [f64; N] {
     let mut prices = [0.0; N];
     for _ in 0..ROUNDS {
@@ -35,7 +34,7 @@ pub(super) fn prices<const N: usize>(bills: &[Bill<N>]) -> [f64; N] {
     prices
 }
 
-/// The best price of one kind when the others stand.
+/// Returns the best cost of one kind, given the costs of the others.
 fn best<const N: usize>(bills: &[Bill<N>], prices: &[f64; N], kind: usize) -> f64 {
     let (mut product, mut square) = (0.0, 0.0);
     for bill in bills {

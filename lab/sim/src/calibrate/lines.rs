@@ -1,4 +1,4 @@
-//! What it costs that two CPUs use the same memory, measured on atomics alone; and a way to take turns.
+//! Costs of two CPUs that access the same cache line, measured on atomics alone; and a protocol for taking turns.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,21 +11,21 @@ use freehold_timing::spin_barrier::{run_beside, spin_until};
 use crate::cpu::PS_PER_NS;
 use crate::error::Error;
 
-/// Turns that are timed together: a few dozen microseconds, so that most of these times are not interrupted.
+/// Turns that are timed together: a few dozen microseconds, so that most bursts are not interrupted.
 const BURST: u64 = 128;
-/// Such bursts.
+/// Number of bursts.
 const BURSTS: u64 = 64;
-/// Exchanges in a line.
+/// Number of timed exchanges.
 const SWAPS: u64 = 20_000;
 
-/// Two CPUs that take turns, by a line that goes to and fro.
+/// Turns of two CPUs, handed over through a shared cache line.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Turns(AtomicU64);
 
 impl Turns {
-    /// Does something at every second turn, the first or the other ones; returns the picoseconds of a turn, by the
-    /// clock on the wall: the median of many bursts.
+    /// Calls `act` at every second turn, starting with turn `first` (0 or 1). Returns the picoseconds per turn of
+    /// wall-clock time: the median of all bursts.
     pub(super) fn take(&self, first: u64, mut act: impl FnMut()) -> f64 {
         let mut per_turn = Vec::with_capacity(BURSTS as usize);
         for burst in 0..BURSTS {
@@ -41,17 +41,18 @@ impl Turns {
     }
 }
 
-/// Picoseconds that a line takes from one CPU to another which waits for it: a turn in which nothing is done.
+/// Returns the picoseconds in which a cache line moves to another CPU that waits for it: the time of a turn without
+/// work.
 ///
 /// # Errors
-/// When the second thread may not run there.
+/// Returns an error if the second thread may not run on `partner`.
 pub(super) fn handover(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
     let (each, _) = run_beside(partner, |_| turns.take(0, || {}), |_| turns.take(1, || {}))?;
     Ok(each)
 }
 
-/// Picoseconds of an exchange in a line that nobody else wants.
+/// Returns the picoseconds of an atomic exchange in an uncontended cache line.
 pub(super) fn swap() -> f64 {
     let line = Turns::default();
     let sample = time(SWAPS, || {

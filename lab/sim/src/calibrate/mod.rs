@@ -1,13 +1,13 @@
-//! Calibration: what steps cost on this machine, and whether the simulation is to be believed with it.
+//! Calibration: the costs of steps on this machine, and a check of the simulation with these costs.
 //!
 //! ```text
-//! alone      one CPU: scenarios on the real engine, each dear in other steps      fit       prices from such bills
-//! between    two CPUs that meet in the engine                                     lines     two CPUs and atomics alone
+//! alone      one CPU: scenarios on the real engine, each emphasising other steps  fit       unit costs from such bills
+//! between    two CPUs that share data in the engine                               lines     two CPUs and atomics alone
 //! check      other workloads on threads and in virtual time, side by side
 //! ```
 //!
-//! Everything is measured a number of times in turn, and medians count: what disturbs the machine for a while then
-//! disturbs all of them a little, and none of them for good.
+//! All quantities are measured several times in turn, and their medians are used. So a temporary disturbance of the
+//! machine affects one measurement of each quantity and not all measurements of one.
 
 mod alone;
 mod between;
@@ -29,7 +29,7 @@ use freehold_timing::clock::{self, Place};
 use crate::costs::Costs;
 use crate::error::Error;
 
-/// What comes from another node: where there is none, so many times as much as from the same one.
+/// Factor from the cost of a transfer within a node to the estimated cost of a transfer between nodes.
 const REMOTE: f64 = 2.0;
 /// Frames whose metadata share a cache line.
 const FRAMES_PER_LINE: f64 = 4.0;
@@ -39,13 +39,13 @@ const FRAMES_PER_LINE: f64 = 4.0;
 pub struct Calibration {
     /// The table.
     pub costs: Costs,
-    /// The largest error with which it explains what one CPU did, as a share.
+    /// Largest relative error with which the costs explain the scenarios on one CPU.
     pub worst_error: f64,
     /// Whether there was a second CPU to measure with.
     pub has_partner: bool,
 }
 
-/// What was measured in one turn, in picoseconds where it is a number.
+/// Measurements of one turn. Numbers are in picoseconds.
 struct Turn {
     listed: Measurement,
     scenarios: Vec<Measurement>,
@@ -55,7 +55,7 @@ struct Turn {
     between: Option<Between>,
 }
 
-/// What takes a second CPU.
+/// Measurements that need a second CPU.
 struct Between {
     handover: f64,
     zone_turns: f64,
@@ -63,13 +63,13 @@ struct Between {
     by_stack: Exchange,
 }
 
-/// Measures the table of this machine in so many turns, on this CPU or the last one, and on another one beside it. What
-/// takes two CPUs is left as in the reference table if this process may use one only.
+/// Measures the table of this machine in `turns` turns, on `cpu` or the last allowed CPU, and on another CPU beside it.
+/// If this process may use only one CPU, the costs that need two are taken from the reference table.
 ///
 /// # Errors
-/// When a thread may not run where it should.
+/// Returns an error if a thread may not run on its CPU.
 pub fn measure(name: &str, turns: u32, cpu: Option<u16>) -> Result<Calibration, Error> {
-    // On a thread of its own: it is pinned, and what comes afterwards need not be.
+    // Runs on a separate thread, since that thread is pinned and the calling thread is not to be.
     thread::scope(|scope| {
         let measured = scope.spawn(|| measure_here(name, turns, clock::pin(cpu)?));
         measured.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -90,7 +90,7 @@ fn measure_here(name: &str, turns: u32, place: Place) -> Result<Calibration, Err
 }
 
 impl Calibration {
-    /// What is to be known about it, in sentences.
+    /// Returns remarks on the quality of the calibration, as sentences.
     pub fn remarks(&self) -> Vec<String> {
         let error = self.worst_error * 100.0;
         let mut remarks = vec![
@@ -129,7 +129,7 @@ impl Between {
     }
 }
 
-/// What one CPU's steps cost; returns the largest error of what they explain.
+/// Sets the costs of the steps of one CPU. Returns the largest relative error with which they explain the scenarios.
 fn price_alone(turns: &[Turn], costs: &mut Costs) -> f64 {
     let alloc = median_over(turns, |turn| ps_per_operation(turn.listed.alloc));
     let free = median_over(turns, |turn| ps_per_operation(turn.listed.free));
@@ -152,7 +152,7 @@ fn median_over(turns: &[Turn], value: impl Fn(&Turn) -> f64) -> f64 {
     median(&mut turns.iter().map(value).collect::<Vec<_>>())
 }
 
-/// Sets what it costs that two CPUs meet.
+/// Sets the costs of steps that involve two CPUs.
 fn price_between(turns: &[Turn], costs: &mut Costs) {
     let pairs: Vec<(&Turn, &Between)> =
         turns.iter().filter_map(|turn| turn.between.as_ref().map(|between| (turn, between))).collect();
@@ -184,7 +184,7 @@ fn median_of_pairs(pairs: &[(&Turn, &Between)], value: impl Fn(&Turn, &Between) 
     median(&mut pairs.iter().map(|(turn, between)| value(turn, between)).collect::<Vec<_>>())
 }
 
-/// Picoseconds as an integer; what came out below nothing by chance is nothing.
+/// Rounds picoseconds to an integer. Values that noise made negative become zero.
 fn whole_ps(picoseconds: f64) -> u64 {
     picoseconds.round().max(0.0) as u64
 }

@@ -1,4 +1,4 @@
-//! The table as a file: TOML that says how it came about.
+//! The cost table as a TOML file, with comments on its origin.
 
 use freehold_report::origin::{Machine, Program};
 use serde::Serialize;
@@ -6,25 +6,25 @@ use serde::Serialize;
 use super::Calibration;
 use crate::costs::Costs;
 
-/// How a table came about.
+/// Origin of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// The program that measured it.
+    /// Program that measured the table.
     #[serde(flatten)]
     pub program: Program,
-    /// The machine that it measured.
+    /// Machine that was measured.
     #[serde(flatten)]
     pub machine: Machine,
 }
 
 impl Recipe {
-    /// The recipe of what this process measures.
+    /// Returns the origin of tables that this process measures.
     pub fn this() -> Recipe {
         Recipe { program: Program::this(), machine: Machine::this() }
     }
 }
 
-/// The entries of a table in picoseconds, with what each is in a few words.
+/// Returns the entries of a table: name, picoseconds, and a short description.
 pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 19] {
     [
         ("alloc", costs.alloc_ps, "allocation from a filled per-CPU list"),
@@ -49,7 +49,7 @@ pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 19] {
     ]
 }
 
-/// The file's text.
+/// Returns the text of the file.
 pub fn text(calibration: &Calibration, recipe: &Recipe) -> String {
     let Recipe { program, machine } = recipe;
     let mut lines = vec![
