@@ -1,4 +1,4 @@
-//! Reports of fleets for people: verdicts, tables and plots.
+//! Reports of fleets for terminals and pages: verdicts, tables and plots.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use super::{spread, tables, verdict};
 use crate::report::{PolicyVerdict, assemble_reports};
 
 impl Document for FleetReport {
-    /// A verdict on each policy B; what was asked stands in the first report, and the tables of all in the last.
+    /// Returns one verdict for each policy B. The first report names the question, and the last one has the tables of
+    /// all.
     fn reports(&self) -> Cow<'_, [Report]> {
         let plan = &self.fleet.plan;
         let verdicts = (1..plan.policies.len()).map(|policy| PolicyVerdict {

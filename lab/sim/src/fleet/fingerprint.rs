@@ -1,12 +1,12 @@
-//! A number that tells two questions, or two builds of the program, apart.
+//! A number that identifies a question, or a build of the program.
 //!
-//! FNV-1a over bytes, each part closed by its length: the same on every machine and in every version of the compiler,
-//! which the standard library's hashes are not. It resists accidents, not malice.
+//! The hash is FNV-1a over bytes, with the length of each part appended. It is the same on every machine and in every
+//! version of the compiler; the hashes of the standard library are not. It resists accidents, not malice.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-/// The state after some parts.
+/// State of the hash after some parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
@@ -18,26 +18,26 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// With another part.
+    /// Returns the fingerprint extended by another part.
     pub fn with(self, part: impl AsRef<[u8]>) -> Fingerprint {
         let part = part.as_ref();
         self.mix(part).mix(&part.len().to_le_bytes())
     }
 
-    /// The number so far.
+    /// Returns the number so far.
     pub fn get(self) -> u64 {
         self.0
     }
 
-    /// The number in hexadecimal digits.
+    /// Returns the number in hexadecimal digits.
     pub fn text(self) -> String {
         format!("{:016x}", self.0)
     }
 
-    /// Of the program that is running, byte by byte.
+    /// Returns the fingerprint of the executable file of the running program.
     ///
     /// # Errors
-    /// When its file cannot be read.
+    /// Returns an error if that file cannot be read.
     pub fn from_this_program() -> io::Result<Fingerprint> {
         let mut file = File::open("/proc/self/exe")?;
         let mut buffer = vec![0; 1 << 20];

@@ -1,7 +1,7 @@
-//! One host of a fleet: what it drew, and what it brought under a policy.
+//! One host of a fleet: the parameters it drew, and its results under a policy.
 //!
-//! A host draws from a seed of its own, which its number and the fleet's seed give, and each key by itself: another
-//! host, or another drawn key, changes nothing about the rest. It is the same host under every policy.
+//! A host has its own seed, derived from its number and the fleet's seed, and draws each key independently. So another
+//! host, or another drawn key, does not change the rest. The host is the same under every policy.
 
 use fastrand::Rng;
 use freehold::Policy;
@@ -22,40 +22,40 @@ use crate::window::Window;
 /// A host, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its number, from 1.
+    /// Number of the host, from 1.
     pub number: u32,
-    /// What chance decides on it.
+    /// Seed of all random numbers of the host.
     pub seed: u64,
     /// Number of CPUs.
     pub cpus: u16,
-    /// What it drew.
+    /// Values that the host drew.
     pub drawn: Vec<DrawnValue>,
-    /// What happens on it, and for how long.
+    /// Workload, machine and duration of the host.
     pub point: Point,
 }
 
-/// What a host brought under one policy.
+/// Result of a host under one policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostResult {
-    /// How long it was measured, in virtual milliseconds.
+    /// Length of the measured time, in virtual milliseconds.
     pub duration_ms: u64,
-    /// How much memory it has, in pages.
+    /// Memory of the host, in pages.
     pub memory_pages: u64,
     /// Whole free pageblocks at the end.
     pub free_pageblocks: u64,
-    /// Pages in the reserve for atomic requests at each look: as the measured time began, and at the end of each of its
-    /// parts, which are of the same length.
+    /// Pages in the reserve for atomic requests in each sample: at the begin of the measured time, and at the end of
+    /// each of its equal parts.
     pub reserved_pages: Vec<u64>,
-    /// What was counted within the measured time, and what was there at its end.
+    /// Counters over the measured time, and gauges at its end.
     pub vmstat: Vmstat,
 }
 
 impl Host {
-    /// The host of this number in the fleet with this seed. `plan` runs on one number of CPUs.
+    /// Draws the host with this number in the fleet with this seed. `plan` has exactly one number of CPUs.
     ///
     /// # Errors
-    /// When the plan makes no sense with what the host drew.
+    /// Returns an error if the plan is invalid with the values that the host drew.
     pub fn draw(plan: &Plan, fleet_seed: u64, number: u32) -> Result<Host, OpenError> {
         let base = Fingerprint::default().with(fleet_seed.to_le_bytes()).with(number.to_le_bytes());
         let mut drawn = Vec::with_capacity(plan.draws.len());
@@ -68,28 +68,28 @@ impl Host {
         Ok(Host { number, seed: base.get(), cpus, drawn, point })
     }
 
-    /// Its memory and nodes.
+    /// Returns the memory and nodes of the host.
     pub fn machine(&self) -> Machine {
         self.point.machine.machine(self.cpus).expect("the plan was checked")
     }
 
-    /// When it is measured.
+    /// Returns the measured part of the run.
     pub fn window(&self) -> Window {
         Window::after_ms(self.point.warmup_ms, self.point.duration_ms)
     }
 
-    /// Simulates the host under a policy, and tells how far it is.
+    /// Simulates the host under a policy, and reports its progress.
     ///
     /// # Errors
-    /// When the run breaks down.
+    /// Returns an error if the run fails.
     pub fn run(&self, policy: Policy, costs: &Costs, progress: &Progress) -> Result<HostResult, RunError> {
         self.run_metered(policy, costs, &Meter::new(progress, self.cpus, self.window()))
     }
 
-    /// The same, of which nobody hears how far it is.
+    /// Simulates the host under a policy, without progress reports.
     ///
     /// # Errors
-    /// When the run breaks down.
+    /// Returns an error if the run fails.
     pub fn run_without_progress(&self, policy: Policy, costs: &Costs) -> Result<HostResult, RunError> {
         self.run_metered(policy, costs, &Meter::without_progress(self.cpus, self.window()))
     }
@@ -112,12 +112,12 @@ impl Host {
 }
 
 impl HostResult {
-    /// A counter; 0 if the model does not have it.
+    /// Returns a counter; 0 if the model does not have it.
     pub fn count(&self, name: &str) -> u64 {
         self.vmstat.get(name).unwrap_or(0)
     }
 
-    /// Measured virtual time in minutes.
+    /// Returns the measured virtual time in minutes.
     pub fn minutes(&self) -> f64 {
         self.duration_ms as f64 / 60_000.0
     }

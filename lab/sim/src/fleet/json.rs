@@ -1,4 +1,4 @@
-//! Reports of fleets as JSON: everything, down to the counters of each host.
+//! Reports of fleets as JSON, complete down to the counters of each host.
 
 use std::collections::BTreeMap;
 

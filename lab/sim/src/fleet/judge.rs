@@ -1,10 +1,10 @@
 //! Estimates over the hosts of a fleet, and verdicts on two policies.
 //!
-//! Each host is simulated exactly; hosts stand for others that might have been drawn. So an interval is one over hosts:
-//! that of the median ([`intervals::median_interval`]), or of the sum. Policies are compared host by host: B minus A on
-//! each host, and of these differences the median or the sum. There is no change if its interval is within the margin.
-//! B is better or worse if the interval excludes zero and the middle exceeds the margin. Otherwise the difference is
-//! within noise.
+//! The simulation of a host is exact; the hosts are a sample of all hosts that could have been drawn. So intervals are
+//! over hosts: the interval of the median ([`intervals::median_interval`]) or of the sum. Policies are compared on the
+//! same hosts: the estimate is the median or the sum of the differences, B minus A on each host. There is no change if
+//! its interval is within the margin. B is better or worse if the interval excludes zero and the middle exceeds the
+//! margin. Otherwise the difference is within noise.
 
 use fastrand::Rng;
 use freehold_report::number::ABSENT;
@@ -16,26 +16,26 @@ use super::measures::Measure;
 use crate::measure::{Aggregate, Unit};
 use crate::report::judge::{MARGIN, SHARE_MARGIN};
 
-/// How sure an interval is, where a fleet is the only one that is judged.
+/// Confidence of an interval, if only one comparison is judged.
 pub const CONFIDENCE: f64 = 0.95;
-/// Seed of the draws that intervals are made of.
+/// Seed of the bootstrap draws behind intervals.
 const SEED: u64 = 1;
 
-/// A measure over the fleet.
+/// Estimate of a measure over the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The median or the sum over the hosts.
+    /// Median or sum over the hosts.
     pub value: f64,
-    /// The ends of its interval; absent with too few hosts.
+    /// Ends of its interval; `None` with too few hosts.
     pub interval: Option<(f64, f64)>,
-    /// The smallest on any host, and the largest.
+    /// Smallest and largest value of any host.
     pub range: (f64, f64),
-    /// On how many hosts there is such a number.
+    /// Number of hosts that have a value.
     pub hosts: usize,
 }
 
-/// The fewest hosts that span an interval: all of six lie on one side of the median by a chance of 3 %, all of five by
-/// 6 %.
+/// Returns the minimum number of hosts for an interval. For example, the probability that all hosts are on one side of
+/// the median is 3 % for six hosts, and 6 % for five.
 pub fn hosts_min(confidence: f64) -> usize {
     (1..).find(|&hosts| intervals::has_rank_interval(hosts, confidence)).expect("enough hosts are as sure as one likes")
 }
@@ -43,9 +43,9 @@ pub fn hosts_min(confidence: f64) -> usize {
 /// Comparison of policy B with policy A on the same hosts, in one measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HostComparison {
-    /// B minus A, host by host.
+    /// Estimate of the differences, B minus A on each host.
     pub difference: Estimate,
-    /// What that means.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
@@ -67,8 +67,9 @@ impl Estimate {
     }
 }
 
-/// Judges B by A: one number a host each, in the same order, with the `events` behind them. Hosts on which either is
-/// absent do not count; `None` if none are left.
+/// Judges policy B against policy A. `a` and `b` have one value for each host, in the same order; `events` is the
+/// number of events behind them. Hosts without a value under both policies are ignored; returns `None` if no host is
+/// left.
 pub fn judge(
     measure: &Measure,
     a: &[Option<f64>],
@@ -88,13 +89,13 @@ pub fn judge(
 }
 
 fn decide(direction: Direction, difference: &Estimate, margin: f64, events: Option<f64>) -> Verdict {
-    // Too few hosts have no interval: one that reaches everywhere.
+    // Without enough hosts there is no interval, which is treated as an unbounded one.
     let (low, high) = difference.interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
     let change = Change::Interval { low, high, exceeds: 0.0, middle: Some(difference.value) };
     freehold_stats::verdict::judge(&Evidence::new(change, direction, margin).with_events(events))
 }
 
-/// A number with its interval.
+/// Formats an estimate with its interval.
 pub fn estimate_text(measure: &Measure, estimate: Option<Estimate>) -> String {
     let Some(Estimate { value, interval, .. }) = estimate else { return ABSENT.to_owned() };
     match interval {
@@ -129,14 +130,14 @@ mod tests {
         assert_eq!(Estimate::from_values(Aggregate::Sum, &[], CONFIDENCE), None);
     }
 
-    /// Values of hosts that lie far apart.
+    /// Returns widely spread values of hosts.
     fn apart(host: u32) -> f64 {
         f64::from(host) / 20.0
     }
 
     #[test]
     fn hosts_are_set_against_themselves() {
-        // Hosts lie far apart, and every one of them has a point more.
+        // The values of hosts are widely spread, and under B each of them is one percentage point higher.
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.01, 20), Verdict::Better);
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) - 0.01, 20), Verdict::Worse);
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.001, 20), Verdict::NoChange);

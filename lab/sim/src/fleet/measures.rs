@@ -1,9 +1,9 @@
-//! What is reported of every host, and how hosts make up the fleet.
+//! Measures of a host, and their aggregation over the fleet.
 //!
-//! First the rows of the table that the proposal to skip the reserve was argued with, in its order; then what it left
-//! open. A measure is the median over the hosts or, where the table adds up hosts, their sum. A share that has no
-//! whole on some host, because nothing was attempted there, is absent on that host. The names are a contract with
-//! people's scripts: they are added to, never changed.
+//! The first measures are the rows of the table in the proposal to skip the high-atomic reserve, in the order of that
+//! table. The others answer questions which that table left open. A measure is the median over the hosts or, where the
+//! table adds up hosts, their sum. A share whose denominator is zero on a host, because nothing was attempted there, is
+//! absent for that host. Users' scripts depend on the names: names are added, and never changed.
 
 use freehold_stats::verdict::Direction;
 
@@ -12,7 +12,7 @@ pub use crate::measure::PAGEBLOCK_PAGES;
 use crate::measure::{self, Aggregate, Unit, last, ratio, share};
 use crate::outcome::vmstat::ALLOCSTALLS;
 
-/// Something that is measured on a host.
+/// A measure of a host.
 pub type Measure = measure::Measure<HostResult>;
 
 macro_rules! measures {
@@ -70,16 +70,16 @@ measures! {
         |host| Some(host.count("unreserves") as f64);
 }
 
-/// The reserve.
+/// Measures of the reserve.
 const RESERVE: &[Measure] = &[RESERVED, RESERVED_SHARE, PLATEAU, FREE_IN_RESERVE, RESERVES, UNRESERVES];
-/// Huge pages, and what is done to have them.
+/// Measures of huge pages, and of the work to make them.
 const HUGE: &[Measure] = &[THP_SUCCESS, THP_FAULTS, COMPACTION_SUCCESS, COMPACT_STALLS, MIGRATED, FREE_BLOCKS];
-/// What is given up for others.
+/// Measures of reclaim.
 const RECLAIM: &[Measure] = &[KSWAPD_SCANNED, RECLAIM_STALLS];
-/// Requests that cannot wait, and who serves them.
+/// Measures of requests that cannot wait, and of the memory that serves them.
 const REQUESTS: &[Measure] = &[ATOMIC_COSTLY, ATOMIC, ATOMIC_FAILED, FROM_LIST, FROM_RESERVE, FROM_ORDINARY];
 
-/// All of them, by what they are about.
+/// All measures, by subject.
 pub const GROUPS: [(&str, &[Measure]); 4] =
     [("reserve", RESERVE), ("huge pages", HUGE), ("reclaim", RECLAIM), ("atomic requests", REQUESTS)];
 
@@ -96,8 +96,8 @@ fn per_minute(host: &HostResult, name: &str) -> Option<f64> {
     Some(host.count(name) as f64 / host.minutes())
 }
 
-/// Minutes until the first look from which on the reserve was no further than a pageblock from where it ended; absent
-/// if that was only the last.
+/// Returns the minutes until the first sample from which on the size of the reserve stayed within a pageblock of its
+/// final size; `None` if only the last sample was.
 fn plateau_minutes(host: &HostResult) -> Option<f64> {
     let (&end, earlier) = host.reserved_pages.split_last()?;
     let near = earlier.iter().rev().take_while(|pages| pages.abs_diff(end) as f64 <= PAGEBLOCK_PAGES).count();

@@ -1,10 +1,9 @@
-//! A fleet: many hosts of one plan, each under policy A and under each policy B.
+//! A fleet: many hosts of one plan, each simulated under policy A and under each policy B.
 //!
-//! A question about a policy may have one answer on a machine and another on the next. So hosts differ, in what chance
-//! does on them and in what each [draws](crate::plan::draws) of the plan's parameters, and the answer is one about all
-//! of them ([`judge`]): a number with its interval, and the difference to policy A on the same hosts. Runs know nothing
-//! of each other and are done in [parallel]; each that ends is written down ([`state`]), so that an interrupted fleet
-//! goes on where it was.
+//! The effect of a policy may differ from machine to machine. So the hosts differ, by their seeds and by the values
+//! that each [draws](crate::plan::draws) for parameters of the plan. The result is about all hosts ([`judge`]): a value
+//! with its interval, and the difference to policy A on the same hosts. Runs are independent and are done in
+//! [parallel]. Each finished run is saved ([`state`]), so an interrupted fleet can be continued.
 
 mod document;
 pub mod fingerprint;
@@ -37,7 +36,7 @@ use crate::run::RunError;
 
 pub use spec::{Fleet, HOSTS_MAX};
 
-/// Everything that decides a run but its host and policy.
+/// All inputs of a run except its host and policy.
 #[derive(Serialize)]
 struct Question<'f> {
     text: &'f str,
@@ -49,10 +48,10 @@ struct Question<'f> {
 }
 
 impl Fleet {
-    /// Simulates every host under every policy, but what has been done before.
+    /// Simulates every host under every policy. Skips runs that were done before.
     ///
     /// # Errors
-    /// When there is too little memory, a run breaks down, or what was done cannot be read or written down.
+    /// Returns an error if there is too little memory, if a run fails, or if the state cannot be read or written.
     pub fn simulate(self, place: &Place) -> Result<(FleetReport, State), Error> {
         let hosts: Vec<Host> =
             (1..=self.hosts).map(|number| Host::draw(&self.plan, self.seed, number)).collect::<Result<_, _>>()?;
@@ -98,7 +97,7 @@ impl Fleet {
     }
 }
 
-/// A line on stderr: which runs need not be done again, or where those will be that are done.
+/// Prints a line on stderr: how many runs are done already, or the file in which finished runs are kept.
 fn print_kept_runs(runs: usize, open: usize, state: &State) {
     let is_printed = open > 0 && !observer::is_watched();
     let Some(path) = state.path().map(|path| path.display()).filter(|_| is_printed) else { return };
