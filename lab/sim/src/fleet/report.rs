@@ -1,4 +1,4 @@
-//! Results of a fleet, and how its policies compare.
+//! Results of a fleet, and the comparison of its policies.
 
 use freehold_report::number;
 use freehold_report::report::Detail;
@@ -10,88 +10,88 @@ use super::spec::Fleet;
 use crate::report::recipe::Recipe;
 use crate::workload::WorkPace;
 
-/// What all hosts brought under all policies.
+/// Results of all hosts under all policies.
 #[derive(Debug)]
 pub struct FleetReport {
-    /// How it came about.
+    /// Origin of the results.
     pub recipe: Recipe,
-    /// What was asked.
+    /// Plan, costs, number of hosts and seed.
     pub fleet: Fleet,
     /// The hosts.
     pub hosts: Vec<Host>,
-    /// What each host brought, one a policy.
+    /// Results of each host, one for each policy.
     pub results: Vec<Vec<HostResult>>,
     /// Whether hosts are listed.
     pub listing: Listing,
-    /// What a person at a terminal sees of it.
+    /// Amount of detail at a terminal.
     pub detail: Detail,
-    /// How sure an interval is.
+    /// Confidence of an interval.
     pub confidence: f64,
 }
 
-/// What is said of single hosts.
+/// Tables about single hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
-    /// Nothing.
+    /// No tables about single hosts.
     #[default]
     Fleet,
-    /// A row a host and policy.
+    /// One row for each host and policy.
     Hosts,
 }
 
 impl FleetReport {
-    /// The report of a fleet of these hosts.
+    /// Creates the report of a fleet of these hosts.
     pub fn new(fleet: Fleet, hosts: Vec<Host>, results: Vec<Vec<HostResult>>) -> FleetReport {
         let recipe = Recipe::new(&fleet.costs, &fleet.plan.policies);
         let confidence = judge::CONFIDENCE;
         FleetReport { recipe, fleet, hosts, results, listing: Listing::default(), detail: Detail::Tables, confidence }
     }
 
-    /// The same with another word on single hosts, and so much to be seen at a terminal.
+    /// Returns the report with another listing and another amount of detail at a terminal.
     pub fn shown(self, listing: Listing, detail: Detail) -> FleetReport {
         FleetReport { listing, detail, ..self }
     }
 
-    /// The same where this is one of several comparisons, each of which has to be so sure.
+    /// Returns the report with another confidence, for one of several comparisons.
     #[must_use]
     pub fn at_confidence(self, confidence: f64) -> FleetReport {
         FleetReport { confidence, ..self }
     }
 
-    /// A measure on every host, in their order.
+    /// Returns a measure on every host, in the order of hosts.
     pub fn values(&self, measure: &Measure, policy: usize) -> Vec<Option<f64>> {
         self.results.iter().map(|results| measure.evaluate(&results[policy])).collect()
     }
 
-    /// A measure over the fleet; nothing if it is absent on all hosts.
+    /// Returns the estimate of a measure over the fleet; `None` if it is absent on all hosts.
     pub fn estimate(&self, measure: &Measure, policy: usize) -> Option<Estimate> {
         let present: Vec<f64> = self.values(measure, policy).into_iter().flatten().collect();
         Estimate::from_values(measure.aggregate, &present, self.confidence)
     }
 
-    /// How a policy stands against policy A; nothing if no host has the measure under both.
+    /// Compares a policy with policy A; returns `None` if no host has the measure under both.
     pub fn judge(&self, measure: &Measure, policy: usize) -> Option<HostComparison> {
         let events = self.events(measure, 0).zip(self.events(measure, policy)).map(|(a, b)| a.max(b));
         judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy), events, self.confidence)
     }
 
-    /// Returns the events behind a measure on all hosts; `None` if it does not stand for events.
+    /// Returns the events behind a measure on all hosts; `None` if it does not represent events.
     fn events(&self, measure: &Measure, policy: usize) -> Option<f64> {
         let events = self.results.iter().filter_map(|results| measure.events(&results[policy]));
         events.reduce(|sum, events| sum + events)
     }
 
-    /// How many policies there are.
+    /// Returns the number of policies.
     pub fn policies(&self) -> usize {
         self.fleet.plan.policies.len()
     }
 
-    /// The policy that differs from policy A by this.
+    /// Returns the index of the policy B with this [label](Self::label).
     pub fn policy(&self, label: &str) -> Option<usize> {
         (1..self.policies()).find(|&policy| self.label(policy) == label)
     }
 
-    /// How many hosts, how large, and what they draw, in sentences.
+    /// Returns sentences on the number of hosts, their size, and the values they draw.
     pub fn hosts_text(&self) -> String {
         let draws = self.fleet.plan.draws.iter();
         let drawn: Vec<String> =
@@ -103,18 +103,18 @@ impl FleetReport {
         format!("{}. {differences}.", self.size_text())
     }
 
-    /// A policy's name in tables: without policy A's, where it only changes that one.
+    /// Returns a policy's name in tables. The part that it shares with policy A is omitted.
     pub fn label(&self, policy: usize) -> &str {
         self.fleet.plan.label(policy)
     }
 
-    /// Whether memory was to fill, and never did.
+    /// Returns whether the workload has a fixed pace and memory never came under pressure.
     pub(super) fn is_calm(&self) -> bool {
         let mut runs = self.results.iter().flatten();
         self.fleet.plan.points[0].workload.pace() == WorkPace::Set && runs.all(|run| !run.vmstat.is_under_pressure())
     }
 
-    /// How many hosts, how large, for how long.
+    /// Returns a phrase on the number of hosts, their size, and the measured time.
     pub(super) fn size_text(&self) -> String {
         let fleet = &self.fleet;
         let point = &fleet.plan.points[0];

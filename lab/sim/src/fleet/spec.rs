@@ -1,30 +1,30 @@
-//! A fleet as it is asked for: a plan, a cost table, a number of hosts and a seed.
+//! Specification of a fleet: a plan, a cost table, a number of hosts and a seed.
 
 use crate::costs::Costs;
 use crate::error::Error;
 use crate::plan::Plan;
 
-/// Most hosts that a fleet may have.
+/// Maximum number of hosts of a fleet.
 pub const HOSTS_MAX: u32 = 10_000;
 
-/// What is asked.
+/// Specification of a fleet.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// What happens on a host, and the policies.
+    /// Workload of a host, and the policies.
     pub plan: Plan,
-    /// What steps cost.
+    /// Costs of steps.
     pub costs: Costs,
-    /// How many hosts there are.
+    /// Number of hosts.
     pub hosts: u32,
-    /// What chance decides on all of them.
+    /// Seed from which the seeds of all hosts are derived.
     pub seed: u64,
 }
 
 impl Fleet {
-    /// A fleet of this plan, on one number of CPUs.
+    /// Creates a fleet of this plan, which must have one number of CPUs.
     ///
     /// # Errors
-    /// When the plan has several numbers of CPUs, or sweeps a parameter.
+    /// Returns an error if the plan has several numbers of CPUs, or sweeps a parameter.
     pub fn new(plan: Plan, costs: Costs, hosts: u32, seed: u64) -> Result<Fleet, Error> {
         let name = &plan.name;
         if plan.cpus.len() > 1 {

@@ -1,4 +1,4 @@
-//! How hosts of a fleet differ, as plots: all of them in a row, from the one with the least to the one with the most.
+//! Plots of the spread between hosts: the values of all hosts, sorted.
 
 use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale};
 
@@ -6,7 +6,7 @@ use super::measures::{self, Measure};
 use super::report::FleetReport;
 use crate::measure::Unit;
 
-/// What is drawn.
+/// Measures that are plotted.
 const DRAWN: [Measure; 6] = [
     measures::THP_SUCCESS,
     measures::FREE_BLOCKS,
@@ -16,7 +16,7 @@ const DRAWN: [Measure; 6] = [
     measures::KSWAPD_SCANNED,
 ];
 
-/// A plot a measure, of those that any host has.
+/// Returns one plot for each measure that is nonzero on any host.
 pub(super) fn plots(report: &FleetReport) -> Vec<Plot> {
     let plots = DRAWN.iter().map(|measure| plot(report, measure));
     plots.filter(|plot| plot.lines.iter().flat_map(|line| &line.points).any(|point| point.1 != 0.0)).collect()

@@ -1,12 +1,12 @@
-//! What a fleet has done so far, in a file, so that one that was interrupted goes on where it was.
+//! Finished runs of a fleet in a file, so that an interrupted fleet can be continued.
 //!
-//! The file is JSON, a line each: first what was asked and by which build of the program, then one line a run that has
-//! ended, written at once. A last line without its end was cut short by the interruption, and its run is done again. A
-//! file of another question, or of another build, is refused: its runs are not those that were asked for. More hosts,
-//! or fewer, are the same question.
+//! The file has one JSON value per line. The first line identifies the question and the build of the program. Each
+//! finished run appends one line immediately. A last line without a line end was cut off by the interruption, and its
+//! run is done again. A file of another question or of another build is refused, since its runs are not comparable. The
+//! number of hosts is not part of the question.
 //!
-//! Where nobody names a file, it is kept in the user's folder for such things, under a name that the question
-//! decides, and removed when everything is done.
+//! Without an explicit path, the file is in the user's state folder. Its name is derived from the question, and it is
+//! removed when all runs are done.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -25,25 +25,25 @@ use crate::error::Error;
 /// Version of the file's format.
 const FORMAT: u32 = 1;
 
-/// What was asked, and of which program: the first line.
+/// First line: the question, and the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// [`FORMAT`].
     freehold_fleet: u32,
-    /// Version and commit.
+    /// Version and commit of the program.
     program: String,
     /// Fingerprint of the program's file.
     build: String,
-    /// The plan's name.
+    /// Name of the plan.
     plan: String,
-    /// Fingerprint of all that decides a run but the policy: plan, changes, costs, seed.
+    /// Fingerprint of all inputs of a run but the host and policy: plan, changes, costs, seed.
     question: String,
     /// Policies in their order.
     policies: Vec<String>,
 }
 
-/// A run that has ended.
+/// A finished run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -52,12 +52,12 @@ struct Line {
     result: HostResult,
 }
 
-/// Where finished runs are kept.
+/// Location of the file of finished runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In this file, which stays.
+    /// This file, which is not removed.
     File(PathBuf),
-    /// In the user's folder, until all is done.
+    /// A file in the user's state folder, which is removed when all runs are done.
     Default,
 }
 
@@ -68,7 +68,7 @@ pub struct State {
     journal: Option<Journal>,
 }
 
-/// The file behind it.
+/// The open file.
 #[derive(Debug)]
 struct Journal {
     path: PathBuf,
@@ -77,10 +77,10 @@ struct Journal {
 }
 
 impl Header {
-    /// The header of what this program was asked.
+    /// Creates the header for a question to this program.
     ///
     /// # Errors
-    /// When the program cannot read its own file.
+    /// Returns an error if the program cannot read its own file.
     pub fn new(plan: &str, question: Fingerprint, policies: &[String]) -> Result<Header, Error> {
         let build = Fingerprint::from_this_program()
             .map_err(|error| Error::Input(format!("cannot read /proc/self/exe: {error}; mount /proc")))?;
@@ -94,7 +94,7 @@ impl Header {
         })
     }
 
-    /// Why runs under `other` are not those that were asked for.
+    /// Returns the reason why runs under `other` do not answer this question; `None` if they do.
     fn difference(&self, other: &Header) -> Option<String> {
         if other.freehold_fleet != self.freehold_fleet || (&other.program, &other.build) != (&self.program, &self.build)
         {
@@ -109,7 +109,7 @@ impl Header {
         (other.policies != self.policies).then(|| format!("is about the policies {}", other.policies.join(" ")))
     }
 
-    /// The name of a file that no other question shares.
+    /// Returns a file name that is unique to the question.
     fn file_name(&self) -> String {
         let all = serde_json::to_vec(self).expect("a header is plain data");
         format!("fleet-{}.jsonl", Fingerprint::default().with(all).text())
@@ -117,10 +117,10 @@ impl Header {
 }
 
 impl State {
-    /// Opens the file, or makes it, and reads what has been done.
+    /// Opens or creates the file, and reads the finished runs.
     ///
     /// # Errors
-    /// When the file cannot be read or written, is in use, or is about something else.
+    /// Returns an error if the file cannot be read or written, is in use, or belongs to another question.
     pub fn open(place: &Place, header: &Header) -> Result<State, Error> {
         let (path, is_kept) = match place {
             Place::File(path) => (path.clone(), true),
@@ -145,29 +145,29 @@ impl State {
         Ok(State { done, journal: Some(Journal { path, file: Mutex::new(file), is_kept }) })
     }
 
-    /// What a host brought under a policy, if it has been run.
+    /// Returns the result of a host under a policy, if it has been run.
     pub fn get(&self, host: u32, policy: &str) -> Option<&HostResult> {
         self.done.get(&(host, policy.to_owned()))
     }
 
-    /// The file, if there is one.
+    /// Returns the path of the file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.journal.as_ref().map(|journal| journal.path.as_path())
     }
 
-    /// Writes down what a host brought.
+    /// Saves the result of a host.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn keep(&self, host: u32, policy: &str, result: &HostResult) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.write(&Line { host, policy: policy.to_owned(), result: result.clone() })
     }
 
-    /// Removes the file, if nobody named it: all is done.
+    /// Removes the file if its location is the default, after all runs are done.
     pub fn conclude(self) {
         if let Some(journal) = self.journal.filter(|journal| !journal.is_kept) {
-            // What is left behind would only be read again by the same program with the same question.
+            // A failure is harmless: only the same program with the same question would read the file again.
             let _ = fs::remove_file(journal.path);
         }
     }
@@ -190,7 +190,7 @@ fn json_line(line: &impl Serialize) -> Vec<u8> {
     text
 }
 
-/// Reads all whole lines, and cuts off what follows them. An empty file is given its first line.
+/// Reads all complete lines, and truncates the file after them. Writes the header if there is no complete line.
 fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, String), HostResult>, Error> {
     let text = match io::read_to_string(&*file) {
         Ok(text) => text,
@@ -200,7 +200,7 @@ fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, S
     let mut lines = text[..whole].lines();
     let first = lines.next();
     match first.map(serde_json::from_str::<Header>) {
-        // Nothing yet, or a first line that was cut short.
+        // The file is empty, or its first line was cut off.
         None if json_line(header).starts_with(text.as_bytes()) => {}
         None | Some(Err(_)) => return Err(refusal(path, "is not the state of a fleet")),
         Some(Ok(found)) => {
@@ -228,7 +228,7 @@ fn refusal(path: &Path, reason: &str) -> Error {
     Error::Input(format!("{} {reason}; remove it, or name another file with --resume", path.display()))
 }
 
-/// The user's folder for the state of programs, made if it is missing; none if there is no place for it.
+/// Returns the user's folder for the state of programs, and creates it if necessary; `None` if that is impossible.
 fn default_folder() -> Option<PathBuf> {
     let base = folder_variable("XDG_STATE_HOME").or_else(|| Some(folder_variable("HOME")?.join(".local/state")))?;
     let folder = base.join("freehold");
@@ -266,7 +266,7 @@ mod tests {
         state.keep(1, "linux-6.12", &result(5)).unwrap();
         state.keep(2, "linux-6.12", &result(6)).unwrap();
         drop(state);
-        // The third run was being written down.
+        // Simulates an interruption while the third run was being written.
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [whole.as_slice(), b"{\"host\":3,\"pol"].concat()).unwrap();
         let state = open(&path, &header("a")).unwrap();

@@ -1,5 +1,5 @@
-//! The tables of a fleet, each about one subject and narrow enough for a terminal: what it brought under each policy,
-//! how policies differ on the same hosts, what makes hosts differ, and on demand every host.
+//! Tables of a fleet, each about one subject and narrow enough for a terminal: values under each policy, differences of
+//! policies on the same hosts, drawn parameters, and optionally every host.
 
 use freehold_report::report::{Column, Table, Value};
 use freehold_stats::verdict::Direction;
@@ -11,21 +11,21 @@ use super::report::FleetReport;
 /// A column: its head, and the measure in it.
 type Head = (&'static str, Measure);
 
-/// What became of memory on a host.
+/// Columns on the memory of a host.
 const MEMORY_OF_HOST: &[Head] = &[
     ("HighAtomic", measures::RESERVED),
     ("THP", measures::THP_SUCCESS),
     ("compaction", measures::COMPACTION_SUCCESS),
     ("free blocks", measures::FREE_BLOCKS),
 ];
-/// What was asked of it.
+/// Columns on reclaim and requests of a host.
 const REQUESTS_OF_HOST: &[Head] = &[
     ("kswapd scanned/min", measures::KSWAPD_SCANNED),
     ("atomic", measures::ATOMIC),
     ("failed", measures::ATOMIC_FAILED),
 ];
 
-/// All tables but those of hosts.
+/// Returns all tables except those of single hosts.
 pub(super) fn tables(report: &FleetReport) -> Vec<Table> {
     let mut tables = Vec::new();
     if report.policies() > 1 {
@@ -36,7 +36,7 @@ pub(super) fn tables(report: &FleetReport) -> Vec<Table> {
     tables
 }
 
-/// A row a host and policy, by subject.
+/// Returns the tables of single hosts, by subject, with one row for each host and policy.
 pub(super) fn hosts(report: &FleetReport) -> [Table; 2] {
     [("Hosts: memory", MEMORY_OF_HOST), ("Hosts: reclaim and requests", REQUESTS_OF_HOST)].map(|(title, heads)| {
         let mut columns = vec![Column::numbers("host"), Column::words("policy")];
@@ -53,13 +53,13 @@ pub(super) fn hosts(report: &FleetReport) -> [Table; 2] {
     })
 }
 
-/// The ends of an interval, where there are two.
+/// Returns the ends of an interval, or two empty cells if there is none or it has no width.
 fn ends(estimate: Option<&Estimate>, text: impl Fn(f64) -> Value) -> [Value; 2] {
     let interval = estimate.and_then(|estimate| estimate.interval).filter(|(low, high)| low < high);
     interval.map_or([Value::None, Value::None], |(low, high)| [text(low), text(high)])
 }
 
-/// One row a measure and policy.
+/// Returns a table with one row for each measure and policy.
 fn estimates(report: &FleetReport, subject: &str, measures: &[Measure]) -> Table {
     let columns = vec![
         Column::words("measure"),
@@ -81,7 +81,7 @@ fn estimates(report: &FleetReport, subject: &str, measures: &[Measure]) -> Table
     Table::new(format!("The fleet: {subject}"), columns, rows)
 }
 
-/// One row a measure that has a good direction, and policy B.
+/// Returns a table with one row for each policy B and each measure that has a better direction.
 fn differences(report: &FleetReport) -> Table {
     let mut columns = ["measure", "policy"].map(Column::words).to_vec();
     columns.extend(["difference", "from", "to"].map(Column::numbers));
@@ -96,7 +96,7 @@ fn differences(report: &FleetReport) -> Table {
     Table::new(title, columns, rows)
 }
 
-/// The difference between a policy and policy A in one measure, with its interval and verdict.
+/// Returns the difference between a policy and policy A in one measure, with its interval and verdict.
 fn difference_row(report: &FleetReport, measure: &Measure, policy: usize) -> Vec<Value> {
     let comparison = report.judge(measure, policy);
     let estimate = comparison.as_ref().map(|comparison| &comparison.difference);
@@ -113,7 +113,7 @@ fn difference_value(measure: &Measure, difference: f64) -> Value {
     Value::Text(measure.difference_text(difference))
 }
 
-/// What makes hosts differ beside their seeds: one row a key of the plan.
+/// Returns a table of the keys that hosts draw, with their ranges.
 fn draws(report: &FleetReport) -> Table {
     let columns = vec![Column::words("each host draws"), Column::numbers("from"), Column::numbers("to")];
     let draws = report.fleet.plan.draws.iter();

@@ -1,4 +1,4 @@
-//! What a fleet says of a policy B: measures by subject, and sentences, the most important first.
+//! Verdict of a fleet on a policy B: measures by subject, and sentences, the most important first.
 
 use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Measure, Row};
@@ -10,7 +10,7 @@ use super::report::FleetReport;
 use crate::measure::quantity;
 use crate::report::verdict::NEVER_FULL;
 
-/// Every measure of a policy, by subject.
+/// Returns every measure of a policy, by subject.
 pub(super) fn groups(report: &FleetReport, policy: usize) -> Vec<Group> {
     let mut groups = Vec::new();
     for (name, measures) in measures::GROUPS {
@@ -42,14 +42,15 @@ fn estimated_value(report: &FleetReport, measure: &HostMeasure, policy: usize) -
     report.estimate(measure, policy).map(|estimate| estimate.value)
 }
 
-/// The interval of the relative change, of hosts' differences; nothing with too few hosts, or where A has none.
+/// Returns the interval of the differences, relative to the value of A; `None` with too few hosts, or if A's value is
+/// absent or zero.
 fn relative_interval(comparison: &HostComparison, a: Option<f64>) -> Option<(f64, f64)> {
     let whole = a.filter(|a| *a != 0.0)?.abs();
     let (low, high) = comparison.difference.interval?;
     Some((low / whole, high / whole))
 }
 
-/// What B changes, by how much.
+/// Returns a sentence on the measures that B changes, and by how much.
 pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
     let b = &report.fleet.plan.policies[policy].name;
     let compared: Vec<(&HostMeasure, HostComparison)> =
@@ -73,7 +74,7 @@ pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
     }
 }
 
-/// A measure with its change: shares in points, all else in percent of A's.
+/// Formats the change of a measure: shares in percentage points, others in percent of A's value.
 fn change_text(report: &FleetReport, measure: &HostMeasure, policy: usize, comparison: &HostComparison) -> String {
     let (a, b) = (estimated_value(report, measure, 0), estimated_value(report, measure, policy));
     let change = match (measure.difference_unit(), a.zip(b).and_then(|(a, b)| relative_change(a, b))) {
@@ -84,7 +85,7 @@ fn change_text(report: &FleetReport, measure: &HostMeasure, policy: usize, compa
     format!("{} {change}", measure.words())
 }
 
-/// How far to believe it, and why: said once, of all policies.
+/// Returns sentences on the reliability of the result, for all policies together.
 pub(super) fn belief(report: &FleetReport) -> Vec<String> {
     let percent = (report.confidence * 1e5).round() / 1e3;
     let enough = match judge::hosts_min(report.confidence) {
