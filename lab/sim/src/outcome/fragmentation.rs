@@ -1,8 +1,8 @@
-//! Fragmentation: what a policy leaves of memory for those who want it in large pieces.
+//! Fragmentation: how much memory a policy leaves for large blocks.
 //!
-//! One walk over the heads of all blocks tells everything, from their state words alone. It takes no lock, so it
-//! changes nothing in a simulation that is under way; there, nothing moves while it walks. Memory that is free in large
-//! blocks costs a step a block, and memory in single pages a step a page: a few milliseconds a GiB at worst.
+//! One walk over the heads of all blocks computes all numbers, from the blocks' state words alone. It takes no lock, so
+//! it does not influence a running simulation, in which nothing else runs during the walk. The walk takes a step for
+//! each block: large free blocks are cheap, single pages are expensive. The worst case is a few milliseconds per GiB.
 //!
 //! linux: mm/vmstat.c:unusable_free_index, mm/page_owner.c:pagetypeinfo_showmixedcount_print
 
@@ -12,35 +12,35 @@ use freehold::base::{Order, Pfn, State};
 use freehold::platform::Platform;
 use serde::Serialize;
 
-/// The unusable share of free memory when nothing is free, as in Linux.
+/// Unusable share of free memory if no memory is free, as in Linux.
 const ALL_UNUSABLE: u64 = 1000;
 
-/// What memory looks like at one moment.
+/// State of memory at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fragmentation {
-    /// Pages free in the zones.
+    /// Free pages in the zones.
     pub free_pages: u64,
-    /// Pageblocks that are free as a whole.
+    /// Pageblocks that are wholly free.
     pub free_pageblocks: u64,
-    /// Of a thousand free pages, how many lie in blocks smaller than a pageblock: the unusable free index for huge
-    /// pages (order 9).
+    /// Free pages per thousand that are in blocks smaller than a pageblock: the unusable free index for huge pages
+    /// (order 9).
     pub unusable_permille: u64,
-    /// Pageblocks with allocated pages of both kinds, movable and not: compaction cannot empty them.
+    /// Pageblocks with both movable and unmovable allocated pages, which compaction cannot empty.
     pub mixed_pageblocks: u64,
     /// Pageblocks that a CPU owns.
     pub owned_pageblocks: u64,
-    /// Pages of these that are free in the zone.
+    /// Free pages in the zone within owned pageblocks.
     pub owned_free_pages: u64,
     /// Pages on per-CPU lists.
     pub listed_pages: u64,
-    /// Pages on their way home to such a list.
+    /// Pages on stacks, on their way to the list of their owner.
     pub stacked_pages: u64,
-    /// Pages in use.
+    /// Allocated pages.
     pub allocated_pages: u64,
 }
 
 impl Fragmentation {
-    /// Looks at a machine. Cost: a step a block.
+    /// Measures a machine. Takes a step for each block.
     pub fn measure<P: Platform>(allocator: &PageAllocator<'_, P>) -> Fragmentation {
         let map = allocator.map();
         let mut walk = Walk { seen: Fragmentation::default(), large: 0, pageblock: map.pageblock_order() };
@@ -50,7 +50,7 @@ impl Fragmentation {
         walk.finish()
     }
 
-    /// The worst of both in every respect: the least that is free, the most of everything else.
+    /// Returns the worst of both in every field: the minimum of free memory, the maximum of everything else.
     pub fn worse(&self, other: &Fragmentation) -> Fragmentation {
         Fragmentation {
             free_pages: self.free_pages.min(other.free_pages),
@@ -66,16 +66,16 @@ impl Fragmentation {
     }
 }
 
-/// A walk on its way.
+/// State of a walk.
 struct Walk {
     seen: Fragmentation,
-    /// Free pages in blocks of a pageblock or more.
+    /// Free pages in blocks of at least pageblock order.
     large: u64,
     /// Order of a pageblock.
     pageblock: Order,
 }
 
-/// What was found in one pageblock.
+/// Contents of one pageblock.
 #[derive(Default)]
 struct Contents {
     free: u64,
@@ -99,7 +99,7 @@ impl Walk {
         }
     }
 
-    /// Counts one block; says how many frames to go on.
+    /// Counts one block. Returns the number of frames to advance.
     fn count(&mut self, state: State, contents: &mut Contents) -> u32 {
         match state {
             State::ZoneFree { order, .. } => {
@@ -125,7 +125,8 @@ impl Walk {
                 contents.fixed |= !movable;
                 order.pages()
             }
-            // A pageblock that begins inside a block is the second half of a block that was counted with the first.
+            // A pageblock that begins inside a block is the second half of a block that was counted with the first
+            // half.
             State::Absent | State::Claimed { .. } | State::Interior | State::Reserved | State::Withheld => 1,
         }
     }
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn kernel_pages_among_movable_ones_make_a_pageblock_mixed() {
         with_machine(Policy::LINUX_6_12, |engine| {
-            // Everything is in use but what one freed pageblock of movable pages leaves.
+            // All memory is in use, except that one block of 16 movable pages is freed.
             let order = Order::new(9);
             while engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::new(4)).is_ok() {}
             assert_eq!(Fragmentation::measure(engine).mixed_pageblocks, 0);

@@ -1,6 +1,6 @@
-//! What one run brought: operations, time by what it was spent on, what the engine counted, and what memory looks like.
+//! Outcome of one run: operations, CPU time by activity, counters of the engine, and the state of memory.
 //!
-//! Everything in an [`Outcome`] is an integer. Rates are computed from these by the methods below, and nowhere else.
+//! All values in an [`Outcome`] are integers. Rates are computed only by its methods.
 
 pub mod fragmentation;
 pub mod tally;
@@ -15,15 +15,16 @@ use vmstat::Vmstat;
 /// Picoseconds in a minute.
 const PS_PER_MINUTE: f64 = 60e12;
 
-/// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs but for the last entry.
-/// What began before or went on after counts with its part inside. What is missing to the whole was idle.
+/// CPU time by activity within the window, in picoseconds, summed over all CPUs; `background` is separate. An activity
+/// that began before the window or ended after it counts with its part inside. The rest of the time was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Work that is not the allocator's.
+    /// Work outside the allocator.
     pub work: u64,
-    /// Allocations and frees from and to filled lists, and lines that move to whoever uses a page.
+    /// Allocations from filled lists and frees to lists with room, and transfers of cache lines to the CPU that uses a
+    /// page.
     pub operations: u64,
-    /// Cutting and merging on per-CPU lists.
+    /// Splitting and merging blocks on per-CPU lists.
     pub lists: u64,
     /// Pushing to stacks and taking them.
     pub stacks: u64,
@@ -31,106 +32,106 @@ pub struct Times {
     pub zone_hold: u64,
     /// Waiting for zone locks.
     pub zone_wait: u64,
-    /// Fetching or awaiting locks of per-CPU lists.
+    /// Acquiring locks of per-CPU lists that another CPU had last, including the wait.
     pub list_wait: u64,
-    /// Looking for pages that can be freed or moved, freeing and moving them.
+    /// Reclaim and compaction: scanning, freeing and moving pages.
     pub reclaim: u64,
-    /// All that kswapd, kcompactd and khugepaged did, on processors of their own: no part of the sum.
+    /// Work of kswapd, kcompactd and khugepaged, on separate processors. Not part of the sum.
     pub background: u64,
 }
 
 impl Times {
-    /// All of it.
+    /// Returns the sum of all activities.
     pub fn sum(&self) -> u64 {
         self.work + self.in_allocator()
     }
 
-    /// What the allocator took.
+    /// Returns the time in the allocator.
     pub fn in_allocator(&self) -> u64 {
         self.operations + self.lists + self.stacks + self.zone_hold + self.zone_wait + self.list_wait + self.reclaim
     }
 }
 
-/// What one run brought.
+/// Outcome of one run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Number of CPUs.
     pub cpus: u16,
-    /// How long it was measured, in picoseconds.
+    /// Length of the measured time, in picoseconds.
     pub span: u64,
-    /// What the CPUs did.
+    /// Operations of the CPUs.
     pub tally: Tally,
-    /// What the engine counted meanwhile.
+    /// Counters of the engine over the measured time.
     pub counts: Counts,
-    /// What CPU time was spent on meanwhile; all zero on real threads.
+    /// CPU time by activity over the measured time; all zero on real threads.
     pub times: Times,
-    /// What memory looked like at the end of the measured time.
+    /// State of memory at the end of the measured time.
     pub end: Fragmentation,
-    /// The worst that was seen in every respect.
+    /// Worst value of each field in any sample of memory.
     pub worst: Fragmentation,
-    /// What was counted meanwhile under the kernel's names, and what was there at the end; empty on real threads.
+    /// Counters over the measured time under the kernel's names, and gauges at its end; empty on real threads.
     pub vmstat: Vmstat,
-    /// The same at each look at memory: since the measured time began, and what was there then.
+    /// Counters and gauges at each sample of memory; counters are relative to the begin of the measured time.
     pub looks: Vec<Vmstat>,
 }
 
 impl Outcome {
-    /// Operations in a second.
+    /// Returns the operations per second.
     pub fn throughput(&self) -> f64 {
         self.tally.operations() as f64 * 1e12 / self.span as f64
     }
 
-    /// Share of CPU time spent waiting for zone locks, 0 to 1.
+    /// Returns the share of CPU time spent waiting for zone locks, 0 to 1.
     pub fn zone_wait_share(&self) -> f64 {
         self.share(self.times.zone_wait)
     }
 
-    /// Share of CPU time spent in the allocator, 0 to 1.
+    /// Returns the share of CPU time spent in the allocator, 0 to 1.
     pub fn allocator_share(&self) -> f64 {
         self.share(self.times.in_allocator())
     }
 
-    /// Times a zone lock was taken in a thousand operations.
+    /// Returns the zone lock acquisitions per thousand operations.
     pub fn acquisitions_per_1000(&self) -> f64 {
         self.per_1000(self.counts.zone_lock_acquisitions)
     }
 
-    /// Nanoseconds that zone locks were held in a thousand operations.
+    /// Returns the nanoseconds for which zone locks were held, per thousand operations.
     pub fn hold_ns_per_1000(&self) -> f64 {
         self.per_1000(self.times.zone_hold) / 1000.0
     }
 
-    /// Pages moved each time a zone lock was taken.
+    /// Returns the pages moved per zone lock acquisition.
     pub fn pages_per_acquisition(&self) -> f64 {
         ratio(self.counts.zone_lock_pages, self.counts.zone_lock_acquisitions)
     }
 
-    /// Share of frees on another CPU than the allocation, 0 to 1.
+    /// Returns the share of frees on another CPU than the allocation, 0 to 1.
     pub fn remote_free_share(&self) -> f64 {
         ratio(self.tally.remote_frees, self.tally.frees)
     }
 
-    /// The latency that 99 % of allocations did not exceed, in nanoseconds.
+    /// Returns the 99th percentile of the latency of allocations, in nanoseconds.
     pub fn alloc_p99_ns(&self) -> f64 {
         self.tally.latency_at_permille(990) as f64 / 1000.0
     }
 
-    /// So much time as a share of all CPUs' time, 0 to 1.
+    /// Returns a time as a share of the time of all CPUs, 0 to 1.
     pub fn share(&self, picoseconds: u64) -> f64 {
         picoseconds as f64 / (self.span as f64 * f64::from(self.cpus))
     }
 
-    /// A counter under the kernel's name; 0 if the model does not have it.
+    /// Returns a counter by the kernel's name; 0 if the model does not have it.
     pub fn counted(&self, name: &str) -> u64 {
         self.vmstat.get(name).unwrap_or(0)
     }
 
-    /// The same in a virtual minute.
+    /// Returns a counter per virtual minute.
     pub fn per_minute(&self, name: &str) -> f64 {
         self.counted(name) as f64 * PS_PER_MINUTE / self.span as f64
     }
 
-    /// The same in 1000 operations.
+    /// Returns a counter per 1000 operations.
     pub fn counted_per_1000(&self, name: &str) -> f64 {
         self.per_1000(self.counted(name))
     }
@@ -140,7 +141,7 @@ impl Outcome {
     }
 }
 
-/// A ratio; 0 where there is nothing to divide by.
+/// Returns a ratio; 0 if the denominator is zero.
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -1,29 +1,29 @@
-//! What CPUs did while they were measured: operations, and how long allocations took.
+//! Operations of CPUs within the window, and the latency of allocations.
 
 use std::fmt;
 
 use freehold::base::Order;
 use hdrhistogram::Histogram;
 
-/// Latencies are told apart from ten picoseconds up.
+/// Smallest latency that the histogram resolves, in picoseconds.
 const LATENCY_MIN: u64 = 10;
-/// And up to ten seconds, in picoseconds.
+/// Largest latency that the histogram resolves: ten seconds, in picoseconds.
 const LATENCY_MAX: u64 = 10_000_000_000_000;
-/// To two digits, that is within 1 %.
+/// Significant decimal digits of latencies, which means a precision of 1 %.
 const LATENCY_DIGITS: u8 = 2;
 
-/// What one CPU did, or several together.
+/// Operations of one CPU, or of several.
 #[derive(Clone)]
 pub struct Tally {
-    /// Allocations that were asked for.
+    /// Number of allocation requests.
     pub allocs: u64,
-    /// Of these, how many failed.
+    /// Number of allocation requests that failed.
     pub failures: u64,
-    /// Pages of those that did not.
+    /// Pages of allocation requests that succeeded.
     pub allocated_pages: u64,
-    /// Frees.
+    /// Number of frees.
     pub frees: u64,
-    /// Of these, how many on another CPU than the allocation.
+    /// Number of frees on another CPU than the allocation.
     pub remote_frees: u64,
     /// Pages freed.
     pub freed_pages: u64,
@@ -31,12 +31,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Allocations that found memory, and frees.
+    /// Returns the number of successful allocations and frees.
     pub fn operations(&self) -> u64 {
         self.allocs - self.failures + self.frees
     }
 
-    /// Counts an allocation.
+    /// Counts an allocation request.
     pub fn count_alloc(&mut self, order: Order, is_served: bool) {
         self.allocs += 1;
         if is_served {
@@ -46,7 +46,7 @@ impl Tally {
         }
     }
 
-    /// Notes how long an allocation took.
+    /// Records the latency of an allocation.
     pub fn time_alloc(&mut self, picoseconds: u64) {
         self.latency.saturating_record(picoseconds);
     }
@@ -58,7 +58,7 @@ impl Tally {
         self.freed_pages += u64::from(order.pages());
     }
 
-    /// Adds what another CPU did.
+    /// Adds the operations of another CPU.
     pub fn add(&mut self, other: &Tally) {
         self.allocs += other.allocs;
         self.failures += other.failures;
@@ -69,7 +69,8 @@ impl Tally {
         self.latency.add(&other.latency).expect("both have the same bounds");
     }
 
-    /// The latency, in picoseconds, that so many per mille of all timed allocations did not exceed, within 1 %.
+    /// Returns a quantile of the latency of timed allocations, in picoseconds, within 1 %. The quantile is given per
+    /// mille.
     pub fn latency_at_permille(&self, permille: u64) -> u64 {
         self.latency.value_at_quantile(permille as f64 / 1000.0)
     }

@@ -1,8 +1,8 @@
 //! Counters as in `/proc/vmstat`: names and values, in one fixed order.
 //!
-//! Names are the kernel's where it counts the same thing. What begins with `nr_` is there now and goes up and down; all
-//! else is counted and only goes up. So the difference of two looks holds what was counted in between, and what is
-//! there at the later one.
+//! Names are the kernel's if the kernel counts the same events. Names that begin with `nr_` are gauges, which go up and
+//! down; all others are counters, which only increase. The difference of two readings therefore holds the increase of
+//! each counter, and the later value of each gauge.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,35 +13,36 @@ use freehold::stats::Counts;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Beginning of the names of what goes up and down.
+/// Prefix of the names of gauges.
 const GAUGE: &str = "nr_";
 
 /// A row: a name, and a value.
 pub type Row = (&'static str, u64);
 
-/// Counters at one moment, or between two.
+/// Counters and gauges at one moment, or between two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vmstat {
     rows: Vec<(Cow<'static, str>, u64)>,
 }
 
 impl Vmstat {
-    /// These rows, in this order.
+    /// Creates a set of rows, in this order.
     pub fn new(rows: impl IntoIterator<Item = Row>) -> Vmstat {
         Vmstat { rows: rows.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect() }
     }
 
-    /// These rows, whose names were read from somewhere.
+    /// Creates a set of rows whose names were read at run time.
     pub fn from_named(rows: impl IntoIterator<Item = (String, u64)>) -> Vmstat {
         Vmstat { rows: rows.into_iter().map(|(name, value)| (Cow::Owned(name), value)).collect() }
     }
 
-    /// The value of a name. Cost: a step a row.
+    /// Returns the value of a name. Takes a step for each row.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.rows.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
     }
 
-    /// What was counted since `earlier`, and what is there now. A name that was not there earlier counts from 0.
+    /// Returns the increase of each counter since `earlier`, and the current gauges. A name that `earlier` lacks counts
+    /// from 0.
     pub fn since(&self, earlier: &Vmstat) -> Vmstat {
         let changes = self.rows.iter().map(|(name, now)| {
             let before = if name.starts_with(GAUGE) { 0 } else { earlier.get(name).unwrap_or(0) };
@@ -50,17 +51,17 @@ impl Vmstat {
         Vmstat { rows: changes.collect() }
     }
 
-    /// Names and values, in order.
+    /// Returns names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.rows.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Whether pages were looked at to be reclaimed: memory was full at some time.
+    /// Returns whether reclaim scanned any pages, which means that memory was full at some time.
     pub fn is_under_pressure(&self) -> bool {
         ["pgscan_kswapd", "pgscan_direct"].iter().any(|name| self.get(name) > Some(0))
     }
 
-    /// A line a row, as in `/proc/vmstat`.
+    /// Formats the rows as in `/proc/vmstat`, one per line.
     pub fn text(&self) -> String {
         self.iter().map(|(name, value)| format!("{name} {value}\n")).collect()
     }
@@ -69,7 +70,7 @@ impl Vmstat {
 /// Counters of direct reclaim: one for each highest zone that a request may use.
 pub const ALLOCSTALLS: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
 
-/// What is there now, as the engine knows it.
+/// Returns the gauges of the engine.
 pub fn engine_gauges<P: Platform>(allocator: &PageAllocator<'_, P>) -> impl Iterator<Item = Row> {
     let zones = allocator.zones();
     [
@@ -84,7 +85,7 @@ macro_rules! rows {
     ($counts:ident: $($name:ident,)*) => { [$((stringify!($name), $counts.$name)),*] };
 }
 
-/// What the engine counted: first what the kernel counts too, then what only Freehold does.
+/// Returns the counters of the engine: first those of the kernel, then those that only Freehold has.
 pub fn engine_counts(counts: &Counts) -> impl Iterator<Item = Row> + use<> {
     let kernels = rows!(counts:
         allocstall_dma, allocstall_dma32, allocstall_normal, allocstall_movable,
@@ -115,7 +116,7 @@ impl<'de> Deserialize<'de> for Vmstat {
     }
 }
 
-/// Reads rows in the order in which they stand.
+/// Deserializes rows in their order of appearance.
 struct Rows;
 
 impl<'de> Visitor<'de> for Rows {
