@@ -1,22 +1,22 @@
-//! The plans that are built in: the files of `plans/` at the top of the repository, by name.
+//! The built-in plans: the files of `plans/` at the top of the repository, by name.
 
 /// A built-in plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
-    /// Its name.
+    /// Name of the plan.
     pub name: &'static str,
-    /// The file's text.
+    /// Text of the file.
     pub text: &'static str,
 }
 
-/// The plan in the file of this name.
+/// Includes the plan in the file of this name.
 macro_rules! builtin {
     ($name:literal) => {
         Builtin { name: $name, text: include_str!(concat!("../../../../plans/", $name, ".toml")) }
     };
 }
 
-/// Every built-in plan, in the order of `freehold sim --list`.
+/// All built-in plans, in the order of `freehold sim --list`.
 pub const BUILTINS: &[Builtin] = &[
     builtin!("purge"),
     builtin!("mallocs"),

@@ -1,37 +1,37 @@
-//! Sizes of memory as people write them: `"512 MiB"`.
+//! Sizes of memory with their units, such as `"512 MiB"`.
 //!
-//! A size is a string, because a bare number of bytes hides its unit, and its mistakes. Whole numbers and binary units
-//! only.
+//! A size is a string: a bare number of bytes would hide its unit, and mistakes in it. Only whole numbers and binary
+//! units are accepted.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The units, from the largest down.
+/// The units, in descending order.
 const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-/// A size in bytes, a multiple of 1 KiB above nothing.
+/// A size in bytes, a positive multiple of 1 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(u64);
 
-/// Why a text is no size.
+/// Error for a text that is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no size of memory; write a whole number above 0 and KiB, MiB, GiB or TiB, as in \"512 MiB\"")]
 pub struct BytesError(String);
 
 impl Bytes {
-    /// So many MiB.
+    /// Returns a size of `count` MiB.
     pub const fn mib(count: u64) -> Bytes {
         Bytes(count << 20)
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The size in whole pages of 4 KiB.
+    /// Returns the size in whole pages of 4 KiB.
     pub const fn pages(self) -> u64 {
         self.0 >> 12
     }

@@ -3,16 +3,16 @@
 use super::error::OpenError;
 use super::source::Source;
 
-/// The key for memory of the machine.
+/// Key of the machine's memory.
 pub(super) const MEMORY: &str = "machine.memory";
-/// The key for how memory lies when a run begins.
+/// Key of the start state of memory.
 pub(super) const START: &str = "machine.start";
-/// The key for how old memory is then.
+/// Key of the age of memory in the start state.
 pub(super) const AGE: &str = "machine.age";
-/// The key for memory of each CPU.
+/// Key of the memory for each CPU.
 const MEMORY_PER_CPU: &str = "machine.memory_per_cpu";
 
-/// Makes these changes, each `key=value`.
+/// Applies these changes, each `key=value`.
 pub(super) fn set_all<'t>(source: &mut Source<'t>, changes: &'t [String]) -> Result<(), OpenError> {
     changes.iter().try_for_each(|change| {
         let (key, value) = change.split_once('=').ok_or_else(|| OpenError::NoValue(change.clone()))?;
@@ -21,9 +21,9 @@ pub(super) fn set_all<'t>(source: &mut Source<'t>, changes: &'t [String]) -> Res
     })
 }
 
-/// Gives a key another value, which is swept no more, and takes out what it stands in the place of: of the two keys for
-/// memory a machine has one; a start is as old and as large as it is, unless memory is given after it. Who gives both a
-/// start and an age hears of it.
+/// Sets a key to another value, ends its sweep, and removes the keys that it replaces. The two keys for memory replace
+/// each other. A start replaces both keys for memory, since it has a size, which a later change may override. A start
+/// and an age replace each other, unless the command line gives both; that is reported as an error later.
 pub(super) fn set<'t>(source: &mut Source<'t>, option: String, key: &str, value: &'t str) -> Result<(), OpenError> {
     let (memories, other): (&[&str], &[&str]) = match key {
         MEMORY | MEMORY_PER_CPU => (&[MEMORY, MEMORY_PER_CPU], &[]),

@@ -1,14 +1,13 @@
-//! What differs between the hosts of a fleet: keys of a plan, each with the bounds between which a host draws its
-//! value.
+//! Differences between the hosts of a fleet: keys of a plan, each with bounds between which a host draws its value.
 //!
 //! ```toml
 //! [fleet.draw]
 //! "workload.think_ns" = { least = 10_000, most = 20_000 }
 //! ```
 //!
-//! A drawn key is one of the workload or of the machine, and a whole number. Both bounds are read as if they stood in
-//! its place, so that a mistake is found before the first host runs; what a host drew is read the same way. A key that
-//! `--set` gives is not drawn: then all hosts have that value.
+//! A drawn key is an integer parameter of the workload or of the machine. Both bounds are checked in place of the key's
+//! value, so a mistake is found before the first host runs. Values that hosts draw are checked in the same way. A key
+//! that `--set` sets is not drawn: all hosts have the value that was set.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -21,7 +20,7 @@ pub use super::model::{Draw, DrawnValue};
 use super::point::{is_parameter, read_point};
 use super::source::{Source, Value};
 
-/// The path of the table in which draws stand.
+/// Path of the table of draws.
 const PATH: &str = "fleet.draw";
 
 /// The table `[fleet]`.
@@ -41,10 +40,10 @@ struct Bounds {
 }
 
 impl Plan {
-    /// The plan's first experiment, as a host has it that drew these values. It takes as long as the plan's does now.
+    /// Returns the plan's first point for a host that drew these values, with the current durations of the plan.
     ///
     /// # Errors
-    /// When the plan makes no sense with them.
+    /// Returns an error if the plan is invalid with these values.
     pub fn on_host(&self, drawn: &[DrawnValue]) -> Result<Point, OpenError> {
         let values: Vec<String> = drawn.iter().map(|drawn| drawn.value.to_string()).collect();
         let mut source = Source::parse(&self.name, &self.text)?;
@@ -59,7 +58,7 @@ impl Plan {
     }
 }
 
-/// Reads the keys that hosts draw, and tries both ends of each.
+/// Reads the keys that hosts draw, and checks the plan with both bounds of each.
 pub(super) fn read_draws(source: &Source<'_>, changes: &Changes, cpus: &[u16]) -> Result<Vec<Draw>, PlanError> {
     let Some(table) = source.table().get("fleet") else { return Ok(Vec::new()) };
     source.read::<FleetTable>("fleet", table.clone(), &[])?;
@@ -94,14 +93,14 @@ fn read_draw(
 /// A key of a table.
 type DeKey<'t> = std::borrow::Cow<'t, str>;
 
-/// The keys and bounds of `[fleet.draw]`.
+/// Returns the keys and bounds of `[fleet.draw]`.
 fn entries<'s, 't>(source: &'s Source<'t>) -> impl Iterator<Item = (&'s Spanned<DeKey<'t>>, &'s Value<'t>)> {
     let fleet = source.table().get("fleet").and_then(|fleet| fleet.get_ref().as_table());
     let draw = fleet.and_then(|fleet| fleet.get("draw")).and_then(|draw| draw.get_ref().as_table());
     draw.into_iter().flatten()
 }
 
-/// Where the plan says that a key is drawn.
+/// Returns the location in the plan's text where a key is drawn.
 fn span_of(source: &Source<'_>, key: &str) -> std::ops::Range<usize> {
     let found = entries(source).find(|(name, _)| name.get_ref() == key);
     found.map_or(0..0, |(name, _)| name.span())

@@ -1,101 +1,101 @@
-//! Everything that can be wrong with a plan, as one sentence that names file, line and key, and says what to do.
+//! Errors in a plan, each as one sentence that names file, line and key, and a remedy.
 //!
-//! What the TOML reader says is put into the words of this program: `invalid type: string "many", expected u64` becomes
-//! `is string "many"; write a whole number`.
+//! Messages of the TOML reader are rephrased: `invalid type: string "many", expected u64` becomes `is string "many";
+//! write a whole number`.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use freehold_policies::PolicyError;
 
-/// Why a plan cannot be run. In a box, because it is rare and has much to say.
+/// Reason why a plan cannot be run. Boxed, since it is large and rare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError(Box<Complaint>);
 
-/// What is wrong, and where.
+/// An error in a plan, and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The plan's path or built-in name.
+    /// Path or built-in name of the plan.
     pub plan: String,
-    /// The line, from 1.
+    /// Line, counted from 1.
     pub line: Option<usize>,
-    /// The option of the command line that gave the value, as it was typed.
+    /// Command-line option that gave the value, as it was typed.
     pub option: Option<String>,
-    /// Where in the plan, as in `workload.pages`; empty for all of it.
+    /// Path of the key, such as `workload.pages`; empty for the whole plan.
     pub key: String,
-    /// What is wrong.
+    /// Kind of error.
     pub trouble: Trouble,
 }
 
-/// What is wrong at some place of a plan.
+/// Kind of error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The text is not TOML; what the reader said.
+    /// The text is not TOML; the message of the reader.
     NotToml(String),
-    /// There is no such key.
+    /// The key is unknown.
     UnknownKey {
-        /// What may have been meant.
+        /// Hint at a known key that was probably meant.
         hint: String,
     },
     /// A key is missing in the table.
     MissingKey {
-        /// The key that is missing.
+        /// Name of the missing key.
         name: String,
     },
-    /// A value of another kind or size than the key takes.
+    /// The value has another type or range than the key.
     WrongKind {
-        /// What it is.
+        /// Description of the value.
         found: String,
-        /// What to write instead.
+        /// Description of valid values.
         wanted: String,
     },
-    /// The path of `--set` or of a sweep leads through something that is no table.
+    /// The path of `--set` or of a sweep contains a key that is not a table.
     NoTable {
-        /// What is no table.
+        /// Name of the key that is not a table.
         name: String,
-        /// What may have been meant.
+        /// Hint at a table that was probably meant.
         hint: String,
     },
-    /// The value makes no sense; a sentence that follows the key.
+    /// The value is invalid; a sentence that follows the key.
     Unfit(String),
 }
 
-/// Why there is no plan to read.
+/// Reason why a plan could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error(
         "cannot read the plan {path}: {source}; name a file that can be read, or a built-in plan (see `freehold sim --list`)",
         path = path.display()
     )]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Neither a built-in plan nor a file.
+    /// The name is neither a built-in plan nor a file.
     #[error("there is no plan `{name}`; {hint} (see `freehold sim --list`), or name a TOML file")]
     Unknown {
-        /// What was written.
+        /// Name that was given.
         name: String,
-        /// What may have been meant.
+        /// Hint at a built-in plan that was probably meant.
         hint: String,
     },
-    /// It is wrong.
+    /// The plan has an error.
     #[error(transparent)]
     Wrong(#[from] PlanError),
     /// A `--set` without `=`.
     #[error("`--set {0}` changes nothing; write it as key=value, for instance `--set duration_ms=5`")]
     NoValue(String),
-    /// A policy on the command line that is none.
+    /// An unknown policy on the command line.
     #[error("{option} {name}: {error}")]
     Policy {
         /// `--a` or `--b`.
         option: &'static str,
-        /// What was written.
+        /// Name that was given.
         name: String,
-        /// Why it is none.
+        /// Reason why it is not a policy.
         error: PolicyError,
     },
 }
@@ -129,8 +129,7 @@ impl fmt::Display for PlanError {
 }
 
 impl Trouble {
-    /// What the TOML reader said, in words of ours. `more` are keys that the same table may have besides those that the
-    /// reader knows.
+    /// Rephrases a message of the TOML reader. `more` lists keys of the same table that the reader does not know.
     pub fn from_reader_message(message: &str, more: &[&str]) -> Trouble {
         let message = message.lines().next().unwrap_or_default();
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -143,13 +142,13 @@ impl Trouble {
         let kinds = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
         match kinds.and_then(|kinds| kinds.split_once(", expected ")) {
             Some((found, wanted)) => Trouble::WrongKind { found: found.replace('`', ""), wanted: in_words(wanted) },
-            // What our own types say of a value is a sentence already.
+            // Messages of this crate's types are sentences already.
             None => Trouble::Unfit(format!("cannot be that: {message}")),
         }
     }
 }
 
-/// What the reader expected, for somebody who does not know Rust's types.
+/// Describes an expected type in words that do not require knowledge of Rust.
 fn in_words(wanted: &str) -> String {
     match wanted {
         "u8" => whole_number_up_to(u8::MAX.into()),

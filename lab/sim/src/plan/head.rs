@@ -8,7 +8,7 @@ use super::error::PlanError;
 use super::model::{CPUS, RIVALS, SEEDS};
 use super::source::Source;
 
-/// What stands at the top of a plan.
+/// Keys at the top of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Head {
@@ -43,7 +43,7 @@ fn default_seeds() -> u32 {
     SEEDS
 }
 
-/// The tables of a plan, which are read by themselves.
+/// Tables of a plan, which are read separately.
 const TABLES: [&str; 4] = ["machine", "workload", "sweep", "fleet"];
 
 /// Reads the keys at the top of a plan.

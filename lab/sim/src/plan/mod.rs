@@ -1,11 +1,11 @@
-//! Plans: what is to be simulated, as data.
+//! Plans: specifications of simulations, as data.
 //!
-//! A plan is a TOML file that says what happens ([`Workload`](crate::workload::Workload)), on what machine, on how many
-//! CPUs, under which policies, how long and how often. Some are [built in](builtin); any file will do. It is read in
-//! three steps: [`source`] knows where everything stands, the command line changes single values there, and [`read`]
-//! turns the tables into a [`Plan`] that can be run, or into one sentence with file, line and key ([`error`]). A plan
-//! that sweeps a parameter is read once for each of its values, so each value is checked as if it stood in its place;
-//! so are the ends of what the hosts of a fleet draw ([`draws`]).
+//! A plan is a TOML file with a workload ([`Workload`](crate::workload::Workload)), a machine, numbers of CPUs,
+//! policies, a duration and a number of seeds. Some plans are [built in](builtin); others are files. A plan is read in
+//! three steps: [`source`] records the location of each key and value, the command line changes single values there,
+//! and [`read`] turns the tables into a [`Plan`] that can be run, or into one sentence with file, line and key
+//! ([`error`]). A plan that sweeps a parameter is read once for each value, so each value is checked in its place. The
+//! bounds of the values that hosts of a fleet draw ([`draws`]) are checked in the same way.
 
 pub mod builtin;
 mod bytes;
@@ -38,10 +38,10 @@ pub use machine::MachineSpec;
 pub use model::{CPUS, Changes, Outline, Plan, Point, RIVALS, SEEDS};
 
 impl Plan {
-    /// The plan of this built-in name or at this path, with changes.
+    /// Opens the plan with this built-in name or at this path, and applies changes.
     ///
     /// # Errors
-    /// When there is no such plan, or it is wrong.
+    /// Returns an error if there is no such plan, or if it is invalid.
     pub fn open(name: &str, changes: &Changes) -> Result<Plan, OpenError> {
         if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
             return Plan::parse(name, builtin.text, changes);
@@ -57,18 +57,18 @@ impl Plan {
         Plan::parse(name, &text, changes)
     }
 
-    /// What a built-in plan says of itself, without looking at whether it could be run: a recording may not be here.
+    /// Returns the outline of a built-in plan, without checking that it can be run: its recording may be missing here.
     ///
     /// # Errors
-    /// When it is wrong.
+    /// Returns an error if the keys at the top of the plan are invalid.
     pub fn outline(builtin: &Builtin) -> Result<Outline, OpenError> {
         Ok(read::read_outline(&Source::parse(builtin.name, builtin.text)?)?)
     }
 
-    /// The plan in `text`, called `name` in complaints.
+    /// Parses the plan in `text`, which errors refer to as `name`.
     ///
     /// # Errors
-    /// When it is wrong; one sentence with the line and the key.
+    /// Returns an error if the plan is invalid: one sentence with the line and the key.
     pub fn parse(name: &str, text: &str, changes: &Changes) -> Result<Plan, OpenError> {
         changes.check_policies()?;
         let mut source = Source::parse(name, text)?;
@@ -86,10 +86,10 @@ impl Plan {
     }
 }
 
-/// Reads a cost table, with the same care for mistakes.
+/// Reads a cost table, with error messages like those of plans.
 ///
 /// # Errors
-/// When it is wrong; one sentence with the line and the key.
+/// Returns an error if the table is invalid: one sentence with the line and the key.
 pub fn read_costs(name: &str, text: &str) -> Result<Costs, OpenError> {
     let source = Source::parse(name, text)?;
     let table = source.table().clone();
