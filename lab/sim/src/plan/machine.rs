@@ -1,4 +1,4 @@
-//! What a plan says about the machine, and which machine that is with so many CPUs.
+//! The plan's table `[machine]`, and the machine that it describes for a number of CPUs.
 
 use std::path::PathBuf;
 
@@ -13,30 +13,31 @@ use crate::NODES_MAX;
 use crate::machine::Machine;
 use crate::start::{self, Figures, PAGEBLOCK_ORDER, SnapshotError, Start, age};
 
-/// The least memory of a node: its watermarks and lists need some room.
+/// Minimum memory of a node: its watermarks and lists need some room.
 const NODE_MIN: Bytes = Bytes::mib(16);
-/// The most memory of a machine: metadata takes one 256th of it, in real memory.
+/// Maximum memory of a machine. The metadata takes one 256th of it, in real memory.
 const MEMORY_MAX: Bytes = Bytes::mib(1 << 20);
 
 /// MiB of a pageblock.
 const PAGEBLOCK_MIB: u64 = 2;
 
-/// What a plan says about the machine.
+/// The plan's table `[machine]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MachineSpec {
-    /// Memory of the machine, whatever the number of CPUs.
+    /// Memory of the machine, independent of the number of CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// Memory for each CPU, in place of `memory`.
+    /// Memory for each CPU, instead of `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_per_cpu: Option<Bytes>,
-    /// Number of nodes, between which memory and CPUs are split evenly.
+    /// Number of nodes. Memory and CPUs are split evenly between them.
     pub nodes: u8,
-    /// How old its memory is when a run begins, from 0 to 100. See [`age`].
+    /// Age of memory when a run begins, from 0 to 100. See [`age`].
     #[serde(skip_serializing_if = "is_new")]
     pub age: u8,
-    /// A snapshot or a recording, with whose start state a run begins. Memory that is not given is as large.
+    /// Path of a snapshot or a recording whose start state is the start state of a run. It also gives the size of
+    /// memory if no key does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<PathBuf>,
 }
@@ -51,12 +52,12 @@ impl Default for MachineSpec {
     }
 }
 
-/// Why there cannot be such a machine: a key of its table, and a sentence that follows it.
+/// Reason why a machine cannot exist: a key of its table, and a sentence that follows the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impossible {
-    /// The key.
+    /// Name of the key.
     pub key: &'static str,
-    /// What is wrong with it.
+    /// Sentence that follows the key.
     pub sentence: String,
 }
 
@@ -67,10 +68,11 @@ impl Impossible {
 }
 
 impl MachineSpec {
-    /// The machine with so many CPUs.
+    /// Returns the machine with `cpus` CPUs.
     ///
     /// # Errors
-    /// When it has no memory, too little or too much, more nodes than CPUs could be split between, or no such age.
+    /// Returns an error if its memory is missing, too small or too large, or if the number of nodes or the age is out
+    /// of range.
     pub fn machine(&self, cpus: u16) -> Result<Machine, Impossible> {
         if !(1..=NODES_MAX).contains(&self.nodes) {
             let sentence = format!("is {}; give a number of nodes from 1 to {NODES_MAX}", self.nodes);
@@ -109,10 +111,10 @@ impl MachineSpec {
         Ok(Machine { pages: pages as u32, nodes: self.nodes })
     }
 
-    /// The same, as large as its start if nothing says how large it is.
+    /// Returns the table with a size of memory: that of its start, if no key gives one.
     ///
     /// # Errors
-    /// When its start is no file that shows one.
+    /// Returns an error if the start cannot be read as a snapshot or recording.
     pub fn sized(self) -> Result<MachineSpec, SnapshotError> {
         match &self.start {
             Some(path) if self.memory.is_none() && self.memory_per_cpu.is_none() => {
@@ -124,10 +126,10 @@ impl MachineSpec {
         }
     }
 
-    /// Pages that are in use when a run begins, and stay until it ends.
+    /// Returns the number of pages that are in use when a run begins and stay until it ends.
     ///
     /// # Errors
-    /// When there is no such start any more.
+    /// Returns an error if the start can no longer be read.
     pub fn held(&self, cpus: u16) -> Result<u64, SnapshotError> {
         match &self.start {
             None => Ok(age::figures(self.age, self.pageblocks(cpus).into()).held()),
@@ -140,14 +142,14 @@ impl MachineSpec {
         (machine.pages_per_node() >> PAGEBLOCK_ORDER) * u32::from(machine.nodes)
     }
 
-    /// How memory lies when a run with so many CPUs begins; `None` if all of it is free. What an age leaves open, the
-    /// seed decides. A machine that is larger than the start it is given repeats it.
+    /// Returns the state of memory when a run with `cpus` CPUs begins; `None` if all of it is free. The seed decides
+    /// all details that an age leaves open. A machine that is larger than its start repeats it.
     ///
     /// # Errors
-    /// When there is no such start any more.
+    /// Returns an error if the start can no longer be read.
     ///
     /// # Panics
-    /// If there is no such machine.
+    /// Panics if [`machine`](Self::machine) returns an error.
     pub fn start(&self, cpus: u16, seed: u64) -> Result<Option<Start>, SnapshotError> {
         let pageblocks = self.pageblocks(cpus);
         match &self.start {
@@ -157,11 +159,11 @@ impl MachineSpec {
         }
     }
 
-    /// The limit of a per-CPU list as the machine with so many CPUs comes up, in pages. Only the engine knows, so the
-    /// machine is built.
+    /// Returns the limit (`high`) of a per-CPU list of the machine right after boot, in pages. Builds the machine,
+    /// since only the engine computes the limit.
     ///
     /// # Panics
-    /// If there is no such machine.
+    /// Panics if [`machine`](Self::machine) returns an error.
     pub fn list_high(&self, cpus: u16) -> u32 {
         let machine = self.machine(cpus).expect("there is such a machine");
         let high = machine.run_released(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| {
@@ -171,7 +173,7 @@ impl MachineSpec {
         high.expect("there is such a machine")
     }
 
-    /// The key that says how much memory there is.
+    /// Returns the key that gives the size of memory.
     pub fn memory_key(&self) -> &'static str {
         if self.memory.is_some() { "memory" } else { "memory_per_cpu" }
     }

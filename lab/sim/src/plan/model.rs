@@ -1,4 +1,4 @@
-//! A plan as data: what is simulated, on which machine, under which policies.
+//! A plan as data: workloads, machines and policies to simulate.
 
 use freehold_policies::{BEST, NamedPolicy, SETS, Set};
 use serde::Serialize;
@@ -7,121 +7,122 @@ use super::error::OpenError;
 use super::machine::MachineSpec;
 use crate::workload::Workload;
 
-/// The numbers of CPUs of a plan that names none.
+/// Default numbers of CPUs.
 pub const CPUS: [u16; 6] = [1, 2, 8, 32, 128, 512];
 
-/// Seeds of a plan that names none.
+/// Default number of seeds.
 pub const SEEDS: u32 = 3;
 
-/// Policies B of a plan that names none.
+/// Default policies B.
 pub const RIVALS: [&str; 3] = ["linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
 
-/// What part of its time a plan has when it is made short.
+/// Divisor of the durations of a shortened plan.
 const SHORT_DIVISOR: u64 = 10;
 
-/// What is to be simulated.
+/// A plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// Built-in name, or path as it was given.
     pub name: String,
-    /// What happens, in a line.
+    /// Description in one line.
     pub title: String,
-    /// What it is good for, in a sentence or two.
+    /// Purpose, in a sentence or two.
     pub shows: String,
-    /// The numbers of CPUs, from the smallest up.
+    /// Numbers of CPUs, in ascending order.
     pub cpus: Vec<u16>,
     /// Policy A, then the policies B.
     #[serde(serialize_with = "names_of_policies")]
     pub policies: Vec<NamedPolicy>,
-    /// Each of the seeds 1 to this one is run.
+    /// Number of seeds; the runs use seed 1 up to this number.
     pub seeds: u32,
-    /// The parameter that is swept.
+    /// Key of the swept parameter.
     pub swept: Option<String>,
-    /// One experiment a value of the swept parameter; one in all if nothing is swept.
+    /// One point for each value of the swept parameter; one in all if nothing is swept.
     pub points: Vec<Point>,
-    /// What each host of a fleet draws for itself.
+    /// Keys that each host of a fleet draws.
     pub draws: Vec<Draw>,
-    /// The plan's text, as it was read, so that the results can be had again.
+    /// Text of the plan, so that the results can be reproduced.
     pub text: String,
-    /// What `--memory` and `--set` changed in it, as `key=value`.
+    /// Changes by `--start`, `--age`, `--memory` and `--set`, as `key=value`.
     pub changes: Vec<String>,
 }
 
 /// One experiment: everything but the number of CPUs, the policy and the seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// The swept parameter's value, as it stands in the plan.
+    /// Value of the swept parameter, as in the plan.
     pub value: Option<String>,
-    /// What happens.
+    /// Workload of the runs.
     pub workload: Workload,
-    /// Where it happens.
+    /// Machine of the runs.
     pub machine: MachineSpec,
-    /// Virtual time before anything is counted, in ms.
+    /// Virtual time before the measurement, in ms.
     pub warmup_ms: u64,
-    /// Virtual time that is counted, in ms.
+    /// Virtual time of the measurement, in ms.
     pub duration_ms: u64,
 }
 
-/// What a plan says of itself.
+/// Outline of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outline {
-    /// What happens, in a line.
+    /// Description in one line.
     pub title: String,
-    /// What it is good for, in a sentence or two.
+    /// Purpose, in a sentence or two.
     pub shows: String,
-    /// The numbers of CPUs.
+    /// Numbers of CPUs.
     pub cpus: Vec<u16>,
 }
 
-/// What the command line changes about a plan.
+/// Changes that the command line makes to a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Single values, as `key=value`.
     pub set: Vec<String>,
-    /// A snapshot or a recording with whose start state runs begin: a path.
+    /// Path of a snapshot or a recording whose start state is the start state of runs.
     pub start: Option<String>,
-    /// How old memory is when runs begin.
+    /// Age of memory when runs begin.
     pub age: Option<u8>,
-    /// Another size of memory of the machine, as it was typed.
+    /// Size of the machine's memory, as it was typed.
     pub memory: Option<String>,
-    /// Other numbers of CPUs.
+    /// Numbers of CPUs; empty for those of the plan.
     pub cpus: Vec<u16>,
-    /// Another policy A.
+    /// Policy A.
     pub a: Option<String>,
-    /// Other policies B.
+    /// Policies B; empty for those of the plan.
     pub b: Vec<String>,
-    /// Another number of seeds.
+    /// Number of seeds.
     pub seeds: Option<u32>,
 }
 
 /// A key whose value each host draws.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Draw {
-    /// Where it stands in the plan, as in `workload.think_ns`.
+    /// Path of the key in the plan, such as `workload.think_ns`.
     pub key: String,
-    /// The smallest value that may be drawn.
+    /// Lower bound, inclusive.
     pub least: u64,
-    /// The largest.
+    /// Upper bound, inclusive.
     pub most: u64,
 }
 
 /// Value that a host drew for a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DrawnValue {
-    /// The key.
+    /// Path of the key.
     pub key: String,
-    /// The value.
+    /// Value of the key.
     pub value: u64,
 }
 
 impl Plan {
-    /// A policy's name in tables: without policy A's, where it only changes that one.
+    /// Returns a policy's name in tables. The part that it shares with policy A is omitted.
     pub fn label(&self, policy: usize) -> &str {
         let (a, b) = (&self.policies[0].name, &self.policies[policy].name);
         b.strip_prefix(a.as_str()).and_then(|changes| changes.strip_prefix(',')).unwrap_or(b)
     }
 
-    /// The plan made short, with one seed, to see that it runs; but not so short that its memory stays empty.
+    /// Returns the plan with shorter durations and one seed, for a quick test. Durations stay long enough to fill
+    /// memory.
     #[must_use]
     pub fn shortened(mut self) -> Plan {
         self.seeds = 1;
@@ -134,7 +135,7 @@ impl Plan {
         self
     }
 
-    /// Why policies of ours that take part are what they are, and where to read on.
+    /// Returns an explanation of the recommended policy, if it takes part.
     pub fn reading(&self) -> Vec<String> {
         let recommended = SETS.iter().filter(|set| set.name == BEST);
         recommended.filter(|set| self.has_policy(set)).map(|set| set.why.to_owned()).collect()
@@ -145,7 +146,7 @@ impl Plan {
         self.policies.iter().any(|policy| policy.name == set.name)
     }
 
-    /// How many runs the plan asks for.
+    /// Returns the number of runs of the plan.
     pub fn runs(&self) -> usize {
         self.points.len() * self.cpus.len() * self.policies.len() * self.seeds as usize
     }
@@ -157,7 +158,7 @@ impl Changes {
         self.set.iter().any(|change| change.split('=').next().is_some_and(|name| name.trim() == key))
     }
 
-    /// Whether policies are policies, so that a mistake is told of the option and not of the plan.
+    /// Checks the names of policies, so that an error names the option and not the plan.
     pub(super) fn check_policies(&self) -> Result<(), OpenError> {
         let (a, b) = (self.a.iter().map(|name| ("--a", name)), self.b.iter().map(|name| ("--b", name)));
         a.chain(b).try_for_each(|(option, name)| match freehold_policies::parse(name) {
@@ -167,7 +168,7 @@ impl Changes {
     }
 }
 
-/// Policies as their names: what each chose is in the recipe.
+/// Serializes policies as their names. The recipe has the choices of each policy.
 fn names_of_policies<S: serde::Serializer>(policies: &[NamedPolicy], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(policies.iter().map(|policy| &policy.name))
 }

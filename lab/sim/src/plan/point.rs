@@ -1,4 +1,4 @@
-//! One experiment of a plan: its workload and its machine, and whether the workload fits the machine.
+//! One experiment of a plan: its workload and its machine, and a check that the workload fits the machine.
 
 use std::error::Error;
 
@@ -16,18 +16,18 @@ use crate::workload::purge::Purge;
 use crate::workload::recording::Recording;
 use crate::workload::webhost::Webhost;
 
-/// Longest virtual time, in ms: two hours. Before and within the window together, it stays below what clocks can tell.
+/// Maximum virtual time, in ms: two hours. The sum of warm-up and window stays below the range of the clocks.
 const DURATION_MAX_MS: u64 = 7_200_000;
 
 /// The kinds of workloads.
 const KINDS: [&str; 7] = ["steady", "purge", "pingpong", "exit", "build", "webhost", "recording"];
 
-/// Whether a key belongs to the workload or to the machine.
+/// Returns whether a key belongs to the workload or to the machine.
 pub(super) fn is_parameter(key: &str) -> bool {
     ["workload.", "machine."].iter().any(|table| key.starts_with(table))
 }
 
-/// Reads one experiment, and checks that it fits its memory on each of these numbers of CPUs.
+/// Reads one experiment, and checks that it fits its memory with each of these numbers of CPUs.
 pub(super) fn read_point(source: &Source<'_>, value: Option<String>, cpus: &[u16]) -> Result<Point, PlanError> {
     let head = read_head(source)?;
     for (key, ms, least) in [("warmup_ms", head.warmup_ms, 0), ("duration_ms", head.duration_ms, 1)] {
@@ -46,7 +46,7 @@ pub(super) fn read_point(source: &Source<'_>, value: Option<String>, cpus: &[u16
     Ok(point)
 }
 
-/// The workload: its kind says which parameters the rest of its table may hold.
+/// Reads the workload. Its kind determines the other keys of its table.
 fn read_workload(source: &Source<'_>) -> Result<Workload, PlanError> {
     let Some(value) = source.table().get("workload") else {
         return Err(source.unfit("workload", "is missing; add a table [workload] that says what happens"));
@@ -84,7 +84,7 @@ fn recording(source: &Source<'_>, recording: Recording) -> Result<Workload, Plan
     not_alone(source, recording.cpus_per_purger).map(|()| Workload::Recording(recording))
 }
 
-/// A purger needs somebody who allocates.
+/// Checks that a group of CPUs has a CPU that allocates besides its purger.
 fn not_alone(source: &Source<'_>, cpus_per_purger: u16) -> Result<(), PlanError> {
     match cpus_per_purger {
         few @ 0..2 => Err(source.unfit(
@@ -95,14 +95,14 @@ fn not_alone(source: &Source<'_>, cpus_per_purger: u16) -> Result<(), PlanError>
     }
 }
 
-/// Shares must leave room for each other.
+/// Checks that the shares of a workload `webhost` are consistent.
 fn webhost(source: &Source<'_>, webhost: Webhost) -> Result<Workload, PlanError> {
     let checked = webhost.check();
     checked.map_err(|unfit| source.unfit(&format!("workload.{}", unfit.key), unfit.sentence))?;
     Ok(Workload::Webhost(Box::new(webhost)))
 }
 
-/// What the workload uses must be less than the machine has.
+/// Checks that the workload uses less memory than the machine has.
 fn fits(source: &Source<'_>, point: &Point, cpus: u16) -> Result<(), PlanError> {
     let spec = &point.machine;
     let machine = spec.machine(cpus);
@@ -124,7 +124,7 @@ fn fits(source: &Source<'_>, point: &Point, cpus: u16) -> Result<(), PlanError> 
     Err(source.unfit(&format!("machine.{}", spec.memory_key()), sentence))
 }
 
-/// Why a start cannot be had, as words that follow its key.
+/// Formats an error of a start, as words that follow its key.
 fn start_error(error: &dyn Error) -> String {
     format!("cannot be had: {error}")
 }
@@ -134,14 +134,14 @@ fn mebibytes(pages: u64) -> u64 {
     pages.div_ceil(256)
 }
 
-/// Pages that the workload uses at a time.
+/// Returns the largest number of pages that the workload uses at a time.
 fn pages_needed(source: &Source<'_>, point: &Point, cpus: u16) -> Result<u64, PlanError> {
     let list_high = match point.workload {
         Workload::Purge(_) => point.machine.list_high(cpus),
         _ => 0,
     };
     let window = Window::after_ms(point.warmup_ms, point.duration_ms);
-    // Seeds decide where in a recording a run begins: the first one speaks for all.
+    // Other seeds begin at other places of a recording; the first seed stands for all.
     let play = point.workload.stage(cpus, window, 1);
     let play = play.map_err(|error| source.unfit("workload.file", format!("cannot be played: {error}")))?;
     Ok(play.map_or_else(|| point.workload.pages_in_use(cpus, list_high), |play| play.pages_peak()))

@@ -1,4 +1,4 @@
-//! From tables to a plan: what must be there, what may be, and what makes no sense.
+//! Conversion of the tables of a source to a plan, with checks of required keys, optional keys and values.
 
 use freehold_policies::NamedPolicy;
 use serde::Deserialize;
@@ -13,10 +13,10 @@ use super::point::{is_parameter, read_point};
 use super::source::{Source, Value};
 use crate::CPUS_MAX;
 
-/// Most seeds a run can ask for.
+/// Maximum number of seeds of a plan.
 const SEEDS_MAX: u32 = 1000;
 
-/// The parameter that takes one value after the other.
+/// The table `[sweep]`: a parameter that takes one value after the other.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SweepKey {
@@ -25,7 +25,7 @@ struct SweepKey {
     _values: Vec<toml::Value>,
 }
 
-/// Reads the whole plan. Its name and text are the caller's to fill in.
+/// Reads the whole plan, except its name, text and changes, which the caller fills in.
 pub(super) fn read_plan(source: &Source<'_>, changes: &Changes) -> Result<Plan, PlanError> {
     let head = read_head(source)?;
     let cpus = if changes.cpus.is_empty() { read_cpus(source, &head)? } else { sorted(&changes.cpus) };
@@ -54,7 +54,7 @@ pub(super) fn read_plan(source: &Source<'_>, changes: &Changes) -> Result<Plan, 
     })
 }
 
-/// Reads no more than what the plan says of itself.
+/// Reads the outline of a plan.
 pub(super) fn read_outline(source: &Source<'_>) -> Result<Outline, PlanError> {
     let head = read_head(source)?;
     Ok(Outline { title: head.title, shows: head.shows.trim().to_owned(), cpus: head.cpus })
@@ -70,7 +70,7 @@ fn read_cpus(source: &Source<'_>, head: &Head) -> Result<Vec<u16>, PlanError> {
     }
 }
 
-/// From the smallest up, each once.
+/// Returns the numbers in ascending order, without duplicates.
 fn sorted(cpus: &[u16]) -> Vec<u16> {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
@@ -78,7 +78,7 @@ fn sorted(cpus: &[u16]) -> Vec<u16> {
     sorted
 }
 
-/// Policy A, then each policy B that is not there yet.
+/// Reads policy A, and the policies B without duplicates.
 fn read_policies(source: &Source<'_>, head: &Head, changes: &Changes) -> Result<Vec<NamedPolicy>, PlanError> {
     let rivals = if changes.b.is_empty() { &head.b } else { &changes.b };
     let mut policies = vec![parse_policy(source, "a", changes.a.as_ref().unwrap_or(&head.a))?];
@@ -91,7 +91,7 @@ fn read_policies(source: &Source<'_>, head: &Head, changes: &Changes) -> Result<
     Ok(policies)
 }
 
-/// Parses the name of a policy that stands at this key.
+/// Parses the name of a policy that is the value of this key.
 fn parse_policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
     freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
 }
@@ -123,7 +123,7 @@ fn read_sweep<'t>(source: &Source<'t>) -> Result<SweepSources<'t>, PlanError> {
     Ok((Some(key), sources))
 }
 
-/// A value as it is written, without quotes.
+/// Formats a value without quotes.
 fn value_text(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.to_string(),

@@ -1,9 +1,9 @@
-//! A plan's text, and where in it everything stands: the ground on which every complaint about a plan is made.
+//! Text of a plan, with the location of each key and value for error messages.
 //!
-//! A [`Source`] keeps the parsed table with the place of each key and value. Values that the command line gives are put
-//! into that table as if they stood in the file; their places lie behind the end of the text, and that is how a
-//! complaint knows to name the option, as it was typed, instead of a line. Whatever reads a part of the table hands its
-//! error back here, to be turned into one sentence that names the file, the line and the key.
+//! A [`Source`] keeps the parsed table with the location of each key and value. Values from the command line are
+//! inserted into that table like values of the file. Their locations are beyond the end of the text, so an error about
+//! them names the option as it was typed, instead of a line. Code that reads a part of the table passes its error back
+//! to this module, which turns it into one sentence that names the file, the line and the key.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::error::{Complaint, PlanError, Trouble};
 
-/// A value in a plan, with its place.
+/// A value in a plan, with its location.
 pub type Value<'t> = Spanned<DeValue<'t>>;
 
 /// The text of a plan, parsed.
 #[derive(Clone, Debug)]
 pub struct Source<'t> {
-    /// What the plan is called in complaints: its path, or its built-in name.
+    /// Name of the plan in error messages: its path, or its built-in name.
     name: &'t str,
     text: &'t str,
     table: DeTable<'t>,
-    /// The options of the command line that gave values, as they were typed.
+    /// Command-line options that gave values, as they were typed.
     options: Vec<String>,
 }
 
@@ -31,23 +31,23 @@ impl<'t> Source<'t> {
     /// Parses `text`.
     ///
     /// # Errors
-    /// When it is not TOML.
+    /// Returns an error if the text is not TOML.
     pub fn parse(name: &'t str, text: &'t str) -> Result<Source<'t>, PlanError> {
         let empty = Source { name, text, table: DeTable::new(), options: Vec::new() };
         let table = DeTable::parse(text).map_err(|error| empty.not_toml(&error))?;
         Ok(Source { table: table.into_inner(), ..empty })
     }
 
-    /// The table as it was read, with what [`Source::set`] changed.
+    /// Returns the table, including the changes by [`Source::set`].
     pub fn table(&self) -> &DeTable<'t> {
         &self.table
     }
 
-    /// Gives the key at `path`, such as `workload.pages`, another value, or one where it had none. A value that is not
-    /// TOML is a string. `option` is what was typed for that, and what complaints name.
+    /// Sets the key at `path`, such as `workload.pages`, whether it had a value or not. A value that is not TOML is
+    /// taken as a string. `option` is the typed option, which error messages name.
     ///
     /// # Errors
-    /// When the path leads through something that is no table, or the value is a list.
+    /// Returns an error if the path leads through a key that is not a table, or if the value is a list or a table.
     pub fn set(&mut self, option: String, path: &str, value: &'t str) -> Result<(), PlanError> {
         let start = self.text.len() + 1 + self.options.len();
         self.options.push(option);
@@ -61,7 +61,7 @@ impl<'t> Source<'t> {
         Ok(())
     }
 
-    /// Takes the key at `path` out of its table, if it is there.
+    /// Removes the key at `path` from its table, if it is there.
     pub fn remove(&mut self, path: &str) {
         let Some((table, key)) = path.split_once('.') else { return };
         if let Some(table) = self.table.get_mut(table).map(Spanned::get_mut).and_then(as_table_mut) {
@@ -69,13 +69,13 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Whether the command line gave the value at `path`.
+    /// Returns whether the command line gave the value at `path`.
     pub fn is_given(&self, path: &str) -> bool {
         let at = path.split_once('.').and_then(|(table, key)| self.table.get(table)?.get_ref().as_table()?.get(key));
         at.is_some_and(|value| value.span().start > self.text.len())
     }
 
-    /// Takes the sweep out, if it is over this key: a value that is given is not swept.
+    /// Removes the sweep if it is over this key, since a key with a given value is not swept.
     pub fn end_sweep(&mut self, key: &str) {
         let sweep = self.table.get("sweep").and_then(|sweep| sweep.get_ref().as_table());
         let swept = sweep.and_then(|sweep| sweep.get("key")).and_then(|swept| swept.get_ref().as_str());
@@ -84,11 +84,11 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// This plan with another value at `path`, a path that is written at `place`. Tables on the way that the file does
-    /// not write out are there, and empty, but for the first.
+    /// Returns a copy of the plan with another value at `path`, a path that is written at `place`. Tables on the way
+    /// that the file does not contain are created, except the first.
     ///
     /// # Errors
-    /// When the path leads through something that is no table, or begins with none.
+    /// Returns an error if the path leads through a key that is not a table, or if its first table is missing.
     pub fn with(&self, path: &str, place: Range<usize>, value: &Value<'t>) -> Result<Source<'t>, PlanError> {
         let mut changed = self.clone();
         let (tables, key) = path.rsplit_once('.').map_or((None, path), |(tables, key)| (Some(tables), key));
@@ -106,16 +106,17 @@ impl<'t> Source<'t> {
                 self.complaint(Some(place.clone()), path, Trouble::NoTable { name: name.to_owned(), hint })
             })?;
         }
-        // A key that is new stands where its path does, so that a complaint about it names the one who gave it.
+        // A new key gets the location of its path, so that an error about it names the line or option that gave it.
         table.remove(key);
         table.insert(Spanned::new(place, key.to_owned().into()), value.clone());
         Ok(changed)
     }
 
-    /// Reads a part of the plan. `path` is where it stands, empty for the top.
+    /// Reads a part of the plan. `path` is its location, empty for the top. `more` lists valid keys that `T` does not
+    /// know.
     ///
     /// # Errors
-    /// When the part has unknown keys, lacks some, or has values of a wrong kind.
+    /// Returns an error if the part has unknown keys, lacks some, or has values of a wrong type.
     pub fn read<T: Deserialize<'t>>(&self, path: &str, part: Value<'t>, more: &[&str]) -> Result<T, PlanError> {
         let span = part.span();
         T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
@@ -126,12 +127,12 @@ impl<'t> Source<'t> {
         })
     }
 
-    /// A complaint about the value at `path`, in a sentence of the caller's that follows the key.
+    /// Returns an error about the value at `path`, with a sentence that follows the key.
     pub fn unfit(&self, path: &str, sentence: impl Into<String>) -> PlanError {
         self.complaint(self.span_of(path), path, Trouble::Unfit(sentence.into()))
     }
 
-    /// The same about a key that stands at this place.
+    /// Returns an error about a key at the location `place`, with a sentence that follows the key.
     pub fn unfit_at(&self, place: Range<usize>, path: &str, sentence: impl Into<String>) -> PlanError {
         self.complaint(Some(place), path, Trouble::Unfit(sentence.into()))
     }
@@ -152,7 +153,7 @@ impl<'t> Source<'t> {
         Complaint { plan: self.name.to_owned(), line, option: None, key, trouble: Trouble::NotToml(words) }.into()
     }
 
-    /// The place of the deepest key on `path` that there is.
+    /// Returns the location of the deepest existing key on `path`.
     fn span_of(&self, path: &str) -> Option<Range<usize>> {
         let (mut table, mut place) = (&self.table, None);
         for name in path.split('.') {
@@ -164,14 +165,15 @@ impl<'t> Source<'t> {
         place
     }
 
-    /// The path of the deepest key at this place. A value that is swept or drawn stands in two places, of which the one
-    /// that it is meant for is named.
+    /// Returns the path of the deepest key at this location. A swept or drawn value is in the table twice; the path of
+    /// the parameter itself is preferred.
     fn path_at(&self, span: &Range<usize>) -> Option<String> {
         path_in(&self.table, &["sweep", "fleet"], span).or_else(|| path_in(&self.table, &[], span))
     }
 }
 
-/// The path of the deepest key in `table` that stands at this place, or whose value does; not below the keys `but`.
+/// Returns the path of the deepest key in `table` whose location, or whose value's location, contains `span`. Does not
+/// search the keys `but`.
 fn path_in(table: &DeTable<'_>, but: &[&str], span: &Range<usize>) -> Option<String> {
     table.iter().filter(|(key, _)| !but.contains(&key.get_ref().as_ref())).find_map(|(key, value)| {
         let name = key.get_ref();
@@ -182,7 +184,7 @@ fn path_in(table: &DeTable<'_>, but: &[&str], span: &Range<usize>) -> Option<Str
     })
 }
 
-/// Returns whether a place contains a span.
+/// Returns whether a location contains a span.
 fn contains_span(place: &Range<usize>, span: &Range<usize>) -> bool {
     place.start <= span.start && span.end <= place.end && span.start < place.end
 }
@@ -194,12 +196,12 @@ fn as_table_mut<'a, 't>(value: &'a mut DeValue<'t>) -> Option<&'a mut DeTable<'t
     }
 }
 
-/// Line numbers start at 1.
+/// Returns the line number of a location, counted from 1.
 fn line_at(text: &str, start: usize) -> usize {
     text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The key on the line of this place, as far as a text that cannot be parsed tells.
+/// Returns the key on the line of this location, as well as it can be recognised in a text that is not valid TOML.
 fn key_on_line(text: &str, start: usize) -> String {
     let line = text.lines().nth(line_at(text, start) - 1).unwrap_or_default();
     line.split('=').next().unwrap_or_default().trim().to_owned()

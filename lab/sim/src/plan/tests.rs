@@ -1,10 +1,10 @@
-//! Every mistake in a plan is one sentence that names the file, the line and the key.
+//! Tests of plans. Every error in a plan is one sentence that names the file, the line and the key.
 
 use super::builtin::BUILTINS;
 use super::{Changes, Plan};
 use crate::workload::Workload;
 
-/// A plan that is right, with a line number beside each line.
+/// A valid plan; the comments number its lines.
 const RIGHT: &str = "\
 title = 'A plan'
 shows = 'Nothing much.'
@@ -31,7 +31,7 @@ fn parse_with(text: &str, changes: &[&str]) -> Result<Plan, String> {
     Plan::parse("my.toml", text, &Changes { set, ..Changes::default() }).map_err(|error| error.to_string())
 }
 
-/// The right plan, with the line that starts with this replaced.
+/// Returns the valid plan with one line replaced: the line that starts with `line`.
 fn with_line(line: &str, replacement: &str) -> String {
     assert_eq!(RIGHT.lines().filter(|other| other.starts_with(line)).count(), 1, "{line}");
     RIGHT.lines().map(|other| if other.starts_with(line) { replacement } else { other }).collect::<Vec<_>>().join("\n")
@@ -212,7 +212,7 @@ fn a_start_takes_the_place_of_an_age_and_the_other_way_round() {
     let begun = with_line("[machine]", "[machine]\nstart = 'host.parquet'");
     let older = Changes { age: Some(30), ..Changes::default() };
     assert_eq!(Plan::parse("my.toml", &begun, &older).unwrap().points[0].machine.age, 30);
-    // Of two that the command line gives, none gives way: the start is there still, and cannot be read.
+    // If the command line gives both, neither replaces the other: the start is still set, and cannot be read.
     let both = Changes { set: vec!["machine.age=30".to_owned()], ..started };
     let error = Plan::parse("my.toml", RIGHT, &both).unwrap_err().to_string();
     assert!(error.contains("host.parquet"), "{error}");
