@@ -1,8 +1,9 @@
-//! Who of a recording's tasks plays, and on which CPUs.
+//! Selection of the recorded tasks that are played, and of their CPUs.
 //!
-//! A recording holds what the whole machine did. Where a plan names tasks, what others did is left out, but for blocks
-//! that a named task allocates or frees. And where it says who purges, those tasks play on one of every so many CPUs,
-//! and nobody else does: a server that has many CPUs still gives memory back from few threads.
+//! A recording holds the events of the whole machine. If a plan names tasks, events of other tasks are left out, except
+//! for blocks that a named task allocates or frees. If the plan names purgers, those tasks play on one of every
+//! `cpus_per_purger` CPUs, and no other task plays there. This models a server with many CPUs that returns memory from
+//! few threads.
 
 use super::error::PlaybackError;
 use super::script::{Duty, Omissions, Script};
@@ -44,7 +45,7 @@ fn remainder(hash: u32, cpus: u16) -> u16 {
 /// Keeps the blocks that tasks of these names allocate or free; keeps everything if no name is given.
 ///
 /// # Errors
-/// If no task has one of the names.
+/// Returns an error if no task has one of the names.
 pub(crate) fn keep_tasks(script: &mut Script, names: &[String]) -> Result<(), PlaybackError> {
     if names.is_empty() {
         return Ok(());
@@ -64,7 +65,7 @@ pub(crate) fn keep_tasks(script: &mut Script, names: &[String]) -> Result<(), Pl
 /// Gives tasks of these names the duty of purgers.
 ///
 /// # Errors
-/// If no task has one of the names.
+/// Returns an error if no task has one of the names.
 pub(crate) fn set_purgers(script: &mut Script, names: &[String]) -> Result<(), PlaybackError> {
     if names.is_empty() {
         return Ok(());
@@ -101,7 +102,8 @@ mod tests {
         BlockRequest { gfp: Gfp::KERNEL, order: Order::ZERO, runner: Some(task * 2) }
     }
 
-    /// On two CPUs: `server` allocates block 0, `purger` frees it; `other` has block 1 for itself.
+    /// Returns a script on two CPUs: `server` allocates block 0, `purger` frees it; `other` allocates and frees
+    /// block 1.
     fn script() -> Script {
         Script {
             steps: vec![

@@ -1,9 +1,9 @@
-//! A recording, played by the CPUs of a run.
+//! Playback of a recording by the CPUs of a run.
 //!
 //! ```text
-//! script   one pass over the file: which task allocates and frees which block when
-//! cast     which of the tasks are played, and on which CPUs
-//! play     copies of the script, dealt to the CPUs of one run
+//! script   one pass over the file: the task, block and time of each allocation and free
+//! cast     selection of the tasks that are played, and of their CPUs
+//! play     copies of the script, distributed to the CPUs of one run
 //! ```
 
 mod cast;

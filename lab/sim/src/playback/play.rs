@@ -1,13 +1,14 @@
-//! A play: copies of a script, given to the CPUs of one run.
+//! A play: copies of a script, distributed to the CPUs of one run.
 //!
-//! Each copy plays a piece of the recording as long as the run; the next copy begins a bit later in it. A task of a
-//! copy has a simulated CPU for each of the recorded CPUs that it ran on, so it moves when it moved in the recording,
-//! and what was freed elsewhere is freed elsewhere. What tasks of one recorded CPU handed to each other is freed
-//! elsewhere too, more often than it was: there are more CPUs. What is freed in the piece and was allocated before it
-//! is set out in a prelude, evenly, by the CPU of who allocated it; the play begins after it.
+//! Each copy plays a piece of the recording that is as long as the run; the next copy begins later in the recording. A
+//! task of a copy has a simulated CPU for each recorded CPU on which it ran, so it migrates when it migrated in the
+//! recording, and remote frees stay remote. If tasks of one recorded CPU passed blocks to each other, most of these
+//! frees become remote, since there are more CPUs. Blocks that are freed in the piece and were allocated before it are
+//! allocated in a prelude, at evenly distributed times, by the CPU of the task that allocated them. The play begins
+//! after the prelude.
 //!
-//! CPUs keep their own pace. A free whose allocation is late finds nothing; it leaves a mark, and the allocation, when
-//! it comes, ends at once. Nobody ever waits for another.
+//! CPUs do not wait for each other. If a free comes before its allocation, it leaves a mark, and the allocation is then
+//! freed at once.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -18,35 +19,35 @@ use super::cast::CpuSplit;
 use super::script::{Action, BlockRequest, Duty, Script, Step};
 use crate::block::Block;
 
-/// A block that was not allocated yet. No frame has this number.
+/// State of a block that has not been allocated yet. No frame has this number.
 const TO_COME: u32 = u32::MAX;
-/// A block that was freed, or will be as soon as it comes.
+/// State of a block that was freed, or that will be freed as soon as it is allocated.
 const ENDED: u32 = u32::MAX - 1;
 
-/// A time that is to come.
+/// Time of a line of the prelude that has not been set yet.
 const UNSET: u64 = u64::MAX;
 
-/// How a script is played.
+/// Parameters of a play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlaySettings {
     /// CPUs of the run.
     pub cpus: u16,
-    /// Nanoseconds in which everything is set out.
+    /// Duration of the prelude, in nanoseconds.
     pub prelude_ns: u64,
-    /// Nanoseconds that the play takes.
+    /// Duration of the play after the prelude, in nanoseconds.
     pub play_ns: u64,
-    /// Nanoseconds of the recording by which a copy begins later than the one before.
+    /// Distance in the recording between the begins of two successive copies, in nanoseconds.
     pub offset_ns: u64,
-    /// Time runs by so many percent of the recorded pace.
+    /// Speed of the play, in percent of the recorded speed.
     pub pace_percent: u64,
-    /// Which CPUs are whose.
+    /// Division of the CPUs between purgers and other tasks.
     pub split: CpuSplit,
-    /// What decides where the first copy begins, and which CPU plays whom.
+    /// Seed for the begin of the first copy and for the assignment of tasks to CPUs.
     pub seed: u64,
 }
 
 impl PlaySettings {
-    /// Nanoseconds of the recording that are played.
+    /// Returns the length of the piece of the recording that is played, in nanoseconds.
     pub(crate) fn piece_ns(&self) -> u64 {
         (u128::from(self.play_ns) * u128::from(self.pace_percent) / 100).min(u128::from(u64::MAX)) as u64
     }
@@ -55,28 +56,28 @@ impl PlaySettings {
 /// One line of a CPU's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// When, in nanoseconds since the run began.
+    /// Time of the line, in nanoseconds since the run began.
     pub due_ns: u64,
     /// Number of the block in the play.
     pub block: u32,
-    /// What is to be done.
+    /// Allocation or free.
     pub action: Action,
 }
 
-/// What one CPU does, in order of time.
+/// Lines of one CPU, in order of time.
 pub(crate) type Part = Vec<Line>;
 
 /// A block of the play.
 #[derive(Debug)]
 struct Role {
     request: BlockRequest,
-    /// The CPU that allocates it.
+    /// CPU that allocates the block.
     cpu: u16,
-    /// Its first frame, or how far it is from having one.
+    /// First frame of the block, [`TO_COME`] or [`ENDED`].
     state: AtomicU32,
 }
 
-/// The copies of a script, for one run.
+/// Copies of a script, for one run.
 #[derive(Debug, Default)]
 pub struct Play {
     parts: Vec<Part>,
@@ -85,7 +86,7 @@ pub struct Play {
 }
 
 impl Play {
-    /// Deals the script to the CPUs. Cost: a few steps for each event that will be played.
+    /// Distributes the script to the CPUs. Takes a few steps for each event that will be played.
     pub(crate) fn new(script: &Script, settings: PlaySettings) -> Play {
         let mut play = Play::default();
         play.parts.resize_with(usize::from(settings.cpus), Part::new);
@@ -106,27 +107,27 @@ impl Play {
         play
     }
 
-    /// What a CPU does.
+    /// Returns the lines of a CPU.
     pub(crate) fn part(&self, cpu: u16) -> &[Line] {
         &self.parts[usize::from(cpu)]
     }
 
-    /// Pages that the copies have at a time at most, if all have their most at once.
+    /// Returns an upper bound of the pages in use: the sum of the peaks of all copies.
     pub fn pages_peak(&self) -> u64 {
         self.pages_peak
     }
 
-    /// What to ask for to get a block.
+    /// Returns the request that allocates a block.
     pub(crate) fn request(&self, block: u32) -> BlockRequest {
         self.roles[block as usize].request
     }
 
-    /// Says that a block was allocated; `false` if it has been freed before, and must go back now.
+    /// Records that a block was allocated. Returns `false` if it has been freed before; the caller must free it now.
     pub fn enter(&self, block: u32, pfn: Pfn) -> bool {
         self.roles[block as usize].state.compare_exchange(TO_COME, pfn.raw(), Relaxed, Relaxed).is_ok()
     }
 
-    /// Says that a block is freed; what the caller has to give back, if it is there.
+    /// Records that a block is freed. Returns the block if it is allocated; the caller must free it then.
     pub fn leave(&self, block: u32) -> Option<Block> {
         let role = &self.roles[block as usize];
         let pfn = role.state.swap(ENDED, Relaxed);
@@ -135,7 +136,7 @@ impl Play {
     }
 }
 
-/// Gives the lines of the prelude, which have no time yet and stand among the others, evenly distributed times.
+/// Sets the times of the lines of the prelude, which have no time yet and are between other lines, evenly distributed.
 fn spread_prelude(part: &mut Part, prelude_ns: u64) {
     let unset = part.iter().filter(|line| line.due_ns == UNSET).count().max(1) as u64;
     for (index, line) in (0..).zip(part.iter_mut().filter(|line| line.due_ns == UNSET)) {
@@ -143,19 +144,19 @@ fn spread_prelude(part: &mut Part, prelude_ns: u64) {
     }
 }
 
-/// Copies of a recording that keep so many CPUs as busy as the recorded ones were.
+/// Returns the number of copies that keep `cpus` CPUs as busy as the recorded CPUs.
 pub(crate) fn copies(script: &Script, cpus: u16) -> u16 {
     (cpus / script.cpus).max(1)
 }
 
-/// One copy while it is dealt.
+/// State while one copy is distributed.
 struct Copy<'p> {
     play: &'p mut Play,
     script: &'p Script,
     settings: PlaySettings,
-    /// What decides which CPU plays whom.
+    /// Random number that varies the assignment of tasks to CPUs between copies.
     cast: u32,
-    /// Where in the recording it begins.
+    /// Begin of the piece, in nanoseconds of the recording.
     start: u64,
     /// Numbers in the play of the script's blocks.
     known: FxHashMap<u32, u32>,
@@ -178,8 +179,8 @@ impl Copy<'_> {
         self.play.pages_peak += peak.max(0) as u64;
     }
 
-    /// Numbers the blocks that are freed without being allocated, and gives them to who sets them out. Says how many
-    /// pages they have.
+    /// Numbers the blocks that are freed without being allocated, and adds their allocations to the prelude. Returns
+    /// the number of their pages.
     fn set_out_props(&mut self, steps: &[Step]) -> i64 {
         let mut pages = 0;
         for step in steps {
@@ -194,10 +195,10 @@ impl Copy<'_> {
         pages
     }
 
-    /// A block's number in the play.
+    /// Returns the number of a block in the play. A new number is assigned if it has none.
     fn number(&mut self, block: u32) -> u32 {
         let request = self.script.blocks[block as usize];
-        // Nobody knows who allocated what was there before the recording: anybody.
+        // The task that allocated a block before the recording is unknown, so any CPU may play the allocation.
         let cpu = match request.runner {
             Some(runner) => self.cpu_of(runner, self.script.duty(runner)),
             None => self.cpu_of(block, Duty::Other),
@@ -209,7 +210,7 @@ impl Copy<'_> {
         })
     }
 
-    /// The CPU that plays somebody of this copy: neighbours end up on different CPUs.
+    /// Returns the CPU that plays a runner of this copy. The hash spreads adjacent runners over different CPUs.
     fn cpu_of(&self, runner: u32, duty: Duty) -> u16 {
         let mixed = (runner ^ self.cast).wrapping_mul(0x9e37_79b1);
         self.settings.split.cpu(self.settings.cpus, mixed ^ mixed >> 15, duty)
@@ -240,7 +241,8 @@ mod tests {
         BlockRequest { gfp: Gfp::KERNEL, order: Order::new(order), runner }
     }
 
-    /// Runner 1 allocates blocks 0 and 1, runner 2 frees block 0 later, and block 2, which was there before.
+    /// Returns a script in which runner 1 allocates blocks 0 and 1. Runner 2 frees block 0 later, and block 2, which
+    /// was allocated before.
     fn script() -> Script {
         Script {
             steps: vec![

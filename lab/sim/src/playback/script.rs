@@ -1,15 +1,17 @@
-//! A recording as a script: who allocates and frees which block when, by identity and without frames.
+//! A recording as a script: the task, block and time of each allocation and free, by block numbers and without frames.
 //!
-//! One pass over the file. Every allocation becomes a block with a number; a free names the block, since frames
-//! differ from run to run. What does not fit such a script is smoothed over or left out, and counted:
+//! The script is made in one pass over the file. Every allocation becomes a block with a number, and a free refers to
+//! that number, since frames differ from run to run. Events that do not fit this scheme are adapted or omitted, and
+//! counted:
 //!
-//! - A free without an allocation is of a block that was there before: it is allocated before the script begins.
-//! - An allocation on frames that are still in use ends the block that had them: its free was silent.
+//! - A free without an allocation belongs to a block from before the recording, which is allocated before the script
+//!   begins.
+//! - An allocation on frames that are still in use ends the block that was there: its free was silent.
 //! - A block that was freed in parts is freed whole, with its last part.
-//! - Requests that failed, and those with impossible flags or orders, are left out: what the engine refuses is its own
-//!   to find out.
-//! - Drains, reclaim and compaction are left out: the engine and the simulated machine do their own. What the recorded
-//!   kernel reclaimed is freed as recorded, by the task that did it.
+//! - Failed requests, and requests with impossible flags or orders, are omitted. The engine itself decides which
+//!   requests fail.
+//! - Drains, reclaim and compaction are omitted: the engine and the simulated machine do their own. Pages that the
+//!   recorded kernel reclaimed are freed as recorded, by the task that reclaimed them.
 
 use std::fmt;
 
@@ -21,7 +23,7 @@ use serde::Serialize;
 
 use super::error::PlaybackError;
 
-/// Marks a frame on which no block of the script lies.
+/// Block number of a frame without a block of the script.
 const NOTHING: u32 = u32::MAX;
 
 /// A change of a block.
@@ -36,7 +38,7 @@ pub(crate) enum Action {
 /// Duty of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// The task gives memory back for others.
+    /// Returning memory for other tasks.
     Purger,
     /// Anything else.
     #[default]
@@ -48,29 +50,29 @@ pub(crate) enum Duty {
 pub(crate) struct Step {
     /// Nanoseconds since the recording began.
     pub time: u64,
-    /// Who does it: a task on one of the recorded CPUs. A task that moved has several numbers.
+    /// Number of the runner: a task on one of the recorded CPUs. A task that migrated has several runners.
     pub runner: u32,
     /// Number of the block.
     pub block: u32,
-    /// What is done.
+    /// Allocation or free.
     pub action: Action,
 }
 
 /// Request for a block of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRequest {
-    /// The request's flags.
+    /// Flags of the request.
     pub gfp: Gfp,
-    /// Its order.
+    /// Order of the block.
     pub order: Order,
-    /// Who allocates it; `None` if that was before the recording.
+    /// Runner that allocates the block; `None` if it was allocated before the recording.
     pub runner: Option<u32>,
 }
 
 /// Counts of events that do not fit into a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Omissions {
-    /// Blocks that were there before, as their frees tell.
+    /// Blocks that were allocated before the recording, according to their frees.
     pub allocated_before: u64,
     /// Frees without an event.
     pub silent_frees: u64,
@@ -80,14 +82,14 @@ pub(crate) struct Omissions {
     pub failed_requests: u64,
     /// Requests and frees with impossible flags, orders or frames.
     pub impossible: u64,
-    /// Steps of tasks that the plan does not name, where it names any.
+    /// Steps of tasks that the plan does not name, if it names any.
     pub of_others: u64,
 }
 
 /// The script.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Script {
-    /// In order of time.
+    /// All steps, in order of time.
     pub steps: Vec<Step>,
     /// All blocks, by number.
     pub blocks: Vec<BlockRequest>,
@@ -95,15 +97,15 @@ pub(crate) struct Script {
     pub duration: u64,
     /// CPUs of the recorded machine.
     pub cpus: u16,
-    /// The tasks' names, by number.
+    /// Names of the tasks, by number.
     pub names: Vec<String>,
-    /// What they have to do; nothing where all play the same.
+    /// Duties of the tasks, by number; empty if no purgers are named.
     pub duties: Vec<Duty>,
-    /// Events that did not fit.
+    /// Counts of events that did not fit.
     pub omissions: Omissions,
 }
 
-/// A script is long: in short.
+/// Omits the steps, which would be too long.
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Script")
@@ -114,11 +116,11 @@ impl fmt::Debug for Script {
 }
 
 impl Script {
-    /// Reads a recording once. Cost: about as long as reading it; 4 bytes a frame of the recorded machine meanwhile,
-    /// and 32 an allocation for as long as the script lives.
+    /// Reads a recording once, in about the time of reading the file. Takes 4 bytes per frame of the recorded machine
+    /// meanwhile, and 32 bytes per allocation for the lifetime of the script.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// Returns an error if the recording cannot be read.
     pub(crate) fn read(reader: &Reader) -> Result<Script, PlaybackError> {
         let facts = reader.facts();
         let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
@@ -134,12 +136,12 @@ impl Script {
         Ok(pass.script)
     }
 
-    /// The name of the task of a runner.
+    /// Returns the name of a runner's task.
     pub(crate) fn name(&self, runner: u32) -> &String {
         &self.names[self.task(runner)]
     }
 
-    /// What the task of a runner has to do.
+    /// Returns the duty of a runner's task.
     pub(crate) fn duty(&self, runner: u32) -> Duty {
         self.duties.get(self.task(runner)).copied().unwrap_or_default()
     }
@@ -148,7 +150,7 @@ impl Script {
         (runner / u32::from(self.cpus)) as usize
     }
 
-    /// The steps from one moment to another.
+    /// Returns the steps in the time from `start` to `end`, exclusive.
     pub(crate) fn between(&self, start: u64, end: u64) -> &[Step] {
         let first = self.steps.partition_point(|step| step.time < start);
         let behind = self.steps.partition_point(|step| step.time < end);
@@ -156,14 +158,14 @@ impl Script {
     }
 }
 
-/// The pass while it runs.
+/// State of the pass over the recording.
 struct Pass {
     script: Script,
-    /// The block on each frame.
+    /// Block on each frame.
     on_frame: Vec<u32>,
-    /// What could be moved when the recording started.
+    /// Whether each frame was movable when the recording started.
     movable: Vec<bool>,
-    /// For each block, the pages that were not freed yet.
+    /// For each block, the number of pages that are not freed yet.
     pages_left: Vec<u32>,
 }
 
@@ -178,7 +180,7 @@ impl Pass {
         }
     }
 
-    /// The first frame of a row's block and its order, if all of its frames can be named.
+    /// Returns the first frame of a row's block and its order, if all of its frames exist.
     fn block(&mut self, row: &Row) -> Option<(usize, Order)> {
         let start = usize::try_from(row.pfn).ok();
         let found = start.zip(Order::from_u8(row.order)).filter(|&(start, order)| {
@@ -232,10 +234,10 @@ impl Pass {
         self.script.blocks.len() as u32 - 1
     }
 
-    /// A page of a block is freed; with the last one the block is.
+    /// Frees a page of a block. The block is freed with its last page.
     fn free_page(&mut self, row: &Row, frame: usize) {
         let block = std::mem::replace(&mut self.on_frame[frame], NOTHING);
-        // A block that ended silently may still lie on frames before those that showed it.
+        // After a silent end, the remaining frames of the old block may still refer to it.
         let Some(left) = self.pages_left.get_mut(block as usize).filter(|left| **left > 0) else { return };
         *left -= 1;
         if *left == 0 {
@@ -245,7 +247,7 @@ impl Pass {
         }
     }
 
-    /// What lies on a frame that is allocated anew was freed before.
+    /// Ends the block on a frame that is allocated again: it must have been freed without an event.
     fn end_silently(&mut self, row: &Row, frame: usize) {
         let block = self.on_frame[frame];
         if block == NOTHING || self.pages_left[block as usize] == 0 {
@@ -261,7 +263,7 @@ impl Pass {
         self.script.steps.push(Step { time: row.time, runner, block, action });
     }
 
-    /// Who does what a row tells.
+    /// Returns the runner of a row.
     fn runner(&self, row: &Row) -> u32 {
         row.task * u32::from(self.script.cpus) + u32::from(row.cpu)
     }
