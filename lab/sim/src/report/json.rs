@@ -13,12 +13,12 @@ impl Serialize for SimReport {
     }
 }
 
-/// Amount of each run in the JSON.
+/// Amount of detail on each run in the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonDetail {
-    /// The measures.
+    /// Measures only.
     Measures,
-    /// What a kernel would count, too.
+    /// Measures, and the counters of `/proc/vmstat`.
     Counters,
 }
 

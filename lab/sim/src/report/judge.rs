@@ -1,8 +1,8 @@
 //! Verdicts on two simulated policies.
 //!
-//! Each run is exact; the seeds stand for other draws. A and B are compared seed by seed. There is no change if they
-//! differ by at most [`MARGIN`] under every seed, or shares by [`SHARE_MARGIN`]. B is better or worse if it is so under
-//! every seed, and by more than the margin in the middle. Otherwise the difference is within noise.
+//! Each run is exact; the seeds are a sample of random draws. A and B are compared seed by seed. There is no change if
+//! they differ by at most [`MARGIN`] under every seed, or by [`SHARE_MARGIN`] for shares. B is better or worse if it is
+//! so under every seed, and by more than the margin in the median. Otherwise the difference is within noise.
 
 use freehold_stats::intervals::median;
 pub use freehold_stats::verdict::SHARE_MARGIN;
@@ -11,19 +11,19 @@ use freehold_stats::verdict::{Change, Direction, Evidence, Verdict, relative_cha
 use super::measures::{Measure, Spread};
 use crate::measure::Unit;
 
-/// The largest relative difference that counts as none.
+/// Largest relative difference that counts as no change.
 pub const MARGIN: f64 = 0.02;
 
 /// Comparison of policy B with policy A in one measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// `(b - a) / |a|` of the medians; nothing if only A's is zero.
+    /// `(b - a) / |a|` of the medians; `None` if only A's is zero.
     pub change: Option<f64>,
-    /// What that means.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
-/// Judges values of B by those of A, one a seed each, with their medians.
+/// Judges values of B against those of A, one value for each seed, with their medians.
 pub fn judge(measure: &Measure, a: &Spread, b: &Spread) -> Comparison {
     let mut differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(&a, &b)| difference(measure, a, b)).collect();
     differences.sort_by(f64::total_cmp);
@@ -32,17 +32,17 @@ pub fn judge(measure: &Measure, a: &Spread, b: &Spread) -> Comparison {
     Comparison { change: relative_change(a.median, b.median), verdict }
 }
 
-/// By how much B's value differs: relative to A's, and of shares `b - a`.
+/// Returns the difference of B's value: relative to A's value, and `b - a` for shares.
 pub fn difference(measure: &Measure, a: f64, b: f64) -> f64 {
     if measure.unit == Unit::Share { b - a } else { relative(a, b) }
 }
 
-/// The largest difference in a measure that counts as none.
+/// Returns the largest difference in a measure that counts as no change.
 pub fn margin(measure: &Measure) -> f64 {
     if measure.unit == Unit::Share { SHARE_MARGIN } else { MARGIN }
 }
 
-/// Returns the verdict on differences, one a seed and sorted.
+/// Returns the verdict on differences, one for each seed and sorted.
 fn decide(direction: Direction, differences: &[f64], margin: f64, events: Option<f64>) -> Verdict {
     let (Some(&low), Some(&high)) = (differences.first(), differences.last()) else { return Verdict::NotJudged };
     let middle = Some(median(&mut differences.to_vec()));
@@ -53,7 +53,7 @@ fn decide(direction: Direction, differences: &[f64], margin: f64, events: Option
     freehold_stats::verdict::judge(&Evidence::new(change, direction, margin).with_events(events))
 }
 
-/// The relative change, without bound where something came from nothing.
+/// Returns the relative change, which is infinite if A's value is zero and B's is not.
 fn relative(a: f64, b: f64) -> f64 {
     relative_change(a, b).unwrap_or(if b > a { f64::INFINITY } else { f64::NEG_INFINITY })
 }

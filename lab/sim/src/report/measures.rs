@@ -1,7 +1,7 @@
-//! What is reported of every run: the measures, by what they are about.
+//! Measures of a run, by subject.
 //!
-//! A run is exact, so a measure differs between seeds only because other random draws were made. What is shown is the
-//! median over the seeds, with the least and the most.
+//! A run is exact, so a measure differs between seeds only because of other random draws. Reports show the median over
+//! the seeds, with the minimum and the maximum.
 
 use freehold_stats::verdict::Direction;
 use serde::Serialize;
@@ -11,22 +11,22 @@ use crate::outcome::Outcome;
 use crate::outcome::vmstat::ALLOCSTALLS;
 use crate::workload::WorkPace;
 
-/// Something that is measured in a run.
+/// A measure of a run.
 pub type Measure = measure::Measure<Outcome>;
 
-/// A measure over all seeds. Not a number where it is none under some seed.
+/// A measure over all seeds. `NaN` if the measure has no value under some seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The middle one.
+    /// Median of the values.
     pub median: f64,
-    /// The smallest.
+    /// Smallest value.
     pub least: f64,
-    /// The largest.
+    /// Largest value.
     pub most: f64,
-    /// One a seed, in their order.
+    /// One value for each seed, in the order of seeds.
     #[serde(rename = "by_seed")]
     pub values: Vec<f64>,
-    /// Events behind them, over all seeds; `None` where the measure does not stand for events.
+    /// Events behind the values, over all seeds; `None` if the measure does not represent events.
     #[serde(skip)]
     pub events: Option<f64>,
 }
@@ -111,11 +111,11 @@ measures! {
     IDLE = "idle_share", "nothing to do", Share, Neutral, |run| Some(1.0 - run.share(run.times.sum()));
 }
 
-/// How much was done, how fast.
+/// Measures of throughput and latency.
 pub const SPEED: &[Measure] = &[THROUGHPUT, ALLOC_P99, FAILURES];
-/// What CPUs waited for.
+/// Measures of locks and of time in the allocator.
 const LOCKS: &[Measure] = &[ZONE_WAIT, ZONE_LOCKS, PAGES_PER_LOCK, ZONE_HOLD, ALLOCATOR, REMOTE_FREES];
-/// What became of memory.
+/// Measures of the state of memory.
 const MEMORY: &[Measure] = &[
     FREE_BLOCKS_END,
     FREE_BLOCKS_WORST,
@@ -127,16 +127,16 @@ const MEMORY: &[Measure] = &[
     HELD_WORST,
     OWNED_END,
 ];
-/// What memory that is full brings; only of workloads that fill it at a set pace.
+/// Measures of memory pressure, only for workloads that fill memory at a set pace.
 const PRESSURE: &[Measure] =
     &[RESERVED, THP_SUCCESS, COMPACTION_SUCCESS, KSWAPD_SCANNED, DIRECT_SCANNED, ATOMIC, ATOMIC_FAILED];
-/// The shares of CPU time that, with [`ZONE_WAIT`], make up all of it, for the question where time goes.
+/// Shares of CPU time, which sum up to all of it together with [`ZONE_WAIT`].
 pub const TIMES: &[Measure] = &[WORK, OPERATIONS, LISTS, STACKS, HOLD, LIST_WAIT, RECLAIM, IDLE];
 
-/// Measures of one subject, by its name.
+/// Measures of one subject, with its name.
 pub type Group = (&'static str, &'static [Measure]);
 
-/// What is told of runs of workloads at this pace.
+/// Returns the measures that are reported for workloads at this pace.
 pub fn groups(pace: WorkPace) -> impl Iterator<Item = Group> {
     let pressure = (pace == WorkPace::Set).then_some(("pressure", PRESSURE));
     [("speed", SPEED), ("zone locks", LOCKS), ("memory", MEMORY), ("CPU time", TIMES)].into_iter().chain(pressure)
@@ -146,7 +146,7 @@ impl Spread {
     /// Returns the spread of a measure over these runs, one for each seed.
     ///
     /// # Panics
-    /// If there are none.
+    /// Panics if there are no runs.
     pub fn over_runs(measure: &Measure, runs: &[Outcome]) -> Spread {
         let events = runs.iter().filter_map(|run| measure.events(run)).reduce(|sum, events| sum + events);
         let values = runs.iter().map(|run| measure.evaluate(run).unwrap_or(f64::NAN)).collect();
@@ -156,7 +156,7 @@ impl Spread {
     /// Returns the spread of these values in `unit`, one for each seed.
     ///
     /// # Panics
-    /// If there are none.
+    /// Panics if there are no values.
     pub fn from_values(unit: Unit, values: Vec<f64>) -> Spread {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
@@ -165,7 +165,7 @@ impl Spread {
         Spread { median: middle, least: sorted[0], most: sorted[sorted.len() - 1], values, events }
     }
 
-    /// The middle one, if it is a number.
+    /// Returns the median, unless it is `NaN`.
     pub fn number(&self) -> Option<f64> {
         Some(self.median).filter(|median| !median.is_nan())
     }

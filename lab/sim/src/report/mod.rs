@@ -1,8 +1,7 @@
-//! Reports of simulations: the one model of a report for people, JSON for programs.
+//! Reports of simulations: the common model of a report for terminals and pages, and JSON for programs.
 //!
-//! [`measures`] names what is measured, [`judge`] says what a difference means, [`verdict`] puts it into sentences,
-//! [`tables`] into tables, [`scaling`] into plots, and [`vmstat`] tells what a kernel would count. [`SimReport`] holds
-//! the results behind all of them.
+//! [`measures`] defines the measures, [`judge`] compares policies, [`verdict`] produces sentences, [`tables`] tables,
+//! [`scaling`] plots, and [`vmstat`] the counters of a kernel. [`SimReport`] holds the results behind all of them.
 
 mod json;
 pub mod judge;
@@ -26,14 +25,15 @@ pub use measures::{Measure, Spread};
 pub use model::SimReport;
 
 impl SimReport {
-    /// The plots of one value of the swept parameter.
+    /// Returns the plots of one value of the swept parameter.
     pub fn plots(&self, point: usize) -> Vec<Plot> {
         scaling::plots(self, point).collect()
     }
 }
 
 impl Document for SimReport {
-    /// A verdict on each policy B; what was asked stands in the first report, and the tables of all in the last.
+    /// Returns one verdict for each policy B. The first report names the question, and the last one has the tables of
+    /// all.
     fn reports(&self) -> Cow<'_, [Report]> {
         let plan = &self.plan;
         let verdicts = (1..plan.policies.len()).map(|policy| PolicyVerdict {
@@ -61,8 +61,8 @@ pub(crate) struct PolicyVerdict {
     pub(crate) groups: Vec<Group>,
 }
 
-/// Assembles a report for each policy B from its conclusions and from what all of them share. The question goes to the
-/// first report, everything else to the last. Without a policy B, one report has everything.
+/// Assembles a report for each policy B from its conclusions and from the parts that all of them share. The first
+/// report gets the question, and the last one everything else. Without a policy B, one report has everything.
 pub(crate) fn assemble_reports(plan: &Plan, verdicts: Vec<PolicyVerdict>, shared: Report) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::with_capacity(verdicts.len().max(1));
     for (policy, verdict) in (1..).zip(verdicts) {

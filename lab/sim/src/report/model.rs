@@ -1,4 +1,4 @@
-//! Results of a simulation, and how its policies compare.
+//! Results of a simulation, and the comparison of its policies.
 
 use freehold_report::number;
 use freehold_report::report::Detail;
@@ -13,16 +13,16 @@ use crate::run::RunError;
 use crate::sweep::{self, Cell};
 use crate::workload::WorkPace;
 
-/// What all runs of a plan brought.
+/// Results of all runs of a plan.
 #[derive(Debug)]
 pub struct SimReport {
-    /// How it came about.
+    /// Origin of the results.
     pub recipe: Recipe,
-    /// What was asked.
+    /// Plan that was simulated.
     pub plan: Plan,
-    /// The answers.
+    /// Results of each point, number of CPUs and policy.
     pub cells: Vec<Cell>,
-    /// What a person at a terminal sees of it.
+    /// Amount of detail at a terminal.
     pub(super) detail: Detail,
 }
 
@@ -30,66 +30,66 @@ impl SimReport {
     /// Simulates all runs of a plan.
     ///
     /// # Errors
-    /// When a run breaks down.
+    /// Returns an error if a run fails.
     pub fn simulate(plan: Plan, costs: &Costs) -> Result<SimReport, RunError> {
         let cells = sweep::sweep(&plan, costs)?;
         let recipe = Recipe::new(costs, &plan.policies);
         Ok(SimReport { recipe, plan, cells, detail: Detail::Tables })
     }
 
-    /// The cell of this point, number of CPUs and policy.
+    /// Returns the cell of this point, number of CPUs and policy.
     pub fn cell(&self, point: usize, cpus: u16, policy: usize) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.point == point && cell.cpus == cpus && cell.policy == policy)
     }
 
-    /// A measure over the seeds of a cell.
+    /// Returns a measure over the seeds of a cell.
     pub fn spread(&self, measure: &Measure, point: usize, cpus: u16, policy: usize) -> Option<Spread> {
         self.cell(point, cpus, policy).map(|cell| Spread::over_runs(measure, &cell.outcomes))
     }
 
-    /// How a policy stands against policy A in one measure.
+    /// Compares a policy with policy A in one measure.
     pub fn judge(&self, measure: &Measure, point: usize, cpus: u16, policy: usize) -> Option<Comparison> {
         let a = self.spread(measure, point, cpus, 0)?;
         let b = self.spread(measure, point, cpus, policy)?;
         Some(judge::judge(&Measure { direction: self.direction(measure), ..*measure }, &a, &b))
     }
 
-    /// A policy's name in tables: without policy A's, where it only changes that one.
+    /// Returns a policy's name in tables. The part that it shares with policy A is omitted.
     pub fn label(&self, policy: usize) -> &str {
         self.plan.label(policy)
     }
 
-    /// What decides how much is done: the same at each point.
+    /// Returns the pace of the workload, which is the same at each point.
     pub fn pace(&self) -> WorkPace {
         self.plan.points.first().map_or(WorkPace::Free, |point| point.workload.pace())
     }
 
-    /// The swept parameter at this point, as it would be set.
+    /// Returns the setting of the swept parameter at this point, as `key = value`.
     pub fn swept_at(&self, point: usize) -> Option<String> {
         let (key, value) = self.plan.swept.as_ref().zip(self.plan.points[point].value.as_ref())?;
         Some(format!("{} = {value}", key.rsplit('.').next().unwrap_or(key)))
     }
 
-    /// The same with so much to be seen at a terminal.
+    /// Returns the report with another amount of detail at a terminal.
     #[must_use]
     pub fn with_detail(self, detail: Detail) -> SimReport {
         SimReport { detail, ..self }
     }
 
-    /// Which way of a measure is good here. A set demand is met with fewer operations where pages are huge: that is
-    /// neither good nor bad.
+    /// Returns the better direction of a measure in this report. At a set pace, huge pages reduce the number of
+    /// operations for the same demand, so the throughput has no better direction.
     pub fn direction(&self, measure: &Measure) -> Direction {
         let is_set = measure.name == measures::THROUGHPUT.name && self.pace() == WorkPace::Set;
         if is_set { Direction::Neutral } else { measure.direction }
     }
 
-    /// Whether memory was to fill, and never did.
+    /// Returns whether the workload has a set pace and memory never came under pressure.
     pub(super) fn is_calm(&self) -> bool {
         let mut runs = self.cells.iter().flat_map(|cell| &cell.outcomes);
         self.pace() == WorkPace::Set && runs.all(|run| !run.vmstat.is_under_pressure())
     }
 
-    /// What was asked, in lines.
+    /// Returns the description of the simulation, in lines.
     pub(super) fn subject(&self) -> Vec<String> {
         let plan = &self.plan;
         let cpus = plan.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! The recipe of a simulation: everything that somebody would need to have the same numbers again.
+//! The recipe of a simulation: everything that is needed to reproduce its numbers.
 
 use freehold_policies::NamedPolicy;
 use freehold_report::origin::Program;
@@ -6,33 +6,33 @@ use serde::Serialize;
 
 use crate::costs::Costs;
 
-/// How results came about. There is no machine in it, because it does not matter.
+/// Origin of results. The machine is not part of it, since it has no influence on the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// The program that simulated it.
+    /// Program that ran the simulation.
     #[serde(flatten)]
     pub program: Program,
-    /// What steps cost, in full.
+    /// Costs of steps, in full.
     pub costs: Costs,
-    /// Policies that took part, by name and by what they chose.
+    /// Policies that took part: name, and choices.
     pub policies: Vec<(String, String)>,
 }
 
 impl Recipe {
-    /// The recipe of what this process simulates with this table.
+    /// Returns the recipe of a simulation in this process with this table.
     pub fn new(costs: &Costs, policies: &[NamedPolicy]) -> Recipe {
         let choices = policies.iter().map(|policy| (policy.name.clone(), freehold_policies::choices(&policy.policy)));
         Recipe { program: Program::this(), costs: costs.clone(), policies: choices.collect() }
     }
 
-    /// The cost table's entries in one line.
+    /// Returns the entries of the cost table in one line.
     pub fn costs_text(&self) -> String {
         let table = serde_json::to_value(&self.costs).expect("a table is plain data");
         let entries = table.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
         entries.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The recipe in rows of a word and what it is.
+    /// Returns the recipe as rows of a word and its value.
     pub fn rows(&self) -> Vec<(String, String)> {
         let rows = [
             ("command", self.program.command.clone()),

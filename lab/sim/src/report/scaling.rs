@@ -1,11 +1,11 @@
-//! From a report to its plots: which measures are drawn against the number of CPUs, and how.
+//! Plots of a report: selected measures against the number of CPUs.
 
 use freehold_report::report::plot::{Axis, Plot, PlotLine};
 
 use super::measures::{self, Measure};
 use super::model::SimReport;
 
-/// What is drawn, in the order of panels.
+/// Measures that are plotted, in the order of panels.
 const DRAWN: [(Measure, Axis); 6] = [
     (measures::THROUGHPUT, Axis::Logarithmic),
     (measures::ALLOC_P99, Axis::Logarithmic),
@@ -15,7 +15,7 @@ const DRAWN: [(Measure, Axis); 6] = [
     (measures::ZONE_HOLD, Axis::Linear),
 ];
 
-/// The plots of one point of the plan.
+/// Returns the plots of one point of the plan.
 pub(super) fn plots(report: &SimReport, point: usize) -> impl Iterator<Item = Plot> + '_ {
     DRAWN.iter().map(move |(measure, axis)| plot(report, point, measure, *axis))
 }

@@ -1,5 +1,5 @@
-//! The tables of a simulation, each about one subject and narrow enough for a terminal: a row for each value of the
-//! swept parameter, number of CPUs and policy. Where several seeds were run, a number is their median.
+//! Tables of a simulation, each about one subject and narrow enough for a terminal. They have a row for each value of
+//! the swept parameter, number of CPUs and policy. With several seeds, a number is their median.
 
 use freehold_report::number;
 use freehold_report::report::{Column, Table, Value};
@@ -16,7 +16,7 @@ use crate::workload::WorkPace;
 /// A column: its head, and the measure in it.
 type Head = (&'static str, Measure);
 
-/// What CPUs waited for.
+/// Columns on locks and on time in the allocator.
 const LOCKS: &[Head] = &[
     ("waiting", measures::ZONE_WAIT),
     ("locks", measures::ZONE_LOCKS),
@@ -28,7 +28,7 @@ const LOCKS_ABOUT: &str = "waiting: share of CPU time spent waiting for a zone l
                            1000 operations; pages: moved each time; held: for so long in 1000 operations; allocator: \
                            share of CPU time spent in it.";
 
-/// What is left of memory.
+/// Columns on free memory.
 const FREE: &[Head] = &[
     ("free blocks", measures::FREE_BLOCKS_END),
     ("worst", measures::FREE_BLOCKS_WORST),
@@ -37,7 +37,7 @@ const FREE: &[Head] = &[
     ("failed", measures::FAILURES),
 ];
 
-/// Who has what of it.
+/// Columns on memory in use.
 const HELD: &[Head] = &[
     ("mixed", measures::MIXED_END),
     ("worst", measures::MIXED_WORST),
@@ -47,7 +47,7 @@ const HELD: &[Head] = &[
     ("remote", measures::REMOTE_FREES),
 ];
 
-/// What memory that is full brought.
+/// Columns on memory pressure.
 const PRESSURE: &[Head] = &[
     ("reserve", measures::RESERVED),
     ("huge pages", measures::THP_SUCCESS),
@@ -58,10 +58,10 @@ const PRESSURE: &[Head] = &[
 const PRESSURE_ABOUT: &str = "reserve: HighAtomic pageblocks at the end; huge pages, compaction: share of attempts that \
                               succeeded; atomic: requests of orders 1 to 3; failed: those of them that found none.";
 
-/// What reclaim did.
+/// Columns on reclaim.
 const RECLAIM: &[Head] = &[("by kswapd", measures::KSWAPD_SCANNED), ("directly", measures::DIRECT_SCANNED)];
 
-/// All tables of a report.
+/// Returns all tables of a report.
 pub(super) fn tables(report: &SimReport) -> Vec<Table> {
     let looks = number::count(LOOKS + 1);
     let free = format!(
@@ -81,7 +81,8 @@ pub(super) fn tables(report: &SimReport) -> Vec<Table> {
     tables
 }
 
-/// How much was done how fast: throughput never without the latency that it may have cost. At a set pace latency alone.
+/// Returns the table of throughput and latency. Throughput is never shown without the latency that it may have cost. At
+/// a set pace, the table has the latency alone.
 fn speed(report: &SimReport) -> Table {
     let heads: &[Head] = match report.pace() {
         WorkPace::Free => &[("M op/s", measures::THROUGHPUT), ("p99, ns", measures::ALLOC_P99)],
@@ -104,7 +105,7 @@ fn speed(report: &SimReport) -> Table {
     Table { about, ..Table::new(title(report, "Speed"), columns, rows) }
 }
 
-/// The row of a cell in the table of speed: each measure with its change, and the verdict on all of them.
+/// Returns the row of a cell in the table of speed: each measure with its change, and the verdict on all of them.
 fn speed_row(report: &SimReport, cell: &Cell, heads: &[Head]) -> Vec<Value> {
     let mut row = place(report, cell);
     let mut comparisons = Vec::new();
@@ -118,10 +119,10 @@ fn speed_row(report: &SimReport, cell: &Cell, heads: &[Head]) -> Vec<Value> {
     row
 }
 
-/// Why throughput is not told at a set pace.
+/// Reason why throughput is not judged at a set pace.
 const SAME_DEMAND: &str = "As much is asked for under every policy, so more throughput would be neither good nor bad";
 
-/// The verdicts on throughput and latency in one cell, both named where they are not the same.
+/// Returns the verdicts on throughput and latency in one cell, or a single verdict if they are equal.
 fn verdict_value(comparisons: &[Comparison]) -> Value {
     let text = match comparisons {
         [] => return Value::text(""),
@@ -137,7 +138,7 @@ fn verdict_value(comparisons: &[Comparison]) -> Value {
     Value::Judged(text, tone.unwrap_or(Verdict::NoChange))
 }
 
-/// These columns, behind those that say which runs a row is about.
+/// Returns a table with these columns after the columns that identify the runs of a row.
 fn measure_table(report: &SimReport, subject: &str, about: &str, heads: &[Head]) -> Table {
     let mut columns = places(report);
     columns.extend(heads.iter().map(|(head, _)| Column::numbers(*head)));
@@ -156,7 +157,7 @@ fn title(report: &SimReport, subject: &str) -> String {
     }
 }
 
-/// The columns that say which runs a row is about.
+/// Returns the columns that identify the runs of a row.
 fn places(report: &SimReport) -> Vec<Column> {
     let swept = report.plan.swept.is_some().then(|| Column::numbers("at"));
     swept.into_iter().chain([Column::numbers("CPUs"), Column::words("policy")]).collect()

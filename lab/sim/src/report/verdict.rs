@@ -1,7 +1,7 @@
-//! What a simulation says of a policy B: measures by subject, and sentences, the most important first.
+//! Verdict of a simulation on a policy B: measures by subject, and sentences, the most important first.
 //!
-//! What B does to throughput never stands without what it does to latency: a policy may do more by letting some wait.
-//! Where the two disagree, a sentence says where and by how much.
+//! A change of throughput is never reported without the change of latency, since a policy may do more work by letting
+//! some requests wait. If the two disagree, a sentence names the case and the amounts.
 
 use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Measure, Row};
@@ -14,7 +14,7 @@ use crate::measure::quantity;
 use crate::sweep::Cell;
 use crate::workload::WorkPace;
 
-/// What is said of a host that had memory to spare.
+/// Remark on a run in which memory never filled.
 pub const NEVER_FULL: &str = "Memory never filled, so nothing was under pressure, and no policy could show what it does \
                               about that: give it more time, or less memory.";
 
@@ -27,7 +27,7 @@ struct Case {
     verdict: Verdict,
 }
 
-/// A measure of a policy in every case in which there is a number under A or B.
+/// Returns a measure of a policy in every case in which A or B has a number.
 fn cases(report: &SimReport, measure: &RunMeasure, policy: usize) -> Vec<Case> {
     let cells = report.cells.iter().filter(|cell| cell.policy == policy);
     cells.filter_map(|cell| case(report, measure, cell)).filter(|case| case.a.is_some() || case.b.is_some()).collect()
@@ -45,7 +45,7 @@ fn case(report: &SimReport, measure: &RunMeasure, cell: &Cell) -> Option<Case> {
     Some(Case { label, a, b, change: comparison.change, verdict: comparison.verdict })
 }
 
-/// Every measure of a policy, by subject.
+/// Returns every measure of a policy, by subject.
 pub fn groups(report: &SimReport, policy: usize) -> Vec<Group> {
     let mut groups = Vec::new();
     for (name, run_measures) in measures::groups(report.pace()) {
@@ -66,7 +66,7 @@ fn row(case: Case) -> Row {
     Row { case: case.label, a, b, change: case.change, verdict: case.verdict, ..Row::default() }
 }
 
-/// What B changes and by how much; where throughput and latency disagree; what else.
+/// Returns sentences on changes of throughput and latency, on their disagreement, and on all other measures.
 pub fn sentences(report: &SimReport, policy: usize) -> Vec<String> {
     let b = &report.plan.policies[policy].name;
     let [throughput, latency] =
@@ -112,7 +112,7 @@ fn with_verdict(cases: &[Case], verdict: Verdict) -> Vec<&Case> {
     cases.iter().filter(|case| case.verdict == verdict).collect()
 }
 
-/// From the smallest change to the largest.
+/// Formats the range of changes, from the smallest to the largest.
 fn range(cases: &[&Case]) -> String {
     let known = cases.iter().filter_map(|case| case.change);
     let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), by| (low.min(by), high.max(by)));
@@ -130,8 +130,8 @@ fn change_text(case: &Case) -> String {
     }
 }
 
-/// Where throughput and latency point to different sides, the case in which latency differs most; of several such
-/// cases, the one in which throughput does.
+/// If throughput and latency have opposite verdicts somewhere, describes the case with the largest change of latency; of
+/// several such cases, the one with the largest change of throughput.
 fn disagreement(throughput: &[Case], latency: &[Case]) -> Option<String> {
     let pairs: Vec<(&Case, &Case)> =
         throughput.iter().zip(latency).filter(|(one, other)| is_opposed(one.verdict, other.verdict)).collect();
@@ -153,7 +153,7 @@ fn is_opposed(one: Verdict, other: Verdict) -> bool {
     matches!((one, other), (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better))
 }
 
-/// Returns the size of a change; a change from nothing is infinite.
+/// Returns the size of a change; a change from zero is infinite.
 fn change_size(case: &Case) -> f64 {
     case.change.map_or(f64::INFINITY, f64::abs)
 }
@@ -162,7 +162,8 @@ fn latency_text(nanoseconds: Option<f64>) -> String {
     nanoseconds.map_or_else(|| number::ABSENT.to_owned(), |value| measures::ALLOC_P99.text(value))
 }
 
-/// The other measures that are better or worse somewhere; of those that are looked at several times, the worst look.
+/// Lists the other measures that are better or worse in some case. Of measures with several samples, the worst sample
+/// counts.
 fn elsewhere(report: &SimReport, policy: usize) -> String {
     let others: Vec<(String, Vec<Case>)> = measures::groups(report.pace())
         .flat_map(|(_, measures)| measures)
@@ -179,7 +180,7 @@ fn elsewhere(report: &SimReport, policy: usize) -> String {
     if sentences.is_empty() { "Nothing else is better or worse.".to_owned() } else { sentences.join(" ") }
 }
 
-/// Returns whether a sentence before describes this measure, or another one shows its worst value.
+/// Returns whether an earlier sentence describes this measure, or another measure has its worst value.
 fn is_described_before(measure: &RunMeasure) -> bool {
     [measures::THROUGHPUT.name, measures::ALLOC_P99.name].contains(&measure.name) || measure.name.ends_with("_end")
 }
@@ -197,7 +198,7 @@ fn list_measures(measures: &[(String, Vec<Case>)], verdict: Verdict) -> String {
     listed.join(", ")
 }
 
-/// How far to believe it, and why: said once, of all policies.
+/// Returns sentences on the reliability of the result, for all policies together.
 pub fn belief(report: &SimReport) -> Vec<String> {
     let margin = judge::MARGIN * 100.0;
     let seeds = match report.plan.seeds {
@@ -216,7 +217,7 @@ pub fn belief(report: &SimReport) -> Vec<String> {
     report.is_calm().then(|| NEVER_FULL.to_owned()).into_iter().chain([seeds, exact]).collect()
 }
 
-/// The largest distance between two seeds of a cell, relative to their median.
+/// Returns the largest distance between two seeds of a cell, relative to their median.
 fn apart(report: &SimReport) -> String {
     let spreads = report.cells.iter().map(|cell| measures::Spread::over_runs(&measures::THROUGHPUT, &cell.outcomes));
     let apart = spreads.filter(|spread| spread.median > 0.0).map(|spread| (spread.most - spread.least) / spread.median);

@@ -1,8 +1,9 @@
-//! What a kernel would count, for people and scripts that read `/proc/vmstat`.
-//! It is a text of its own; other formats have the simulation's.
+//! Counters of the simulated kernel, in the format of `/proc/vmstat`, for people and scripts that read that format.
+//! This text is separate from the report; in other formats the output is the report of the simulation.
 //!
-//! Every run has a block of its own: a comment that names it, then a line a counter. What begins with `nr_` is what was
-//! there at the end; all else was counted within the measured time. The comment also says if memory never filled.
+//! Every run has a block of lines: a comment that names the run, then one line for each counter. Names that begin with
+//! `nr_` are gauges at the end of the run; all others are counters over the measured time. The comment also states if
+//! memory never filled.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use super::json::JsonDetail;
 use super::model::SimReport;
 use crate::sweep::Cell;
 
-/// A simulation told by its counters. As JSON it is the whole report, with the counters of each run in it.
+/// A simulation as counters. As JSON it is the whole report, including the counters of each run.
 #[derive(Debug)]
 pub struct Counters(pub SimReport);
 
@@ -36,7 +37,7 @@ impl Serialize for Counters {
     }
 }
 
-/// A block for each seed of a cell.
+/// Returns a block for each seed of a cell.
 fn blocks(report: &SimReport, cell: &Cell) -> impl Iterator<Item = String> {
     let plan = &report.plan;
     let point = &plan.points[cell.point];
