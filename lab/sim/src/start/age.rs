@@ -1,20 +1,20 @@
-//! The age of a machine's memory: one number from 0, as it boots, to 100, where nothing large can be had any more.
+//! The age of a machine's memory: a number from 0, right after boot, to 100, where no large block can be allocated.
 //!
-//! Age 60 is the median of the production servers of which figures were published: less than 7 % of their memory cannot
-//! be moved, and 34 % of their pageblocks hold some of it. Of these servers 23 % had not a single free block of 2 MiB:
-//! that is age 80 and above. (Zhao et al., "Contiguitas", ISCA 2023; Weiner, linux-mm, 2023-04.) How long a machine has
-//! been up says nothing about its age in this sense: an hour of a workload makes it.
+//! Age 60 is the median of the production servers for which figures were published: less than 7 % of their memory is
+//! unmovable, and 34 % of their pageblocks contain unmovable pages. 23 % of these servers had no free block of 2 MiB at
+//! all, which is age 80 and above. (Zhao et al., "Contiguitas", ISCA 2023; Weiner, linux-mm, 2023-04.) The uptime of a
+//! machine does not determine its age in this sense: an hour of a workload is enough.
 //!
-//! What those figures leave open is assumed, and stands in the table below: how much is free, huge, or of files.
-//! Between the ages of the table everything changes evenly.
+//! The published figures do not give all shares. The shares of free, huge and file pages in the table below are
+//! assumptions. Between the ages of the table, all shares are interpolated linearly.
 
 use super::{Figures, Layout};
 
-/// The oldest.
+/// Maximum age.
 pub const AGE_MAX: u8 = 100;
 
-/// What a machine of an age holds, in ten thousandths of its pageblocks or pages. What is left is tasks' memory in
-/// small pages.
+/// Contents of a machine at one age, in ten thousandths of its pageblocks or pages. The remaining pages are tasks'
+/// memory, in small pages outside the huge pageblocks.
 struct Column {
     age: u8,
     free_pageblocks: u64,
@@ -28,11 +28,11 @@ struct Column {
     active: u64,
 }
 
-/// Parts of a whole in the table.
+/// Denominator of the shares in the table.
 const PARTS: u64 = 10_000;
 
-/// The ages of which all is said. At 60, `fixed` and `fixed_pageblocks` are the published figures, and half of what is
-/// used is page cache; at 80 no pageblock is free as a whole.
+/// Contents at selected ages. At age 60, `fixed` and `fixed_pageblocks` are the published figures, and half of the used
+/// memory is page cache. At age 80 no pageblock is wholly free.
 const TABLE: [Column; 4] = [
     Column {
         age: 0,
@@ -84,10 +84,10 @@ const TABLE: [Column; 4] = [
     },
 ];
 
-/// The figures of a machine of this age with so many pageblocks.
+/// Returns the figures of a machine of this age with `pageblocks` pageblocks.
 ///
 /// # Panics
-/// If the age is above [`AGE_MAX`].
+/// Panics if the age is above [`AGE_MAX`].
 pub fn figures(age: u8, pageblocks: u64) -> Figures {
     let older = TABLE.iter().position(|column| age <= column.age).expect("no age is above the oldest");
     let scale = Interpolation { from: &TABLE[older.saturating_sub(1)], to: &TABLE[older], age };
@@ -126,15 +126,15 @@ impl Interpolation {
     }
 }
 
-/// The layout of such a machine.
+/// Returns the layout of a machine of this age with `pageblocks` pageblocks.
 ///
 /// # Panics
-/// If the age is above [`AGE_MAX`].
+/// Panics if the age is above [`AGE_MAX`].
 pub fn layout(age: u8, pageblocks: u64) -> Layout {
     Layout::from_figures(&figures(age, pageblocks))
 }
 
-/// The age whose share of pageblocks with something fixed comes nearest to that of these figures.
+/// Returns the age at which the share of pageblocks with fixed pages is nearest to that of these figures.
 pub fn nearest_age(found: &Figures) -> u8 {
     let ages = 0..=AGE_MAX;
     ages.min_by_key(|&age| figures(age, found.pageblocks).fixed_pageblocks.abs_diff(found.fixed_pageblocks))

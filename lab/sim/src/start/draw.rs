@@ -1,13 +1,12 @@
-//! A start with a given layout, drawn by chance from a seed.
+//! Random start states with a given layout, drawn from a seed.
 //!
-//! Free pages, those that cannot move, and those of shrinkers come out as many as were asked for, as far as there is
-//! room; the rest is of files and tasks in the mix that was asked for. What chance decides is where they lie:
+//! The numbers of free, fixed and reclaimable pages are as given, as far as there is room. The remaining pages are of
+//! files and tasks, in the given proportion. The positions are random:
 //!
-//! - How many pages that cannot move a pageblock holds, of those that hold some, is drawn evenly over doublings: a few
-//!   in most, many in some. Free pages, or those that can be moved where these are fewer, are drawn likewise for all
-//!   pageblocks of a kind.
-//! - Within a part of memory, pageblocks of one kind lie together, 1 to 7 in a row.
-//! - Of free pages and those that can be moved, the fewer come in runs of 1 to 7, the others in runs of 1 to 31.
+//! - The number of fixed pages in a pageblock that has any is log-uniform: a few in most, many in some. Free pages, or
+//!   movable pages where these are fewer, are distributed likewise over all pageblocks of a kind.
+//! - Within a part of memory, pageblocks of one kind are adjacent, 1 to 7 in a row.
+//! - Of free and movable pages in a pageblock, the fewer are in runs of 1 to 7, the others in runs of 1 to 31.
 
 use freehold_report::observer;
 
@@ -15,18 +14,18 @@ use super::layout::{Kind, Layout};
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
 use crate::random::LogUniform;
 
-/// How unevenly pages are spread over pageblocks.
+/// Weights that distribute pages unevenly over pageblocks.
 const UNEVEN: LogUniform = LogUniform::new(1, 127);
-/// Pageblocks of one kind in a row.
+/// Adjacent pageblocks of one kind.
 const CLUSTER: LogUniform = LogUniform::new(1, 7);
-/// Pages of a run, of those that cannot move.
+/// Pages of a run of fixed or reclaimable pages.
 const FIXED_RUN: LogUniform = LogUniform::new(1, 3);
-/// Of what there is little of in a pageblock.
+/// Pages of a run of the rarer pages of a pageblock.
 const SHORT_RUN: LogUniform = LogUniform::new(1, 7);
-/// Of what there is much of.
+/// Pages of a run of the more frequent pages of a pageblock.
 const LONG_RUN: LogUniform = LogUniform::new(1, 31);
 
-/// What is in a pageblock. What is not told is movable.
+/// Contents of a pageblock, in pages. The remaining pages are movable.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     kind: Kind,
@@ -35,7 +34,7 @@ struct Plan {
     free: u32,
 }
 
-/// Draws a start with this layout. Cost: a few nanoseconds a page.
+/// Draws a start with this layout. Takes a few nanoseconds per page.
 pub fn draw_start(layout: &Layout, seed: u64) -> Start {
     let rng = &mut fastrand::Rng::with_seed(seed ^ 0x6167_6564);
     let mut start = Start::default();
@@ -50,7 +49,7 @@ pub fn draw_start(layout: &Layout, seed: u64) -> Start {
     start
 }
 
-/// The pageblocks of a kind, and how many pages of each use every one of them has.
+/// Draws the contents of all pageblocks of a kind.
 fn draw_plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Plan> {
     let mut plans = vec![Plan { kind, fixed: 0, reclaimable: 0, free: 0 }; figures.pageblocks as usize];
     if matches!(kind, Kind::Free | Kind::Huge) {
@@ -65,7 +64,7 @@ fn draw_plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Pla
     let room = rooms(&plans).into_iter().map(u64::from).sum::<u64>();
     let free = figures.free.min(room);
     if free <= room - free {
-        // One page at least stays used: else the pageblock would be free as a whole.
+        // At least one page stays used, or else the pageblock would be wholly free.
         let free_rooms: Vec<u32> = rooms(&plans).into_iter().map(|room| room.min(PAGEBLOCK_PAGES - 1)).collect();
         let spread_free = spread(free, &free_rooms, rng);
         plans.iter_mut().zip(spread_free).for_each(|(plan, free)| plan.free = free);
@@ -76,20 +75,20 @@ fn draw_plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Pla
     plans
 }
 
-/// What each pageblock has room for.
+/// Returns the room in each pageblock.
 fn rooms(plans: &[Plan]) -> Vec<u32> {
     plans.iter().map(Plan::room).collect()
 }
 
 impl Plan {
-    /// Pages of which nothing is said but that they are free or can be moved.
+    /// Returns the number of pages that are neither fixed nor reclaimable.
     fn room(&self) -> u32 {
         PAGEBLOCK_PAGES - self.fixed - self.reclaimable
     }
 }
 
-/// Spreads a number over so much room each: one everywhere if there is enough, the rest unevenly. What finds no room is
-/// left out.
+/// Distributes a number over rooms: first one for each room as far as the number allows, then the rest unevenly. The
+/// part that does not fit is omitted.
 fn spread(number: u64, rooms: &[u32], rng: &mut fastrand::Rng) -> Vec<u32> {
     let weights: Vec<u64> = rooms.iter().map(|_| UNEVEN.draw(rng).into()).collect();
     let mut shares = Shares { rooms, given: vec![0; rooms.len()], left: number };
@@ -104,7 +103,7 @@ fn spread(number: u64, rooms: &[u32], rng: &mut fastrand::Rng) -> Vec<u32> {
     shares.given
 }
 
-/// A number while it is shared out over rooms.
+/// State while a number is distributed over rooms.
 struct Shares<'r> {
     rooms: &'r [u32],
     given: Vec<u32>,
@@ -112,7 +111,8 @@ struct Shares<'r> {
 }
 
 impl Shares<'_> {
-    /// Gives a room as much as is wanted, left, and fits; returns whether the room has space left.
+    /// Gives a room the wanted number, limited by the number left and by its space. Returns whether the room has space
+    /// left.
     fn give(&mut self, index: usize, wanted: u64) -> bool {
         let (room, given) = (self.rooms[index], &mut self.given[index]);
         let more = wanted.min(self.left).min(u64::from(room - *given));
@@ -122,7 +122,7 @@ impl Shares<'_> {
     }
 }
 
-/// Puts the pageblocks into the order in which they lie.
+/// Arranges the pageblocks of a part in random order, in clusters of one kind.
 fn cluster(plans: Vec<Plan>, rng: &mut fastrand::Rng) -> Vec<Plan> {
     let mut clusters: Vec<&[Plan]> = Vec::new();
     for alike in plans.chunk_by(|one, next| one.kind == next.kind) {
@@ -137,7 +137,7 @@ fn cluster(plans: Vec<Plan>, rng: &mut fastrand::Rng) -> Vec<Plan> {
     clusters.concat()
 }
 
-/// What is in a pageblock of a kind with these figures, in some order.
+/// Draws the runs of a pageblock, in random order.
 fn draw_runs(plan: &Plan, of_kind: &Figures, rng: &mut fastrand::Rng) -> Vec<Run> {
     match plan.kind {
         Kind::Free => return vec![Run { what: Use::Free, order: 0, blocks: PAGEBLOCK_PAGES as u16 }],
@@ -155,7 +155,7 @@ fn draw_runs(plan: &Plan, of_kind: &Figures, rng: &mut fastrand::Rng) -> Vec<Run
     runs
 }
 
-/// Of what a page is that can be moved.
+/// Draws the use of a run of movable pages.
 fn draw_movable_use(of_kind: &Figures, rng: &mut fastrand::Rng) -> Use {
     match rng.u64(0..(of_kind.file + of_kind.task).max(1)) {
         drawn if drawn < of_kind.active => Use::Active,
@@ -164,7 +164,7 @@ fn draw_movable_use(of_kind: &Figures, rng: &mut fastrand::Rng) -> Use {
     }
 }
 
-/// Cuts so many pages into runs.
+/// Cuts `pages` pages into runs.
 fn cut(
     runs: &mut Vec<Run>,
     pages: u32,

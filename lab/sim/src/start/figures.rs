@@ -1,5 +1,5 @@
-//! How much of everything a machine's memory holds, and in how many pageblocks: what can be said of fragmentation
-//! without addresses.
+//! Figures of a machine's memory: numbers of pages and pageblocks by use. They describe fragmentation without
+//! addresses.
 
 use serde::Serialize;
 
@@ -10,35 +10,35 @@ use super::{PAGEBLOCK_PAGES, Pageblock, Run, Start, Use};
 pub struct Figures {
     /// Pageblocks of the machine.
     pub pageblocks: u64,
-    /// Those that are free as a whole.
+    /// Pageblocks that are wholly free.
     pub free_pageblocks: u64,
-    /// Those that are one huge page of a task.
+    /// Pageblocks that are one huge page of a task.
     pub huge_pageblocks: u64,
-    /// Those that hold at least one page that can be neither moved nor given up.
+    /// Pageblocks with at least one fixed page, which can be neither moved nor reclaimed.
     pub fixed_pageblocks: u64,
-    /// Those of the others that hold kernel objects which shrinkers give up.
+    /// Pageblocks without fixed pages that contain reclaimable kernel objects.
     pub reclaimable_pageblocks: u64,
     /// Free pages.
     pub free: u64,
-    /// Pages that can be neither moved nor given up.
+    /// Fixed pages, which can be neither moved nor reclaimed.
     pub fixed: u64,
-    /// Pages of kernel objects that shrinkers give up.
+    /// Pages of reclaimable kernel objects.
     pub reclaimable: u64,
     /// Pages of files.
     pub file: u64,
-    /// Those of them that are active.
+    /// Active pages of files.
     pub active: u64,
-    /// Pages of tasks, those of huge pages among them.
+    /// Pages of tasks, including huge pages.
     pub task: u64,
 }
 
 impl Figures {
-    /// The figures of a start.
+    /// Returns the figures of a start.
     pub fn from_start(start: &Start) -> Figures {
         Figures::from_pageblocks(start.pageblocks())
     }
 
-    /// The figures of some pageblocks.
+    /// Returns the figures of some pageblocks.
     pub fn from_pageblocks<'s>(pageblocks: impl IntoIterator<Item = Pageblock<'s>>) -> Figures {
         let mut figures = Figures::default();
         pageblocks.into_iter().for_each(|pageblock| figures.count(&pageblock));
@@ -68,17 +68,17 @@ impl Figures {
         }
     }
 
-    /// Pages of the machine.
+    /// Returns the number of pages of the machine.
     pub fn pages(&self) -> u64 {
         self.pageblocks * u64::from(PAGEBLOCK_PAGES)
     }
 
-    /// Pages that stay for a whole run, whatever is asked for.
+    /// Returns the number of pages that stay in use for a whole run.
     pub fn held(&self) -> u64 {
         self.fixed + self.task
     }
 
-    /// The same shares on a machine with so many pageblocks.
+    /// Returns figures with the same shares on a machine with `pageblocks` pageblocks.
     #[must_use]
     pub fn scaled_to(&self, pageblocks: u64) -> Figures {
         Figures {
@@ -87,19 +87,19 @@ impl Figures {
         }
     }
 
-    /// These and others together.
+    /// Returns the sums of these figures and others.
     #[must_use]
     pub fn plus(&self, other: &Figures) -> Figures {
         self.combine(other, |one, other| one + other)
     }
 
-    /// These without others, which are part of them.
+    /// Returns these figures without others, which are part of them.
     #[must_use]
     pub fn minus(&self, other: &Figures) -> Figures {
         self.combine(other, |one, other| one - other)
     }
 
-    /// Every count, made of those here and there.
+    /// Combines every count with the same count of `other`.
     fn combine(&self, other: &Figures, combine: impl Fn(u64, u64) -> u64) -> Figures {
         Figures {
             pageblocks: combine(self.pageblocks, other.pageblocks),
@@ -117,7 +117,7 @@ impl Figures {
     }
 }
 
-/// `count` of `whole`, in as much as `to`; to the nearest.
+/// Returns `count * to / whole`, rounded to the nearest integer.
 pub(super) fn scale(count: u64, to: u64, whole: u64) -> u64 {
     let whole = u128::from(whole.max(1));
     ((u128::from(count) * u128::from(to) + whole / 2) / whole) as u64

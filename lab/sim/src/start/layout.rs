@@ -1,11 +1,11 @@
-//! What lies where: the figures of each kind of pageblock, in each part of memory.
+//! Distribution of memory by position: the figures of each kind of pageblock, in each part of memory.
 //!
-//! How far compaction gets, and how soon the kernel has to put its pages among those that can be moved, depends less on
-//! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is
-//! free, and nobody's memory has to be moved out of there. Where these lie matters too, if less: compaction moves what
-//! lies low to where memory is free high up. So a machine that is drawn like another has the figures of each kind from
-//! there, in each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::from_figures`]
-//! says what is taken for granted.
+//! The positions of pages influence compaction, and the mixing of unmovable with movable pages, more than the totals
+//! do. In unmovable pageblocks, the pages that the kernel does not use are free, and no movable pages are in the way
+//! there. The positions of these pageblocks have a smaller influence: compaction moves pages from low addresses to free
+//! pages at high addresses. So a machine that is modelled on another has the figures of each kind from that machine, in
+//! each part of memory. For an age, only the figures of all pageblocks are known; [`Layout::from_figures`] documents
+//! the assumptions about their distribution.
 
 use std::collections::BTreeMap;
 
@@ -15,41 +15,41 @@ use serde::{Serialize, Serializer};
 use super::figures::scale;
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pageblock, Run, Start, Use};
 
-/// Of pages that cannot move, the share in pageblocks that are the kernel's own. (Weiner, linux-mm, 2023-04: of some
-/// 900 pageblocks after a build 50 were unmovable, 77 others held 55 pages of slabs each: a sixth of what the 50 had.)
+/// Share of the fixed pages that is in unmovable pageblocks. (Weiner, linux-mm, 2023-04: of some 900 pageblocks after a
+/// build 50 were unmovable, 77 others held 55 pages of slabs each: a sixth of what the 50 had.)
 const IN_UNMOVABLE: (u64, u64) = (4, 5);
-/// Pages that cannot move in one of these, in the mean: in `recordings/guest-*.parquet` and
-/// `recordings/oracle-pressure.parquet` two thirds to four fifths.
+/// Mean number of fixed pages in an unmovable pageblock. It is two thirds to four fifths of the pageblock in
+/// `recordings/guest-*.parquet` and `recordings/oracle-pressure.parquet`.
 const UNMOVABLE_PAGES: u64 = PAGEBLOCK_PAGES as u64 * 3 / 4;
-/// Of the free pages that are in no whole pageblock, the share that lies in the kernel's own pageblocks at most.
+/// Maximum share of the free pages outside wholly free pageblocks that is in unmovable and reclaimable pageblocks.
 const FREE_IN_OWN: (u64, u64) = (1, 2);
 
-/// Stretches of memory of which a layout knows the figures, from the lowest addresses to the highest.
+/// Parts of memory for which a layout has separate figures, from the lowest addresses to the highest.
 pub const PARTS: usize = 8;
 
-/// What a pageblock mostly is.
+/// Kind of a pageblock, by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Free as a whole.
+    /// Wholly free.
     Free,
     /// One huge page of a task.
     Huge,
-    /// For pages that cannot move, or for requests that cannot wait.
+    /// Unmovable or high-atomic.
     Unmovable,
-    /// For kernel objects that shrinkers give up.
+    /// Reclaimable: for kernel objects that shrinkers free.
     Reclaimable,
-    /// For pages that can move, and with some that cannot.
+    /// Movable, with some fixed pages.
     Polluted,
-    /// For pages that can move, and with nothing else.
+    /// Movable, without fixed pages.
     Movable,
 }
 
 impl Kind {
-    /// Every kind, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Kind; 6] =
         [Kind::Free, Kind::Huge, Kind::Unmovable, Kind::Reclaimable, Kind::Polluted, Kind::Movable];
 
-    /// What a pageblock is.
+    /// Returns the kind of a pageblock.
     pub fn from_pageblock(pageblock: &Pageblock<'_>) -> Kind {
         match (pageblock.runs, pageblock.migratetype) {
             (runs, _) if runs.iter().all(|run| run.what == Use::Free) => Kind::Free,
@@ -61,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// The type of pageblocks that are drawn so.
+    /// Returns the migratetype of drawn pageblocks of this kind.
     pub fn migratetype(self) -> MigrateType {
         match self {
             Kind::Unmovable => MigrateType::Unmovable,
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Its name for programs.
+    /// Returns the name in machine-readable output.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Free => "free",
@@ -82,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// What people call it.
+    /// Returns the name in tables.
     pub fn about(self) -> &'static str {
         match self {
             Kind::Free => "free as a whole",
@@ -95,17 +95,17 @@ impl Kind {
     }
 }
 
-/// The figures of some pageblocks, kind by kind.
+/// Figures of some pageblocks, for each kind.
 pub type Kinds = [Figures; Kind::ALL.len()];
 
-/// The figures of a machine's pageblocks, kind by kind, in each of the parts of its memory.
+/// Figures of a machine's pageblocks, for each kind, in each part of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     parts: [Kinds; PARTS],
 }
 
 impl Serialize for Layout {
-    /// Each part as a map from kinds to figures.
+    /// Serializes each part as a map from kinds to figures.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.parts.iter().map(figures_by_name))
     }
@@ -117,7 +117,7 @@ fn figures_by_name(kinds: &Kinds) -> BTreeMap<&'static str, Figures> {
 }
 
 impl Layout {
-    /// That of a start.
+    /// Returns the layout of a start.
     pub fn from_start(start: &Start) -> Layout {
         let mut parts = [Kinds::default(); PARTS];
         for (number, pageblock) in (0..).zip(start.pageblocks()) {
@@ -127,13 +127,13 @@ impl Layout {
         Layout { parts }
     }
 
-    /// What is taken for granted of a machine of which only this is known:
+    /// Returns the layout of a machine for which only the total figures are known. The assumptions are:
     ///
-    /// - Four fifths of what cannot move lie in pageblocks that are three quarters full of it.
-    /// - What is left there, and beside the shrinkers' objects, is free, but for no more than half of all free pages
-    ///   that lie scattered.
-    /// - The rest of memory is alike everywhere.
-    /// - Each kind of pageblock lies where it lies in three machines that were looked at.
+    /// - Four fifths of the fixed pages are in unmovable pageblocks, which are three quarters full of them.
+    /// - The other pages of unmovable and reclaimable pageblocks are free. They are at most half of all free pages
+    ///   outside wholly free pageblocks.
+    /// - The rest of memory is uniform.
+    /// - The pageblocks of each kind are distributed over the parts as on three machines that were examined.
     pub fn from_figures(all: &Figures) -> Layout {
         let kinds = add_movable(all, add_free(all, kinds_with_fixed(all)));
         let mut room: [u64; PARTS] = std::array::from_fn(|part| nth_part(all.pageblocks, part));
@@ -143,7 +143,7 @@ impl Layout {
             let pageblocks = place(figures.pageblocks, &weights, &mut room);
             let mut before = 0;
             for (part, count) in parts.iter_mut().zip(pageblocks) {
-                // The difference of two sums, so that all parts together have what was rounded.
+                // Differences of cumulative sums, so that rounding does not change the total over all parts.
                 part[kind as usize] = figures.scaled_to(before + count).minus(&figures.scaled_to(before));
                 before += count;
             }
@@ -151,35 +151,36 @@ impl Layout {
         Layout { parts }
     }
 
-    /// The parts, from the lowest addresses to the highest.
+    /// Returns the parts, from the lowest addresses to the highest.
     pub fn parts(&self) -> &[Kinds; PARTS] {
         &self.parts
     }
 
-    /// The figures of all pageblocks of a kind.
+    /// Returns the figures of all pageblocks of a kind.
     pub fn kind(&self, kind: Kind) -> Figures {
         self.parts.iter().fold(Figures::default(), |sum, part| sum.plus(&part[kind as usize]))
     }
 
-    /// The figures of all pageblocks.
+    /// Returns the figures of all pageblocks.
     pub fn total(&self) -> Figures {
         Kind::ALL.into_iter().fold(Figures::default(), |sum, kind| sum.plus(&self.kind(kind)))
     }
 
-    /// The same shares on a machine with so many pageblocks.
+    /// Returns a layout with the same shares on a machine with `pageblocks` pageblocks.
     #[must_use]
     pub fn scaled_to(&self, pageblocks: u64) -> Layout {
         Layout { parts: std::array::from_fn(|part| scale_part(&self.parts[part], nth_part(pageblocks, part))) }
     }
 }
 
-/// How many of a machine's pageblocks lie in one of its parts: those whose number, scaled to the parts, is the part's.
+/// Returns the number of pageblocks in one part of a machine: those whose number, scaled to the parts, is the part's.
 fn nth_part(pageblocks: u64, part: usize) -> u64 {
     let [begin, end] = [part, part + 1].map(|part| (pageblocks * part as u64).div_ceil(PARTS as u64));
     end - begin
 }
 
-/// The same shares in so many pageblocks. Counts are differences of sums, so that all kinds together are as many.
+/// Scales a part to `pageblocks` pageblocks. Counts are differences of cumulative sums, so that the kinds add up to
+/// exactly that number.
 fn scale_part(part: &Kinds, pageblocks: u64) -> Kinds {
     let whole: u64 = part.iter().map(|figures| figures.pageblocks).sum();
     let (mut before, mut given) = (0, 0);
@@ -191,9 +192,10 @@ fn scale_part(part: &Kinds, pageblocks: u64) -> Kinds {
     })
 }
 
-/// Where pageblocks of each kind lie, by weights of the parts; kinds that come later take what is left. They are what
-/// `recordings/guest-files.parquet`, `guest-build.parquet` and `host-build.parquet` show, all of them full of page
-/// cache: thousandths of a kind, in the mean. The kernel has its own at both ends.
+/// Distribution of each kind over the parts, as weights. Kinds later in the table take the room that is left. The
+/// weights of the first four kinds are per mille of the kind, the means of `recordings/guest-files.parquet`,
+/// `guest-build.parquet` and `host-build.parquet`, all of them full of page cache. Unmovable pageblocks are at both
+/// ends.
 const PLACES: [(Kind, [u64; PARTS]); Kind::ALL.len()] = [
     (Kind::Unmovable, [469, 243, 9, 18, 1, 1, 30, 230]),
     (Kind::Reclaimable, [399, 96, 13, 1, 85, 19, 59, 330]),
@@ -203,7 +205,7 @@ const PLACES: [(Kind, [u64; PARTS]); Kind::ALL.len()] = [
     (Kind::Movable, [125; PARTS]),
 ];
 
-/// Places so many pageblocks by weight, as far as there is room, which is less afterwards.
+/// Distributes pageblocks over the parts by weight, as far as there is room, and reduces the room.
 fn place(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [u64; PARTS] {
     let mut placed = [0; PARTS];
     let mut left = pageblocks.min(room.iter().sum());
@@ -224,10 +226,10 @@ fn place(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [u
     placed
 }
 
-/// The kinds, with their pageblocks and what cannot move.
+/// Returns the figures of each kind, with pageblocks, fixed and reclaimable pages.
 fn kinds_with_fixed(all: &Figures) -> Kinds {
     let none = Figures::default();
-    // A page at least in each of the others, and no more than they have room for.
+    // Each of the other pageblocks with fixed pages has at least one of them, and no more than it has room for.
     let own = part(all.fixed, IN_UNMOVABLE).min(all.fixed.saturating_sub(all.fixed_pageblocks));
     let own_pageblocks = (own / UNMOVABLE_PAGES).min(all.fixed_pageblocks);
     let rest = in_blocks(all.fixed_pageblocks - own_pageblocks);
@@ -246,7 +248,7 @@ fn kinds_with_fixed(all: &Figures) -> Kinds {
     [free, huge, unmovable, reclaimable, polluted, movable]
 }
 
-/// Says where free pages lie.
+/// Adds free pages to the kinds.
 fn add_free(all: &Figures, mut kinds: Kinds) -> Kinds {
     let [free, _, unmovable, reclaimable, polluted, movable] = &mut kinds;
     free.free = in_blocks(free.pageblocks);
@@ -256,7 +258,7 @@ fn add_free(all: &Figures, mut kinds: Kinds) -> Kinds {
     kinds
 }
 
-/// Fills what is left with pages of files and tasks, in the mix of all.
+/// Fills the remaining pages with pages of files and tasks, in their total proportion.
 fn add_movable(all: &Figures, mut kinds: Kinds) -> Kinds {
     let [_, huge, rest @ ..] = &mut kinds;
     huge.task = in_blocks(huge.pageblocks);
@@ -270,7 +272,7 @@ fn add_movable(all: &Figures, mut kinds: Kinds) -> Kinds {
     kinds
 }
 
-/// Shares free pages out over what is unused in two kinds, as far as there is room; says how many.
+/// Distributes free pages over the unused pages of two kinds, as far as there is room. Returns the number distributed.
 fn share_out(pages: u64, [one, other]: [&mut Figures; 2]) -> u64 {
     let room = one.unused() + other.unused();
     let given = pages.min(room);
@@ -280,7 +282,7 @@ fn share_out(pages: u64, [one, other]: [&mut Figures; 2]) -> u64 {
 }
 
 impl Figures {
-    /// Pages of which nothing is said yet.
+    /// Returns the number of pages without a use so far.
     fn unused(&self) -> u64 {
         self.pages().saturating_sub(self.free + self.fixed + self.reclaimable + self.file + self.task)
     }
@@ -321,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Counts pages of files as pages of tasks: chance decides which movable page is a file's.
+    /// Counts pages of files as pages of tasks, since the choice between the two is random for each movable page.
     fn with_task_pages_alone(mut layout: Layout) -> Layout {
         for figures in layout.parts.iter_mut().flatten() {
             (figures.task, figures.file, figures.active) = (figures.task + figures.file, 0, 0);

@@ -1,20 +1,20 @@
-//! How a machine's memory lies when a run begins: a machine as workloads leave it, not one that just booted.
+//! State of a machine's memory when a run begins: as workloads leave it, not as it is right after boot.
 //!
 //! ```text
-//! figures   how much of everything there is, and in how many pageblocks
-//! age       the figures of a machine of this age, 0 to 100
-//! shares    shares that take the place of an age's
+//! figures   numbers of pages and pageblocks by use
+//! age       the figures of a machine of an age, 0 to 100
+//! shares    shares that replace those of an age
 //! layout    the figures of each kind of pageblock
-//! draw      a start with this layout, drawn by chance
-//! snapshot  the start that a snapshot of a real machine shows
-//! restore   puts it into the engine and the memory model
+//! draw      a random start with a layout
+//! snapshot  the start that is recorded in a snapshot of a real machine
+//! restore   transfers a start to the engine and the memory model
 //! report    a start in figures, for people and programs
 //! write     a start as a snapshot, a file for every command that takes one
 //! ```
 //!
-//! A start is a row of pageblocks, each with runs of pages of one use. It has no addresses: a machine takes the
+//! A start is a sequence of pageblocks, each with runs of pages of one use. It has no addresses: a machine takes the
 //! pageblocks one after the other, from its first frame on. So the pageblocks of a real machine, whose memory has holes
-//! and several zones, become those of a simulated one.
+//! and several zones, become those of a simulated machine.
 
 pub mod age;
 mod draw;
@@ -37,41 +37,41 @@ pub use restore::restore;
 pub use snapshot::{SnapshotError, read};
 pub use write::{facts, state_rows, write};
 
-/// Pages of a pageblock, as a power of two, and as a number.
+/// Order of a pageblock.
 pub const PAGEBLOCK_ORDER: u8 = 9;
 /// Pages of a pageblock.
 pub const PAGEBLOCK_PAGES: u32 = 1 << PAGEBLOCK_ORDER;
 
-/// What pages are used for.
+/// Use of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// For nothing.
+    /// Not in use.
     Free,
-    /// By the kernel or a device: they can be neither moved nor given up, and stay for the whole run.
+    /// Used by the kernel or a device. Such pages can be neither moved nor reclaimed, and stay for the whole run.
     Fixed,
-    /// By kernel objects that shrinkers give up.
+    /// Kernel objects that shrinkers free.
     Reclaimable,
-    /// By files, and used at most once lately: reclaim takes them first.
+    /// Pages of files that were used at most once recently; reclaim frees them first.
     Inactive,
-    /// By files, and used more often.
+    /// Pages of files that were used more often.
     Active,
-    /// By a task's memory: they can be moved.
+    /// Memory of a task, which can be moved.
     Task,
 }
 
-/// Blocks of one order that follow each other, all for the same use. They lie within a pageblock.
+/// Consecutive blocks of one order with the same use, within a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What they are used for.
+    /// Use of the blocks.
     pub what: Use,
-    /// The order of each. Free pages are of order 0 here: which blocks they form follows from where they lie.
+    /// Order of each block. Free pages are of order 0 here: their positions determine the blocks that they form.
     pub order: u8,
-    /// How many there are.
+    /// Number of blocks.
     pub blocks: u16,
 }
 
 impl Run {
-    /// Pages of all its blocks.
+    /// Returns the number of pages of all blocks.
     pub fn pages(&self) -> u32 {
         u32::from(self.blocks) << self.order
     }
@@ -80,9 +80,9 @@ impl Run {
 /// A pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pageblock<'s> {
-    /// What it is for.
+    /// Migratetype of the pageblock.
     pub migratetype: MigrateType,
-    /// What is in it, from the first page to the last.
+    /// Contents of the pageblock, from the first page to the last.
     pub runs: &'s [Run],
 }
 
@@ -98,11 +98,11 @@ impl Pageblock<'_> {
     }
 }
 
-/// The pageblocks of a machine, in the order in which they lie.
+/// The pageblocks of a machine, in order of address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     runs: Vec<Run>,
-    /// Of each pageblock, what it is for, and where its runs end.
+    /// For each pageblock, its migratetype and the end of its runs in `runs`.
     pageblocks: Vec<(MigrateType, u32)>,
 }
 
@@ -110,7 +110,7 @@ impl Start {
     /// Adds a pageblock.
     ///
     /// # Panics
-    /// If the runs are not a pageblock's pages.
+    /// Panics if the runs do not add up to the pages of a pageblock.
     pub fn push(&mut self, migratetype: MigrateType, runs: impl IntoIterator<Item = Run>) {
         let begin = self.runs.len();
         self.runs.extend(runs);
@@ -119,7 +119,7 @@ impl Start {
         self.pageblocks.push((migratetype, self.runs.len() as u32));
     }
 
-    /// A start of so many pageblocks: these, from the first on, again and again.
+    /// Returns a start of `pageblocks` pageblocks, which repeats the pageblocks of this one.
     #[must_use]
     pub fn repeated_to(&self, pageblocks: u32) -> Start {
         let mut repeated = Start::default();
@@ -130,7 +130,8 @@ impl Start {
         repeated
     }
 
-    /// The same pageblocks, each with one run of every use and order, free pages first: a coarser start of fewer rows.
+    /// Returns the same pageblocks with one run for each use and order, free pages first: a coarser start of fewer
+    /// rows.
     #[must_use]
     pub fn joined(&self) -> Start {
         let mut joined = Start::default();
@@ -148,7 +149,7 @@ impl Start {
         joined
     }
 
-    /// The same pageblocks in an order by chance: all that is lost is where they lie.
+    /// Returns the same pageblocks in random order. Only the positions change.
     #[must_use]
     pub fn shuffled(&self, seed: u64) -> Start {
         let mut numbers: Vec<u32> = (0..self.len()).collect();
@@ -161,27 +162,27 @@ impl Start {
         shuffled
     }
 
-    /// How many pageblocks there are.
+    /// Returns the number of pageblocks.
     pub fn len(&self) -> u32 {
         self.pageblocks.len() as u32
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no pageblocks.
     pub fn is_empty(&self) -> bool {
         self.pageblocks.is_empty()
     }
 
-    /// The pageblock of this number.
+    /// Returns the pageblock with this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no such pageblock.
     pub fn pageblock(&self, number: u32) -> Pageblock<'_> {
         let (migratetype, end) = self.pageblocks[number as usize];
         let begin = number.checked_sub(1).map_or(0, |before| self.pageblocks[before as usize].1);
         Pageblock { migratetype, runs: &self.runs[begin as usize..end as usize] }
     }
 
-    /// All pageblocks, in order.
+    /// Returns all pageblocks, in order.
     pub fn pageblocks(&self) -> impl Iterator<Item = Pageblock<'_>> {
         (0..self.len()).map(|number| self.pageblock(number))
     }
