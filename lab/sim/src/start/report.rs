@@ -1,4 +1,4 @@
-//! What a start looks like, for people and programs.
+//! Report of a start, for people and programs.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,24 @@ use serde::Serialize;
 use super::layout::{Kind, Layout};
 use super::{Figures, Start, age};
 
-/// A difference in free pageblocks, in percentage points, that is worth a sentence.
+/// Difference in the share of free pageblocks, in percentage points, above which the report mentions it.
 const UNLIKE: f64 = 10.0;
 
 /// A start in figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct StartReport {
-    /// Whose memory it is.
+    /// Name of the machine or drawn start.
     pub subject: String,
-    /// The age whose share of pageblocks with something unmovable comes nearest.
+    /// Age at which the share of pageblocks with fixed pages is nearest.
     pub age: u8,
-    /// Its figures.
+    /// Figures of the start.
     pub figures: Figures,
-    /// Those of each kind of pageblock.
+    /// Figures of each kind of pageblock.
     pub layout: Layout,
 }
 
 impl StartReport {
-    /// The report of a start.
+    /// Creates the report of a start.
     pub fn new(subject: String, start: &Start) -> StartReport {
         let layout = Layout::from_start(start);
         let figures = layout.total();
@@ -71,7 +71,8 @@ impl StartReport {
         )
     }
 
-    /// Where a machine of that age is otherwise: it is full of page cache.
+    /// Returns a sentence on the share of free pageblocks if it differs much from a machine of that age, whose memory
+    /// is full of page cache.
     fn difference_sentence(&self) -> Option<String> {
         let [here, there] = [self.figures, age::figures(self.age, self.figures.pageblocks)]
             .map(|figures| figures.free_pageblocks as f64 * 100.0 / figures.pageblocks.max(1) as f64);
@@ -83,14 +84,14 @@ impl StartReport {
         })
     }
 
-    /// What every kind of pageblock is full of.
+    /// Returns the table of the contents of each kind of pageblock.
     fn kinds(&self) -> Table {
         let columns = Column::several(&["pageblocks"], &["count", "fixed", "reclaimable", "movable", "free"]);
         Table::new("Kinds of pageblocks", columns, Kind::ALL.map(|kind| kind_row(kind, &self.layout.kind(kind))))
     }
 }
 
-/// A row of a kind of pageblock, with the shares of its uses.
+/// Returns the row of a kind of pageblock, with the shares of its uses.
 fn kind_row(kind: Kind, figures: &Figures) -> Vec<Value> {
     let uses = [figures.fixed, figures.reclaimable, figures.file + figures.task, figures.free];
     let mut row = vec![Value::text(kind.about()), Value::count(figures.pageblocks)];
@@ -98,7 +99,7 @@ fn kind_row(kind: Kind, figures: &Figures) -> Vec<Value> {
     row
 }
 
-/// A row of a count and its share of all.
+/// Returns a row of a count and its share of all.
 fn share_row(what: &str, count: u64, all: u64) -> Vec<Value> {
     vec![Value::text(what), Value::count(count), share(count, all)]
 }

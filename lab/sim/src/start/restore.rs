@@ -1,8 +1,8 @@
-//! Puts a start into the engine, and into the memory model above it.
+//! Transfer of a start to the engine and to the memory model above it.
 //!
-//! Three orders are drawn by chance, since neither figures nor page flags tell them, and since addresses in a row would
-//! be kinder than any machine is: in which order pageblocks give their free pages to the free lists, how old the pages
-//! of files are, sixteen at a time, and which pages belong to one task.
+//! Three orders are random, since neither figures nor page flags determine them, and since consecutive addresses would
+//! be more favourable than on any real machine: the order in which pageblocks give their free pages to the free lists,
+//! the age of pages of files, 16 pages at a time, and the assignment of pages to tasks.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::Mobility;
@@ -13,10 +13,10 @@ use crate::virtual_time::VirtualTime;
 
 type Engine<'m> = freehold::PageAllocator<'m, VirtualTime>;
 
-/// Pages of files that are equally old.
+/// Pages of files in a piece of equal age.
 const EQUALLY_OLD: u32 = 16;
 
-/// What a start left with the engine and the model.
+/// State during the transfer.
 struct Restorer<'a, 'm> {
     engine: &'a Engine<'m>,
     model: &'a Model,
@@ -24,12 +24,12 @@ struct Restorer<'a, 'm> {
     files: Vec<(Pfn, Run)>,
     /// Pages of tasks, block by block.
     tasks: Vec<(Pfn, Order)>,
-    /// Pages that nobody gives back.
+    /// Number of fixed pages, which are never freed.
     fixed: u64,
 }
 
-/// Fills the machine; all of its frames are Reserved before. Pageblocks that the machine has beyond those of the start
-/// are free. Says how many pages stay for the whole run. Cost: some nanoseconds a page.
+/// Fills the machine, all of whose frames must be Reserved. Pageblocks beyond those of the start are not touched.
+/// Returns the number of pages that stay for the whole run. Takes some nanoseconds per page.
 pub fn restore(start: &Start, engine: &mut Engine<'_>, seed: u64) -> u64 {
     let rng = &mut fastrand::Rng::with_seed(seed ^ 0x7265_7374);
     let mut restorer =
@@ -84,7 +84,7 @@ impl Restorer<'_, '_> {
         self.tasks.extend(blocks.map(|pfn| (pfn, Order::new(run.order))));
     }
 
-    /// Takes blocks in as allocated. One of several pages is compound, as pages of files and tasks are.
+    /// Adopts blocks as allocated. A block of several pages is compound, as pages of files and tasks are.
     fn adopt(&self, at: Pfn, run: &Run, mobility: Mobility) {
         let order = Order::new(run.order);
         if order == Order::ZERO {
@@ -115,7 +115,7 @@ impl Restorer<'_, '_> {
     }
 }
 
-/// A task has huge pages and single ones; what a real one had of other sizes becomes single pages.
+/// Converts a run to blocks that a task can have: huge pages and single pages. Other sizes become single pages.
 fn as_a_task_has_it(run: &Run) -> Run {
     match run.order {
         PAGEBLOCK_ORDER => *run,

@@ -1,10 +1,10 @@
-//! Shares that take the place of an age's, or of those of a machine to be like: fragmentation to order.
+//! Shares that replace those of an age or of a reference machine, to request a specific fragmentation.
 
 use std::str::FromStr;
 
 use super::{Figures, Layout, PAGEBLOCK_ORDER};
 
-/// Parts of a whole.
+/// Denominator of a share.
 const WHOLE: u64 = 10_000;
 
 /// A share, in percent with up to two decimals.
@@ -32,26 +32,27 @@ impl FromStr for Percent {
     }
 }
 
-/// What is to be otherwise than at some age, or on some machine.
+/// Shares that differ from those of an age or of a reference machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Of pageblocks, those with something that can be neither moved nor given up.
+    /// Share of pageblocks with fixed pages, which can be neither moved nor reclaimed.
     pub fixed_pageblocks: Option<Percent>,
-    /// Of pages, those that can be neither moved nor given up.
+    /// Share of pages that are fixed.
     pub fixed: Option<Percent>,
-    /// Of pageblocks, those that are free as a whole.
+    /// Share of pageblocks that are wholly free.
     pub free_pageblocks: Option<Percent>,
-    /// Of pages, those that are free.
+    /// Share of pages that are free.
     pub free: Option<Percent>,
-    /// Of pageblocks, those that are a huge page of a task.
+    /// Share of pageblocks that are a huge page of a task.
     pub huge_pageblocks: Option<Percent>,
 }
 
 impl Shares {
-    /// The layout with these shares: as it is if there are none, else what is assumed of a machine with such figures.
+    /// Returns the layout with these shares. Without any share, the layout is unchanged; otherwise it is derived from
+    /// the new figures.
     ///
     /// # Errors
-    /// A sentence that says what does not fit together.
+    /// Returns a sentence that names the contradiction if the shares are inconsistent.
     pub fn apply_to_layout(&self, layout: Layout) -> Result<Layout, String> {
         match *self == Shares::default() {
             true => Ok(layout),
@@ -59,10 +60,10 @@ impl Shares {
         }
     }
 
-    /// The figures with these shares. Files and tasks share what is left as they did.
+    /// Returns the figures with these shares. Files and tasks keep their proportion in the remaining pages.
     ///
     /// # Errors
-    /// A sentence that says what does not fit together.
+    /// Returns a sentence that names the contradiction if the shares are inconsistent.
     pub fn apply_to(&self, figures: &Figures) -> Result<Figures, String> {
         let (pageblocks, pages) = (figures.pageblocks, figures.pages());
         let mut wanted = Figures {
@@ -89,12 +90,12 @@ fn part_or(share: Option<Percent>, whole: u64, count: u64) -> u64 {
     share.map_or(count, |share| share.part_of(whole))
 }
 
-/// Returns `count` of `before` as a part of `after`, rounded down.
+/// Returns `count * after / before`, rounded down.
 fn rescale(count: u64, before: u64, after: u64) -> u64 {
     (u128::from(count) * u128::from(after) / u128::from(before)) as u64
 }
 
-/// Returns the pages of so many pageblocks.
+/// Returns the number of pages of `pageblocks` pageblocks.
 fn pages_in(pageblocks: u64) -> u64 {
     pageblocks << PAGEBLOCK_ORDER
 }

@@ -1,13 +1,14 @@
-//! The start that a snapshot shows, or the start state of a recording: a real machine's pageblocks.
+//! The start in a snapshot, or the start state of a recording: a real machine's pageblocks.
 //!
-//! Zones and nodes come one after the other, without the holes between them; what the allocator never had (reserved,
-//! offline, or not there) makes no pageblock, unless it shares one with other pages. Page flags do not tell everything:
+//! Zones and nodes are joined without the holes between them. Frames that the allocator never had (reserved, offline,
+//! or absent) make no pageblock, unless they share one with other pages. Page flags are incomplete, so some uses are
+//! assumed:
 //!
-//! - Pages without flags are free pages on per-CPU lists, and kernel pages. The kernel says how many lie on lists. They
-//!   are taken to be those in pageblocks where nothing else is fixed, since the kernel keeps its pages together; of
-//!   more than that, or fewer, chance decides, run by run.
-//! - A slab in a Reclaimable pageblock is taken to be full of objects that shrinkers give up; one elsewhere is fixed.
-//! - Pages of tasks and files can be moved. Pinned ones cannot, and flags do not show that.
+//! - Pages without flags are free pages on per-CPU lists, or kernel pages. The kernel reports the number of pages on
+//!   lists. They are assumed to be in pageblocks without known fixed pages, since the kernel groups its pages. If the
+//!   numbers differ, the choice is random, run by run.
+//! - A slab in a Reclaimable pageblock is assumed to be full of reclaimable objects; a slab elsewhere is fixed.
+//! - Pages of tasks and files are movable. Pinned pages are not, but the flags do not show that.
 
 use std::path::{Path, PathBuf};
 
@@ -18,43 +19,43 @@ use freehold_trace::recording::{OpenError, Recording};
 
 use super::{PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
 
-/// The size of pages that is simulated.
+/// Page size that is simulated.
 const PAGE_SIZE: u32 = 4096;
-/// What `args[1]` of unknown pages says of memory that is no part of the allocator yet.
+/// Value of `args[1]` of unknown pages for memory that the allocator does not have yet.
 const NOT_YET_MEMORY: i64 = 2;
 
-/// Why a file says nothing of a machine's memory that could be simulated.
+/// Reason why a file has no start that can be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// It cannot be read.
+    /// The file cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A row cannot.
+    /// A row cannot be read.
     #[error(transparent)]
     Row(#[from] freehold_trace::Error),
-    /// Its pages are of another size.
+    /// The machine's pages or pageblocks have another size.
     #[error(
         "{path} is of a machine with pages of {page_size} bytes in pageblocks of order {pageblock_order}, but \
          simulated machines have pages of 4096 bytes in pageblocks of order 9; take a snapshot of such a machine",
         path = path.display()
     )]
     Pages {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its pages.
+        /// Size of the machine's pages, in bytes.
         page_size: u32,
-        /// Its pageblocks.
+        /// Order of the machine's pageblocks.
         pageblock_order: u8,
     },
-    /// There is no memory in it.
+    /// The file has no pageblock.
     #[error("{path} shows no pageblock of any zone; take a snapshot with `freehold snapshot`", path = path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }
 
-/// Reads the start that a snapshot or a recording shows. Takes two bytes a frame meanwhile.
+/// Reads the start in a snapshot or a recording. Takes two bytes per frame meanwhile.
 ///
 /// # Errors
 /// See [`SnapshotError`].
@@ -77,15 +78,15 @@ pub fn read(path: &Path) -> Result<Start, SnapshotError> {
     if start.is_empty() { Err(SnapshotError::Empty { path: path.to_path_buf() }) } else { Ok(start) }
 }
 
-/// What a frame is, packed: 0 if the allocator never had it; else what it is used for, and the order of its block.
+/// State of a frame, packed: 0 if the allocator never had it; otherwise its use, and the order of its block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Frame(u8);
 
 impl Frame {
     const ABSENT: Frame = Frame(0);
-    /// Without flags.
+    /// A frame without flags.
     const UNKNOWN: Frame = Frame(7);
-    /// Of a slab: the type of its pageblock, which may be told later, says of which kind.
+    /// A frame of a slab. The type of its pageblock, which may be recorded later, decides whether it is reclaimable.
     const SLAB: Frame = Frame(8);
     const USES: [Use; 6] = [Use::Free, Use::Fixed, Use::Reclaimable, Use::Inactive, Use::Active, Use::Task];
 
@@ -93,7 +94,7 @@ impl Frame {
         Frame((what as u8 + 1) | (order << 4))
     }
 
-    /// What a block of this class and order is; `None` if the allocator never had it.
+    /// Returns the state of a block of this class and order; `None` if the allocator never had it.
     fn from_class(class: i64, order: u8) -> Option<Frame> {
         let what = match class {
             _ if has_bits(class, class::RESERVED | class::OFFLINE) => return None,
@@ -112,7 +113,8 @@ impl Frame {
         matches!(self.what(migratetype), Some((Use::Fixed | Use::Reclaimable, _)))
     }
 
-    /// What it is used for in a pageblock of this type, and the order of its block; `None` if that is not known.
+    /// Returns the use of the frame in a pageblock of this type, and the order of its block; `None` if the use is
+    /// unknown.
     fn what(self, migratetype: MigrateType) -> Option<(Use, u8)> {
         let order = self.0 >> 4;
         if self.0 & 0xf == Frame::SLAB.0 {
@@ -180,7 +182,7 @@ impl Frames {
         self.types[begin..end].fill(simulated);
     }
 
-    /// Marks blocks in use; blocks of more than a pageblock as many of these.
+    /// Records allocated blocks. Blocks larger than a pageblock are recorded as several blocks of pageblock order.
     fn allocate(&mut self, row: &Row) {
         let pages = (row.args[0].max(0) as usize).saturating_mul(1 << row.order.min(32));
         if let Some(frame) = Frame::from_class(row.args[1], row.order.min(PAGEBLOCK_ORDER)) {
@@ -207,7 +209,7 @@ impl Frames {
         start
     }
 
-    /// The numbers of the pageblocks that the allocator has any frame of, zone by zone.
+    /// Returns the numbers of the pageblocks of which the allocator has any frame, zone by zone.
     fn pageblocks(&self, facts: &Facts) -> Vec<usize> {
         let (mut numbers, mut next) = (Vec::new(), 0);
         for zone in facts.zones_start.iter().filter(|zone| is_allocators(zone)) {
@@ -227,7 +229,7 @@ impl Frames {
         &self.frames[number << PAGEBLOCK_ORDER..][..PAGEBLOCK_PAGES as usize]
     }
 
-    /// Pages without flags of a pageblock, if nothing in it is known to be fixed.
+    /// Returns the number of pages without flags in a pageblock; 0 if it has known fixed or absent frames.
     fn unknown_if_clean(&self, number: usize) -> u64 {
         let (frames, migratetype) = (self.frames_of(number), self.types[number]);
         match frames.iter().any(|frame| frame.is_fixed(migratetype) || *frame == Frame::ABSENT) {
@@ -237,20 +239,20 @@ impl Frames {
     }
 }
 
-/// So many of so many.
+/// Numerator and denominator of a probability.
 type Chance = (u64, u64);
 
-/// Cuts frames into runs.
+/// State while frames are cut into runs.
 struct Cut {
     rng: fastrand::Rng,
-    /// Of the pages without flags in pageblocks where nothing is known to be fixed, those on per-CPU lists.
+    /// Probability that a page without flags is on a per-CPU list, in pageblocks without known fixed pages.
     clean: Chance,
-    /// Of those in others.
+    /// The probability in other pageblocks.
     others: Chance,
 }
 
 impl Cut {
-    /// The runs of a pageblock; `listed` is the chance that a run without flags is on a list.
+    /// Returns the runs of a pageblock; `listed` is the probability that a run without flags is on a per-CPU list.
     fn runs(&mut self, frames: &[Frame], migratetype: MigrateType, listed: Chance) -> Vec<Run> {
         let known: Vec<(Use, u8)> = frames
             .chunk_by(|one, next| one == next)
@@ -261,7 +263,7 @@ impl Cut {
         while let Some(&(what, order)) = rest.first() {
             let alike = rest.iter().take_while(|other| **other == (what, order)).count();
             let at = known.len() - rest.len();
-            // Blocks lie at multiples of their size; what does not is single pages.
+            // Blocks begin at multiples of their size; the pages of other blocks become single pages.
             let cut_order = if at.is_multiple_of(1 << order) && alike >= 1 << order { order } else { 0 };
             let blocks = alike >> cut_order;
             runs.push(Run { what, order: cut_order, blocks: blocks as u16 });
@@ -270,7 +272,7 @@ impl Cut {
         runs
     }
 
-    /// What frames are taken to be. One that the allocator never had, in a pageblock with others, is fixed.
+    /// Decides the use of a run of frames. A frame that the allocator never had, in a pageblock with others, is fixed.
     fn decide(&mut self, frame: Frame, migratetype: MigrateType, (listed, total): Chance) -> (Use, u8) {
         match frame.what(migratetype) {
             Some(known) => known,

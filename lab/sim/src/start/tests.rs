@@ -1,4 +1,4 @@
-//! Starts: drawn with the figures that were asked for, written and read again, and restored without a loss.
+//! Tests of starts: drawing the requested figures, writing and reading a start, and restoring it without lost pages.
 
 use freehold::Policy;
 use freehold::base::MigrateType;
@@ -81,7 +81,7 @@ fn tasks_and_files_may_have_blocks_of_any_size() {
     expect_nothing_lost(&start);
 }
 
-/// Runs a host on this start, under two policies. Tasks must end, so that what they began with is given back.
+/// Runs a host on this start, under two policies. Tasks end during the run, so that inherited memory is freed.
 fn expect_nothing_lost(start: &Start) {
     let (costs, window) = (Costs::reference(), Window::after_ms(1, 3));
     let workload = Workload::Webhost(Box::new(Webhost { turnover_s: 1, anon_percent: 10, ..Webhost::default() }));
@@ -96,7 +96,7 @@ fn expect_nothing_lost(start: &Start) {
             costs: &costs,
             window,
         };
-        // In debug builds the run itself counts what is left.
+        // In debug builds the run itself counts lost pages.
         simulate(&setup).expect("nothing is lost");
     }
 }

@@ -1,4 +1,4 @@
-//! A start as a snapshot: a file like those of `freehold snapshot`, of a machine that nobody ever booted.
+//! A start as a snapshot: a file like those of `freehold snapshot`, of a machine that was never booted.
 //!
 //! Its zones, watermarks and limits of lists are those that the engine gives a machine of this size.
 
@@ -18,17 +18,17 @@ use freehold_trace::{Error, Writer};
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
 use crate::machine::Machine;
 
-/// The kernel by whose rules the machine is laid out.
+/// Kernel release in the snapshot, whose rules the layout of the machine follows.
 const KERNEL: &str = "6.12.0-freehold";
 
-/// Writes a start for a machine of this shape to a file; says how many rows it has. Nothing is left of a file that
-/// cannot be written whole.
+/// Writes a start for a machine of this shape to a file, and returns the number of its rows. Leaves no file behind if
+/// it cannot be written completely.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// Returns an error if the file cannot be written.
 ///
 /// # Panics
-/// If there is no such machine.
+/// Panics if the machine cannot be built.
 pub fn write(start: &Start, machine: &Machine, cpus: u16, path: &Path) -> Result<u64, Error> {
     let mut writer = Writer::create(path)?;
     let progress = Progress::counting("writing", start.len() as u64, "pageblocks");
@@ -41,7 +41,7 @@ pub fn write(start: &Start, machine: &Machine, cpus: u16, path: &Path) -> Result
     Ok(rows)
 }
 
-/// The rows of a start, as a snapshot has them.
+/// Returns the rows of a start, as in a snapshot.
 pub fn state_rows(start: &Start) -> impl Iterator<Item = Row> {
     (0..).zip(start.pageblocks()).flat_map(|(number, pageblock)| {
         let first = number * u64::from(PAGEBLOCK_PAGES);
@@ -56,10 +56,10 @@ pub fn state_rows(start: &Start) -> impl Iterator<Item = Row> {
     })
 }
 
-/// The rows of a run: one, but for free pages, which are one a block.
+/// Returns the rows of a run: one for each block of free pages, otherwise a single row.
 fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
     let class = match run.what {
-        // Of a fixed page no more is known than that somebody has it; a slab may be one that shrinkers give up.
+        // A fixed page only counts as allocated; the class of a slab could be read as reclaimable.
         Use::Free | Use::Fixed => 0,
         Use::Reclaimable => class::SLAB,
         Use::Inactive => class::LRU | class::FILE,
@@ -81,10 +81,10 @@ fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
     free_rows.chain((!is_free).then_some(allocated))
 }
 
-/// What a snapshot of a start says of its machine.
+/// Returns the facts about the machine in a snapshot of a start.
 ///
 /// # Panics
-/// If there is no such machine.
+/// Panics if the machine cannot be built.
 pub fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
     let described =
         machine.run_released(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| zones(allocator, start));
@@ -105,7 +105,7 @@ pub fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
     }
 }
 
-/// The zones as the engine lays them out, with as much free as the start has.
+/// Returns the zones as the engine lays them out, with the free pages of the start.
 fn zones(allocator: &PageAllocator<'_, Solo<NoProbe>>, start: &Start) -> Vec<ZoneFacts> {
     let populated = allocator.zones().iter().filter(|zone| zone.is_populated());
     populated
@@ -131,7 +131,7 @@ fn zones(allocator: &PageAllocator<'_, Solo<NoProbe>>, start: &Start) -> Vec<Zon
         .collect()
 }
 
-/// The empty per-CPU list of a zone.
+/// Returns the facts about the empty per-CPU list of a zone.
 fn list_facts(
     allocator: &PageAllocator<'_, Solo<NoProbe>>,
     zone: &Zone<<Solo<NoProbe> as Platform>::Lock>,
@@ -141,7 +141,7 @@ fn list_facts(
     PcpFacts { cpu: cpu.0, count: 0, high, batch: limits.batch, high_min: limits.high_min, high_max: limits.high_max }
 }
 
-/// The figures of the pageblocks between two frames.
+/// Returns the figures of the pageblocks between two frames.
 fn part(start: &Start, (first, end): (u64, u64)) -> Figures {
     let numbers = first >> PAGEBLOCK_ORDER..end >> PAGEBLOCK_ORDER;
     Figures::from_pageblocks(
@@ -149,7 +149,7 @@ fn part(start: &Start, (first, end): (u64, u64)) -> Figures {
     )
 }
 
-/// How many pageblocks of a zone are of each type.
+/// Returns the number of pageblocks of each type in a zone.
 fn types<'s>(start: &'s Start, zone: &'s ZoneFacts) -> impl Iterator<Item = TypeFacts> + 's {
     let numbers =
         (zone.start_pfn >> PAGEBLOCK_ORDER) as u32..((zone.start_pfn + zone.spanned) >> PAGEBLOCK_ORDER) as u32;
