@@ -1,12 +1,11 @@
-//! The executor on real threads: memory is touched, locks are taken and time passes as they really do.
+//! The executor on real threads: memory accesses, locks and waits take their real time.
 //!
-//! A CPU's clock is the CPU time of its thread, so that other programs do not count; and whoever waits spins, so that
-//! waiting does. Reading that clock takes longer than an allocation. So it is read now and then, every few dozen
-//! microseconds, and what happens in between happens at the time of the last reading; single allocations are not timed.
-//! Charges are not for this executor, and nothing is reclaimed.
+//! A CPU's clock is the CPU time of its thread, so other programs do not count. A CPU that waits spins, so waiting
+//! counts. Reading that clock takes longer than an allocation. The clock is therefore read only every few dozen
+//! microseconds; events between two readings have the time of the earlier one, and single allocations are not timed.
+//! Charges are ignored, and nothing is reclaimed.
 //!
-//! The engine's events are counted for each CPU by itself: counters that CPUs share would be contention that was not
-//! there before.
+//! The engine's events are counted separately for each CPU, since shared counters would add contention.
 
 mod clock;
 pub(crate) mod run;
@@ -28,11 +27,11 @@ use super::executor::{Executor, Step};
 use super::memory::Model;
 use super::window::Window;
 
-/// Looks of a CPU that waits, between two readings of the clock.
+/// Polls of a waiting CPU between two readings of the clock.
 const LOOKS: u32 = 64;
-/// Readings of a CPU that waits, before it lets another thread run: perhaps the one that it waits for.
+/// Readings of a waiting CPU before it yields to other threads, one of which may be the one it waits for.
 const READINGS: u32 = 64;
-/// A counter that one thread raises and others may read.
+/// A counter that one thread increments and others may read.
 #[derive(Debug, Default)]
 pub(crate) struct OwnCounter(AtomicU64);
 
@@ -47,24 +46,24 @@ impl Counter for OwnCounter {
     }
 }
 
-/// A moment of one CPU: what its counters said, and what other clocks did.
+/// Counters and clocks of one CPU at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     counts: Counts,
-    /// By the CPU's own clock, in picoseconds.
+    /// CPU's own clock, in picoseconds.
     own: u64,
-    /// By the clock on the wall.
+    /// Wall-clock time.
     wall: Instant,
 }
 
-/// What one CPU has to itself.
+/// State of one CPU, which only that CPU writes, except for `is_woken`.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PerCpu {
     counters: Counters<OwnCounter>,
-    /// When its measured time began and ended.
+    /// Begin and end of its measured time.
     measured: Mutex<[Option<Moment>; 2]>,
-    /// Somebody ended its wait.
+    /// Whether another CPU ended its wait.
     is_woken: AtomicBool,
 }
 
@@ -74,7 +73,7 @@ impl PerCpu {
     }
 }
 
-/// Listens to each CPU by itself.
+/// Probe with separate counters for each CPU.
 #[derive(Debug)]
 pub(crate) struct Listeners(Box<[PerCpu]>);
 
@@ -85,14 +84,14 @@ impl Probe for Listeners {
     }
 }
 
-/// What one CPU's measured time was like.
+/// Measured time of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CpuMeasurement {
-    /// What the engine did on it.
+    /// Counters of the engine on that CPU.
     pub counts: Counts,
-    /// How long it was by the CPU's own clock, in picoseconds.
+    /// Length of the measured time by the CPU's own clock, in picoseconds.
     pub span: u64,
-    /// How many times as long it was by the clock on the wall: 1 on a CPU that did nothing else.
+    /// Ratio of wall-clock time to the CPU's own time; 1 on a CPU that ran nothing else.
     pub stretch: f64,
 }
 
@@ -104,23 +103,23 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// So many CPUs, measured in this window of their own clocks.
+    /// Creates the platform for `cpus` CPUs. Each is measured in this window of its own clock.
     pub(crate) fn new(cpus: u16, window: Window) -> Threads {
         LazyLock::force(&SPIN);
         Threads { window, cpus: Listeners((0..cpus).map(|_| PerCpu::default()).collect()) }
     }
 
-    /// Makes the calling thread stand for this CPU, whose clock starts now.
+    /// Makes the calling thread run as this CPU, whose clock starts now.
     pub(crate) fn start(&self, cpu: u16) {
         HERE.with(|here| here.start(cpu));
     }
 
-    /// What the engine did on a CPU so far.
+    /// Returns the counters of the engine on a CPU so far.
     pub(crate) fn counts(&self, cpu: u16) -> Counts {
         self.cpus.0[usize::from(cpu)].counters.counts()
     }
 
-    /// What a CPU's measured time was like; nothing if it ended before that.
+    /// Returns the measured time of a CPU; `None` if the CPU stopped before its end.
     pub(crate) fn measurement(&self, cpu: u16) -> Option<CpuMeasurement> {
         let [Some(begin), Some(end)] = *self.cpus.0[usize::from(cpu)].lock_moments() else { return None };
         let span = end.own - begin.own;
@@ -137,7 +136,7 @@ impl Threads {
         });
     }
 
-    /// Reads the clock, and notes when the measured time begins and ends.
+    /// Reads the clock, and records the moments at which the measured time begins and ends.
     #[cold]
     fn read(&self, here: &Here) -> u64 {
         let before = here.now.get();

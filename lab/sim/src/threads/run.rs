@@ -1,4 +1,4 @@
-//! A run on real threads: the same setup as in virtual time, another executor.
+//! A run on real threads, with the same setup as in virtual time.
 
 use std::thread;
 
@@ -16,16 +16,16 @@ use crate::outcome::{Outcome, Times};
 use crate::run::{RunError, Setup, give_back, list_high, stage};
 use crate::world::World;
 
-/// What a run on threads brought.
+/// Result of a run on threads.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadRun {
-    /// As in virtual time; but the time is not told apart, and memory was looked at in the end only.
+    /// Outcome, as in virtual time. CPU time is not split by activity, and memory is sampled only at the end.
     pub outcome: Outcome,
-    /// The most that any CPU's time was stretched, because something else ran there: 1 if nothing did.
+    /// Largest ratio of wall-clock time to CPU time of any CPU, due to other load; 1 without other load.
     pub stretch: f64,
 }
 
-/// Runs a setup on threads, one for each CPU: each on a CPU of its own if this process may use as many.
+/// Runs a setup on threads, one for each CPU. Each thread is pinned to a separate CPU if this process may use as many.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -33,7 +33,7 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<ThreadRun, RunError> {
     run_and(setup, |_| ())
 }
 
-/// As [`run`], with a look at the machine afterwards, when nothing is in use.
+/// Runs like [`run`], and calls `look` with the machine after all memory was freed.
 fn run_and(setup: &Setup<'_>, look: impl FnOnce(&PageAllocator<'_, Threads>)) -> Result<ThreadRun, RunError> {
     let threads = Threads::new(setup.cpus, setup.window);
     let play = stage(setup)?;
@@ -56,7 +56,7 @@ fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, world: &Wor
         let mut cpus = Vec::with_capacity(usize::from(setup.cpus));
         for number in 0..setup.cpus {
             cpus.push(scope.spawn(move || {
-                // A thread that floats is slower, not wrong; the stretch of its time shows it.
+                // A thread that is not pinned is slower but not wrong; the stretch of its time shows it.
                 let _ = places.map(|places| affinity::pin(places[usize::from(number)]));
                 run_cpu(setup, allocator, world, number, barrier)
             }));
@@ -81,7 +81,7 @@ fn run_cpu(
     cpu.into_tally()
 }
 
-/// A CPU for each thread, if there are as many.
+/// Returns a CPU for each thread; `None` if there are not enough.
 fn places(cpus: u16) -> Option<Vec<u16>> {
     affinity::usable().ok().filter(|usable| usable.len() >= usize::from(cpus))
 }
@@ -91,7 +91,7 @@ fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: 
     tallies.iter().for_each(|of_cpu| tally.add(of_cpu));
     let measurements: Vec<_> = (0..setup.cpus).filter_map(|cpu| allocator.platform().measurement(cpu)).collect();
     let counts = measurements.iter().fold(Counts::default(), |sum, of_cpu| sum.plus(&of_cpu.counts));
-    // Every CPU ends a little late by its own clock; the mean is what they had.
+    // Every CPU ends a little late by its own clock, so the mean of the spans is used.
     let span = measurements.iter().map(|of_cpu| of_cpu.span).sum::<u64>() / u64::from(setup.cpus);
     let end = Fragmentation::measure(allocator);
     let outcome = Outcome {
@@ -120,7 +120,7 @@ mod tests {
     use crate::workload::purge::Purge;
     use crate::workload::steady::Steady;
 
-    /// A millisecond of warming up, and four that are measured.
+    /// A millisecond of warm-up, and four that are measured.
     const WINDOW: Window = Window { begin: 1_000_000 * PS_PER_NS, end: 5_000_000 * PS_PER_NS };
 
     fn workloads() -> [Workload; 3] {
@@ -136,7 +136,7 @@ mod tests {
         Setup { workload, machine, start: None, cpus, policy, seed: 1, costs, window: WINDOW }
     }
 
-    /// More threads than CPUs too, so that they are interrupted wherever they are.
+    /// Also uses more threads than CPUs, so that threads are preempted at arbitrary points.
     #[test]
     fn nothing_is_lost_on_threads() {
         let (machine, costs) = (Machine { pages: 1 << 16, nodes: 1 }, Costs::reference());
@@ -150,8 +150,8 @@ mod tests {
                         assert_eq!((census.free, census.allocated), (1 << 16, 0), "{policy}, {workload:?}");
                     });
                     let run = run.unwrap();
-                    // On a busy machine a CPU may wait for others all its measured time, or until they are done; alone
-                    // it waits for nobody.
+                    // On a busy machine a CPU may wait for others during its whole measured time. A single CPU has no
+                    // other to wait for.
                     let alone = cpus == 1;
                     assert!(!alone || run.outcome.tally.operations() > 0, "{run:?}");
                     assert!(!alone || run.outcome.span >= WINDOW.picoseconds() / 2, "{run:?}");
@@ -166,7 +166,7 @@ mod tests {
         let steady = Workload::Steady(Steady { high_order_percent: 0, ..Steady::default() });
         let run = run(&setup(&steady, &machine, &costs, 1, "linux-6.12,pcp=off")).unwrap().outcome;
         let (locks, operations) = (run.counts.zone_lock_acquisitions, run.tally.operations());
-        // Without lists every operation takes the zone lock, and one reading of the clock lies between the two counts.
+        // Without lists every operation takes the zone lock. The two counts are at most one reading of the clock apart.
         assert!(locks.abs_diff(operations) <= operations / 20, "{locks} locks, {operations} operations");
     }
 }
