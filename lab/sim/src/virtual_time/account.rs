@@ -1,6 +1,6 @@
-//! What the engine's steps cost: a probe that moves the clock on as it hears of them, and knows where cache lines are.
+//! Costs of the engine's steps: a probe that advances the clock for each event, and tracks the location of cache lines.
 //!
-//! What each event costs, and what is left out, is told with the table, in [`costs`](crate::costs).
+//! [`costs`](crate::costs) documents the cost of each event, and what the simulation leaves out.
 
 use std::cell::{Cell, RefCell};
 
@@ -18,18 +18,18 @@ const FRAMES_PER_LINE: usize = 4;
 pub struct Account {
     counters: Counters<Cell<u64>>,
     costs: Costs,
-    /// Who touched each line of metadata last.
+    /// For each line of metadata, the CPU that touched it last.
     lines: Vec<Cell<u16>>,
     /// Each CPU's stack in each zone, zone by zone.
     stacks: Vec<Stack>,
     cpus: usize,
 }
 
-/// A stack as the cache sees it.
+/// State of a stack for cost accounting.
 struct Stack {
-    /// Who touched its word last.
+    /// CPU that touched the stack's word last.
     toucher: Cell<u16>,
-    /// Blocks on it.
+    /// Blocks on the stack.
     blocks: RefCell<Vec<Pfn>>,
 }
 
@@ -40,7 +40,7 @@ impl Default for Stack {
 }
 
 impl Account {
-    /// Of a machine with so many frames, CPUs and zones.
+    /// Creates the probe of a machine with this number of frames, CPUs and zones.
     pub fn new(costs: &Costs, frames: u32, cpus: u16, zones: usize) -> Account {
         Account {
             counters: Counters::default(),
@@ -51,17 +51,17 @@ impl Account {
         }
     }
 
-    /// What the engine did so far.
+    /// Returns the counters of the engine so far.
     pub fn counters(&self) -> &Counters<Cell<u64>> {
         &self.counters
     }
 
-    /// The table.
+    /// Returns the cost table.
     pub fn costs(&self) -> &Costs {
         &self.costs
     }
 
-    /// Brings a frame's line of metadata to the CPU that runs.
+    /// Moves a frame's line of metadata to the running CPU, and charges the transfer.
     #[inline]
     pub fn touch(&self, clock: &Clock, pfn: Pfn, purpose: Purpose) {
         self.fetch(clock, &self.lines[pfn.index() / FRAMES_PER_LINE], purpose);

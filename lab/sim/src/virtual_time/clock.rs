@@ -1,13 +1,13 @@
-//! The clocks of all CPUs, and who is next.
+//! The clocks of all CPUs, and the order in which CPUs run.
 //!
-//! A CPU that does not run has a key among its [`turns`](super::turns), its time and its number in one word. The CPU
-//! that runs has none, so the first key says at any time whether somebody else should run. A CPU that waits for a lock
-//! has no key either: whoever gives it the lock gives it one.
+//! A CPU that is suspended until some time has a key in [`turns`](super::turns): that time and its number in one word.
+//! The running CPU has no key, so comparing its time with the first key shows whether another CPU should run. A CPU
+//! that waits for a lock has no key either; it gets one when the lock is handed to it.
 //!
-//! Every field is a cell of the thread's own, so nothing here allocates, borrows or locks. While no CPU runs, between
-//! two turns, the machine's observer does: it costs no time and never waits.
+//! Every field is a cell of the thread, so nothing here allocates, borrows or locks. Between two turns, while no CPU
+//! runs, the machine's observer may run: it takes no virtual time and never waits.
 //!
-//! Tasks that run beside the CPUs have clocks like theirs, behind those of the CPUs. What they spend is counted apart.
+//! Background tasks have clocks too, with numbers after those of the CPUs. Their time is counted separately.
 //!
 //! Time is in picoseconds and may reach five hours: 54 bits of a key.
 
@@ -23,7 +23,7 @@ use crate::task::Task;
 use crate::window::Window;
 use crate::{CPUS_MAX, NODES_MAX};
 
-/// No CPU: the observer.
+/// CPU number that means no CPU. If it is the running CPU, the observer may run.
 pub(super) const NOBODY: u16 = u16::MAX;
 
 const _: () = assert!(SLOTS >= CPUS_MAX as usize + Task::count(NODES_MAX) as usize);
@@ -38,67 +38,67 @@ pub(super) fn with_clock<R>(action: impl FnOnce(&Clock) -> R) -> R {
     CLOCK.with(action)
 }
 
-/// What CPU time goes to, outside of zone locks.
+/// Activity that CPU time is counted for, outside of zone locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The workload's own.
+    /// Work of the workload.
     Work,
-    /// Allocations, frees, and lines that move to whoever uses a page.
+    /// Allocations, frees, and transfers of cache lines to the CPU that uses a page.
     Operation,
-    /// Cutting and merging on lists.
+    /// Splitting and merging blocks on lists.
     List,
     /// Stacks.
     Stack,
     /// Waiting for a zone lock.
     ZoneWait,
-    /// Waiting for, or fetching, the lock of a list.
+    /// Waiting for the lock of a list, or transferring it.
     ListWait,
     /// Reclaim and compaction.
     Reclaim,
-    /// All that tasks do.
+    /// All activities of background tasks.
     Background,
 }
 
-/// How many there are.
+/// Number of purposes.
 const PURPOSES: usize = Purpose::Background as usize + 1;
 
-/// All clocks, and what the lock has to know.
+/// All clocks, and the state that locks need.
 pub struct Clock {
-    /// The CPU that runs, or [`NOBODY`].
+    /// Running CPU, or [`NOBODY`].
     cpu: Cell<u16>,
-    /// Its time.
+    /// Time of the running CPU.
     now: Cell<u64>,
-    /// CPUs; the clocks behind theirs are tasks'.
+    /// Number of CPUs; higher numbers are background tasks.
     cpus: Cell<u16>,
     turns: Turns,
-    /// Who is next, if the CPU that stopped has found out.
+    /// Key of the next CPU, if the CPU that stopped last has determined it.
     next: Cell<Key>,
-    /// Ranks that a CPU holds, one bit each.
+    /// Ranks of the locks that each CPU holds, one bit each.
     held: [Cell<u8>; SLOTS],
-    /// Who waits behind a CPU for the same lock.
+    /// For each CPU that waits for a lock, the CPU that waits behind it.
     behind: [Cell<u16>; SLOTS],
-    /// Whether a CPU waits for a wake, and whether one came meanwhile.
+    /// Whether each CPU waits for a wake, and whether a wake arrived before its wait.
     sleeps: [Cell<bool>; SLOTS],
     woken: [Cell<bool>; SLOTS],
     nodes: [Cell<u8>; SLOTS],
     spent: [Cell<u64>; PURPOSES],
     zone_hold: Cell<u64>,
-    /// When the observer wants to look.
+    /// Time of the observer's next sample.
     look: Cell<u64>,
-    /// From when to when it is counted what time goes to; then the run is over.
+    /// Begin and end of the window in which time is counted. The run is over at its end.
     begin: Cell<u64>,
     end: Cell<u64>,
     prices: Cell<Prices>,
 }
 
-/// What locks cost.
+/// Costs of locks, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Prices {
-    /// Taking and giving back a zone lock.
+    /// Taking and releasing a zone lock.
     pub zone_lock: u64,
-    /// A lock that another CPU had last: of the same node, of another.
+    /// Transfer of a lock that another CPU had last: on the same node, on another node.
     pub transfer: [u64; 2],
-    /// A look at such a lock, in vain.
+    /// Failed trylock of such a lock: on the same node, on another node.
     pub look: [u64; 2],
 }
 
@@ -136,8 +136,8 @@ impl Clock {
         }
     }
 
-    /// Winds everything back for a run of so many CPUs, and tasks behind them, on these nodes, that is over when its
-    /// window is. Nobody is ready yet.
+    /// Resets everything for a run of `cpus` CPUs, followed by background tasks, on these nodes. The run is over at the
+    /// end of its window. No CPU is scheduled yet.
     pub fn reset(&self, cpus: u16, nodes: &[NodeId], window: Window, costs: &Costs) {
         assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
         self.cpu.set(NOBODY);
@@ -161,42 +161,42 @@ impl Clock {
         self.prices.set(Prices::new(costs));
     }
 
-    /// The CPU that runs, or [`NOBODY`].
+    /// Returns the running CPU, or [`NOBODY`].
     #[inline]
     pub fn cpu(&self) -> u16 {
         self.cpu.get()
     }
 
-    /// Whether the observer looks at the machine.
+    /// Returns whether the observer runs.
     #[inline]
     pub fn is_observed(&self) -> bool {
         self.cpu.get() == NOBODY
     }
 
-    /// The time of the CPU that runs.
+    /// Returns the time of the running CPU.
     #[inline]
     pub fn now(&self) -> u64 {
         self.now.get()
     }
 
-    /// When the run is over.
+    /// Returns the time at which the run is over.
     pub fn end(&self) -> u64 {
         self.end.get()
     }
 
-    /// What locks cost.
+    /// Returns the costs of locks.
     #[inline]
     pub fn prices(&self) -> Prices {
         self.prices.get()
     }
 
-    /// 1 if the CPU that runs is on another node than `other`, else 0.
+    /// Returns 1 if the running CPU is on another node than `other`, otherwise 0.
     #[inline]
     pub fn distance_to(&self, other: u16) -> usize {
         usize::from(self.nodes[self.slot()].get() != self.nodes[usize::from(other)].get())
     }
 
-    /// Moves the running CPU's clock on, for a purpose. What is spent under a zone lock counts as holding it.
+    /// Advances the running CPU's clock for a purpose. Time under a zone lock counts as holding the lock instead.
     #[inline]
     pub fn spend(&self, picoseconds: u64, purpose: Purpose) {
         if self.is_observed() {
@@ -208,7 +208,7 @@ impl Clock {
         }
     }
 
-    /// Counts time that a CPU spent until now, as far as it lies in the window.
+    /// Counts time that the running CPU spent until now, as far as it is within the window.
     #[inline]
     pub fn count(&self, picoseconds: u64, purpose: Purpose) {
         let purpose = if self.is_task() { Purpose::Background } else { purpose };
@@ -216,7 +216,7 @@ impl Clock {
         spent.set(spent.get() + self.part_in_window(picoseconds));
     }
 
-    /// Counts a section under a zone lock that ends now, as far as it lies in the window.
+    /// Counts a section under a zone lock that ends now, as far as it is within the window.
     #[inline]
     pub fn count_hold(&self, picoseconds: u64) {
         if self.is_task() {
@@ -225,14 +225,14 @@ impl Clock {
         self.zone_hold.set(self.zone_hold.get() + self.part_in_window(picoseconds));
     }
 
-    /// The part of the time until now that lies in the window.
+    /// Returns the part of the time until now that is within the window.
     #[inline]
     fn part_in_window(&self, picoseconds: u64) -> u64 {
         let now = self.now.get();
         now.min(self.end.get()).saturating_sub((now - picoseconds).max(self.begin.get()))
     }
 
-    /// What all CPUs spent in the window.
+    /// Returns the time of all CPUs in the window, by activity.
     pub fn times(&self) -> Times {
         Times {
             work: self.spent_on(Purpose::Work),
@@ -251,24 +251,24 @@ impl Clock {
         self.spent[purpose as usize].get()
     }
 
-    /// Ranks that the running CPU holds, one bit each.
+    /// Returns the ranks that the running CPU holds, one bit each.
     #[inline]
     pub fn held(&self) -> u8 {
         self.held[self.slot()].get()
     }
 
-    /// Changes the ranks that it holds.
+    /// Sets the ranks that the running CPU holds.
     #[inline]
     pub fn set_held(&self, ranks: u8) {
         self.held[self.slot()].set(ranks);
     }
 
-    /// Who waits behind a CPU for the same lock.
+    /// Returns the CPU that waits behind `cpu` for the same lock.
     pub fn behind(&self, cpu: u16) -> &Cell<u16> {
         &self.behind[usize::from(cpu)]
     }
 
-    /// Lets every CPU whose clock is behind go first, and the observer if it wanted to look before.
+    /// Lets every CPU whose clock is behind run first, and the observer if its next sample is due.
     #[inline]
     pub fn take_turn(&self) {
         let now = self.now.get();
@@ -278,28 +278,29 @@ impl Clock {
         self.pause();
     }
 
-    /// Says when the observer wants to look.
+    /// Sets the time of the observer's next sample.
     pub fn look_at(&self, time: u64) {
         self.look.set(time);
     }
 
-    /// Stops here, and goes on when all others are ahead.
+    /// Suspends this CPU until no other CPU's clock is behind.
     #[inline(never)]
     pub fn pause(&self) {
         self.let_others_run(self.now.get());
     }
 
-    /// Stops here until another CPU calls [`resume_at`](Clock::resume_at) for this one.
+    /// Suspends this CPU until another CPU calls [`resume_at`](Clock::resume_at) for it.
     pub fn park(&self) {
         freehold_fiber::suspend();
     }
 
-    /// Lets a CPU that has not begun, or is parked, go on at this time.
+    /// Schedules a CPU to continue at this time. The CPU must not have begun, or must be parked.
     pub fn resume_at(&self, cpu: u16, time: u64) {
         self.turns.enter(Key::new(time, cpu));
     }
 
-    /// Stops here until somebody wakes this CPU, this time comes or the run is over; not at all if a wake came before.
+    /// Suspends this CPU until it is woken, this time is reached, or the run is over. Returns at once if a wake arrived
+    /// before.
     pub fn sleep_until(&self, time: u64) {
         self.take_turn();
         let slot = self.slot();
@@ -311,7 +312,7 @@ impl Clock {
         self.sleeps[slot].set(false);
     }
 
-    /// Ends a CPU's sleep now, or its next one at once.
+    /// Ends a CPU's sleep now, or its next sleep at once.
     pub fn wake(&self, cpu: u16) {
         let slot = usize::from(cpu);
         if self.sleeps[slot].replace(false) {
@@ -321,7 +322,7 @@ impl Clock {
         }
     }
 
-    /// Takes the key of the CPU that is next, if there is one.
+    /// Takes the key of the CPU that runs next, if there is one.
     #[inline]
     pub fn take_next(&self) -> Option<Key> {
         let known = self.next.replace(Key::NEVER);
@@ -329,26 +330,26 @@ impl Clock {
         (next != Key::NEVER).then_some(next)
     }
 
-    /// Who is next after the one that was taken, unless that one wants another turn before.
+    /// Returns the CPU that follows the one that was taken, unless the latter gets another turn before.
     #[inline]
     pub fn after_next(&self) -> Option<u16> {
         let key = self.turns.first();
         (key != Key::NEVER).then(|| key.cpu())
     }
 
-    /// Lets the CPU of a key that was taken run from its time on.
+    /// Makes the CPU of a taken key the running CPU, at the time of the key.
     #[inline]
     pub fn begin(&self, key: Key) {
         self.cpu.set(key.cpu());
         self.now.set(key.time());
     }
 
-    /// Lets nobody run.
+    /// Makes no CPU the running CPU.
     pub fn stop(&self) {
         self.cpu.set(NOBODY);
     }
 
-    /// Whether a task runs, not a CPU.
+    /// Returns whether a background task runs, or the observer.
     #[inline]
     fn is_task(&self) -> bool {
         self.cpu.get() >= self.cpus.get()
@@ -359,7 +360,7 @@ impl Clock {
         usize::from(self.cpu.get())
     }
 
-    /// Stops here until it is this CPU's turn at this time.
+    /// Suspends this CPU until time `until`, and until no other CPU's clock is behind.
     #[inline]
     fn let_others_run(&self, until: u64) {
         self.next.set(self.turns.exchange(Key::new(until, self.cpu.get())));

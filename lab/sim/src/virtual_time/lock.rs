@@ -1,12 +1,13 @@
-//! The lock of virtual time: taken in order of time, first come first served.
+//! The lock of virtual time: taken in order of arrival.
 //!
-//! A CPU takes its turn before it asks for a lock, so all who ask later do so at a later time. Most sections end
-//! without a switch: then the lock is open for the code, and only remembers until when it was held. Who comes at an
-//! earlier time than that waits, by moving its clock on; a trylock fails. A holder that awaits another lock itself is
-//! parked, and the lock is held in earnest; who comes then is parked behind it and gets the lock at the moment of the
-//! unlock.
+//! A CPU takes its turn before it requests a lock, so requests are made in order of virtual time. Most critical
+//! sections end without a switch to another CPU. Then the lock is not held any more when another CPU runs, but it
+//! records the time of its release. A CPU whose clock is before that time waits by advancing its clock; a trylock
+//! fails. If the holder is suspended inside its critical section, for example at another lock, the lock stays held.
+//! CPUs that request it meanwhile are parked in a queue, and each gets the lock at the time of the previous unlock.
 //!
-//! Whoever had the lock last has its cache line, and those of what it protects. Fetching them counts as holding.
+//! The cache lines of the lock, and of the data it protects, are at the CPU that held the lock last. The transfer
+//! counts as holding the lock.
 
 use std::cell::Cell;
 
@@ -15,26 +16,27 @@ use freehold::base::lock::Rank;
 
 use super::clock::{self, Clock, NOBODY, Purpose};
 
-/// The observer as a holder.
+/// Number of the observer as a holder.
 const OBSERVER: u16 = NOBODY - 1;
 
-/// A lock among simulated CPUs. Not `Sync`: all of them are on one thread.
+/// A lock among simulated CPUs. Not `Sync`: all of them run on one thread.
 #[derive(Debug)]
 pub struct VirtualLock {
     holder: Cell<u16>,
-    /// Who had it last.
+    /// CPU that held the lock last.
     last: Cell<u16>,
-    /// The CPUs that are parked for it, from the first to the last.
+    /// First and last of the CPUs that are parked for the lock.
     first_waiter: Cell<u16>,
     last_waiter: Cell<u16>,
-    /// When the holder got it.
+    /// Time at which the holder got the lock.
     since: Cell<u64>,
-    /// When it was given back.
+    /// Time at which the lock was released.
     free_at: Cell<u64>,
 }
 
-// SAFETY: not `Sync`, so all callers are on one thread, and `holder` keeps a second one out, whose fiber is parked
-// until the lock is handed to it.
+// SAFETY: `VirtualLock` is not `Sync`, so all callers run on one thread, and the writes of one holder are visible to
+// the next. `holder` is set from a successful `lock` or `try_lock` to the next `unlock`. Meanwhile `try_lock` fails,
+// and `lock` parks the caller's fiber until `unlock` makes that CPU the holder.
 unsafe impl RawLock for VirtualLock {
     fn new() -> VirtualLock {
         VirtualLock {
@@ -111,7 +113,7 @@ unsafe impl RawLock for VirtualLock {
 }
 
 impl VirtualLock {
-    /// Parks the CPU behind those that wait already. When it goes on, the lock is its own.
+    /// Queues and parks the CPU. When it resumes, it holds the lock.
     #[cold]
     fn queue(&self, clock: &Clock) {
         let cpu = clock.cpu();
@@ -125,7 +127,7 @@ impl VirtualLock {
         debug_assert_eq!(self.holder.get(), cpu);
     }
 
-    /// The lock is the CPU's from now on.
+    /// Records that the CPU holds the lock from now on, and charges the costs of taking it.
     #[inline]
     fn enter(&self, clock: &Clock, rank: Rank) {
         self.since.set(clock.now());
@@ -140,7 +142,7 @@ impl VirtualLock {
         }
     }
 
-    /// If another CPU had the lock last: 1 if it is on another node, else 0.
+    /// If another CPU held the lock last, returns 1 if that CPU is on another node, otherwise 0.
     #[inline]
     fn last_of_another(&self, clock: &Clock) -> Option<usize> {
         let last = self.last.get();
@@ -148,7 +150,7 @@ impl VirtualLock {
     }
 }
 
-/// What waiting for a lock counts as.
+/// Returns the purpose of the time spent waiting for a lock.
 fn purpose(rank: Rank) -> Purpose {
     if rank == Rank::Zone { Purpose::ZoneWait } else { Purpose::ListWait }
 }

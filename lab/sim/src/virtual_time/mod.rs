@@ -1,19 +1,19 @@
-//! Virtual time: any number of CPUs on one thread, each with a clock of its own, in one fixed order.
+//! Virtual time: any number of CPUs on one thread, each with its own clock, in a deterministic order.
 //!
 //! ```text
-//! clock       the clocks of all CPUs, and which locks they hold and await
-//! turns       who is next: their keys, in order of time
-//! scheduler   the loop: the CPU with the smallest clock runs until it parks
+//! clock       the clocks of all CPUs, and the locks that they hold and wait for
+//! turns       order of the suspended CPUs: their keys, in order of time
+//! scheduler   the loop: the CPU with the smallest clock runs until it is suspended
 //! lock        the lock of this platform: taken in order of time
-//! account     what the engine's steps cost, and where cache lines are
+//! account     costs of the engine's steps, and the location of cache lines
 //! platform    all of this as an executor
 //! ```
 //!
-//! A CPU runs without a switch for as long as its clock is the smallest; each [`take_turn`](clock::Clock::take_turn)
-//! costs a comparison then, and two switches of a few nanoseconds each otherwise. No step allocates memory.
+//! A CPU runs without a switch for as long as its clock is the smallest. Each [`take_turn`](clock::Clock::take_turn)
+//! then costs a comparison, and otherwise two switches of a few nanoseconds each. No step allocates memory.
 //!
-//! A lock has no way to the executor that it belongs to, since the engine makes its locks itself. So the clock is the
-//! thread's own: one run at a time on each thread, any number of threads.
+//! The engine makes its locks itself, so a lock has no reference to its executor. The clock is therefore thread-local:
+//! each thread can execute one run at a time, and any number of threads can be used.
 
 mod account;
 mod clock;

@@ -1,8 +1,8 @@
 //! Virtual time as the engine's platform and as an executor of workloads.
 //!
-//! What the engine is promised, pages that can be freed and pages that can be moved, the memory model keeps. It runs in
-//! the fiber of whoever asks, takes locks and spends time like any other code, and frees through the handle that comes
-//! with the request.
+//! The memory model implements the platform's reclaim and migration. It runs in the fiber of the CPU that requests
+//! them. It takes locks and spends time like any other code, and frees pages through the handle that is part of the
+//! request.
 
 use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
 use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Reclaimed};
@@ -28,8 +28,8 @@ pub struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// A platform for a run of so many CPUs that is over when its window is. Takes the thread's clock: at most one run
-    /// at a time on each thread.
+    /// Creates a platform for a run of `cpus` CPUs that is over at the end of its window. Uses the thread's clock, so
+    /// there is at most one run at a time on each thread.
     pub fn new(machine: &Machine, cpus: u16, costs: &Costs, window: Window, model: Model) -> VirtualTime {
         let of_cpus = (0..cpus).map(|cpu| machine.node_of(cpu, cpus));
         let tasks = (0..Task::count(machine.nodes)).map(|number| Task::from_number(number, machine.nodes).node());
@@ -39,22 +39,22 @@ impl VirtualTime {
         VirtualTime { account: Account::new(costs, machine.pages, cpus, zones), model, machine: *machine, cpus }
     }
 
-    /// What CPU time was spent on in the window: all of it once every CPU has ended.
+    /// Returns the CPU time in the window, by activity; complete once every CPU has ended.
     pub fn times(&self) -> Times {
         clock::with_clock(|clock| clock.times())
     }
 
-    /// What the engine did so far.
+    /// Returns the counters of the engine so far.
     pub fn counts(&self) -> Counts {
         self.account.counters().counts()
     }
 
-    /// What the machine's memory is like above the allocator.
+    /// Returns the model of the memory above the allocator.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// As [`wait`](Executor::wait), until this time at most.
+    /// Waits like [`wait`](Executor::wait), until this time at most.
     pub fn wait_until(&self, picoseconds: u64) {
         clock::with_clock(|clock| clock.sleep_until(picoseconds));
     }
@@ -82,7 +82,7 @@ impl Platform for VirtualTime {
         let number = clock::with_clock(|clock| clock.cpu());
         match number.checked_sub(self.cpus) {
             None => CpuId(number),
-            // The observer frees what is left after a run, as CPU 0.
+            // The observer frees leftover blocks after a run, as CPU 0.
             Some(_) if clock::with_clock(|clock| clock.is_observed()) => CpuId(0),
             Some(task) => {
                 CpuId(self.machine.last_cpu_of(Task::from_number(task, self.machine.nodes).node(), self.cpus))

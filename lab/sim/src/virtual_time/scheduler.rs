@@ -1,7 +1,7 @@
-//! The loop of virtual time: the CPU with the smallest clock runs until it parks, then the next.
+//! The scheduler of virtual time: the CPU with the smallest clock runs until it is suspended, then the next one.
 //!
-//! Between two turns the observer may look at the machine, at times it names: then every CPU's clock has reached that
-//! time, and nothing moves while it looks.
+//! Between two turns an observer may examine the machine, at times that it chooses. Every CPU's clock has then reached
+//! that time, and nothing changes during the observation.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,36 +9,36 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::clock::{self, Clock};
 use freehold_fiber::Fiber;
 
-/// Looks at the machine while no CPU runs.
+/// An observer of the machine. It runs while no CPU does.
 pub(crate) trait Observer {
-    /// When it wants to look next; `u64::MAX` if it has seen enough.
+    /// Returns the time of the next observation; `u64::MAX` if there is none.
     fn next(&self) -> u64;
-    /// It is that time.
+    /// Observes the machine at the time that `next` returned.
     fn observe(&mut self);
-    /// All clocks have reached this time. Called at each turn: cheap.
+    /// Notes that all clocks have reached this time. Called at each turn, so it must be cheap.
     fn pass(&mut self, _time: u64) {}
 }
 
-/// Why a run stopped before its CPUs had ended.
+/// Reason why a run stopped before its CPUs had ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
-    /// Code of a CPU panicked.
+    /// The code of a CPU panicked.
     #[error("simulated CPU {cpu} stopped at {at_ns} ns: {message}; this is a fault of the program, please report it")]
     Panic {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u16,
-        /// Its time.
+        /// Time of the CPU, in nanoseconds.
         at_ns: u64,
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
     /// All CPUs that have not ended wait for locks.
     #[error("{waiting} simulated CPUs wait for each other for ever; this is a fault of the program, please report it")]
     Deadlock {
-        /// How many.
+        /// Number of waiting CPUs.
         waiting: usize,
     },
-    /// A stack could not be had.
+    /// A stack could not be allocated.
     #[error("there is no memory for the stack of another simulated CPU ({0}); simulate fewer CPUs, or close something")]
     Stack(String),
 }
@@ -46,7 +46,7 @@ pub enum StopReason {
 /// Runs `code` for every CPU and task, by its number, until all have ended.
 ///
 /// # Errors
-/// See [`StopReason`]. Code that was under way is unwound.
+/// See [`StopReason`]. The stacks of fibers that have not ended are unwound.
 pub(crate) fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Result<(), StopReason> {
     let code = &code;
     let mut fibers: Vec<Option<Fiber<'_>>> =
@@ -58,7 +58,7 @@ pub(crate) fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) 
     }
 }
 
-/// Resumes who is next, until all have ended. A panic of their code comes out here, with the clock as it then stood.
+/// Resumes the next CPU until all have ended. A panic of their code propagates from here; the clock is left as it was.
 fn take_turns(clock: &Clock, fibers: &mut [Option<Fiber<'_>>], observer: &mut impl Observer) -> Result<(), StopReason> {
     let mut left = fibers.len();
     let mut look = observer.next();
@@ -90,7 +90,7 @@ fn fiber<'f>(code: impl FnOnce() + 'f) -> Result<Fiber<'f>, StopReason> {
     Fiber::new(code).map_err(|error| StopReason::Stack(error.to_string()))
 }
 
-/// What a panic of a CPU's code amounts to; one of the observer's is none of ours.
+/// Converts a panic of a CPU's code to a reason. Resumes a panic of the observer.
 fn stopped_by(clock: &Clock, panic: Box<dyn Any + Send>) -> StopReason {
     if clock.is_observed() {
         resume_unwind(panic);

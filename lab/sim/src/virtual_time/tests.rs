@@ -1,4 +1,4 @@
-//! Scenes of a few CPUs and bare locks, in which every time is known.
+//! Scenarios with a few CPUs and bare locks, in which every time is known.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,9 +16,9 @@ use crate::memory::{Model, Parameters};
 use crate::outcome::Times;
 use crate::window::Window;
 
-/// When every scene is over.
+/// End of every scenario, in picoseconds.
 const END: u64 = 1_000_000;
-/// What a lock of another CPU costs in scenes with prices: on the same node, on another.
+/// Transfer costs of a lock, in scenarios with costs: on the same node, on another node.
 const TRANSFER: [u64; 2] = [7, 70];
 
 struct Zone;
@@ -35,7 +35,7 @@ impl Ranked for List {
 type ZoneLock = Locked<VirtualLock, Zone>;
 type ListLock = Locked<VirtualLock, List>;
 
-/// Looks once, at a time.
+/// An observer that observes once, at a given time.
 #[derive(Default)]
 struct Eye {
     at: u64,
@@ -73,7 +73,7 @@ fn play_on(platform: &VirtualTime, cpus: u16, code: impl Fn(u16, &VirtualTime)) 
     Ok(platform.times())
 }
 
-/// A scene in which only work takes time.
+/// Plays a scenario in which only work takes time.
 fn play(cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, StopReason> {
     play_on(&platform(cpus, 1, [0; 2]), cpus, code)
 }
@@ -82,7 +82,7 @@ fn play(cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, StopReason
 fn a_lock_is_taken_in_order_of_arrival_and_waiting_adds_up() {
     let (zone, order) = (ZoneLock::new(Zone), RefCell::new(Vec::new()));
     let times = play(4, |cpu, time| {
-        // The later a number, the earlier it comes.
+        // A CPU with a higher number arrives earlier.
         time.work(u64::from(3 - cpu) * 10);
         let guard = zone.lock();
         order.borrow_mut().push((cpu, time.now()));
@@ -103,7 +103,7 @@ fn who_comes_while_the_holder_is_parked_is_served_in_order_too() {
         let _list = list.lock();
         order.borrow_mut().push((cpu, time.now()));
         time.work(500);
-        // Others are behind now, so they go first and find the list's lock held.
+        // Other CPUs' clocks are behind now, so they run first and find the list's lock held.
         let _zone = zone.lock();
     });
     assert_eq!(order.into_inner(), [(0, 0), (1, 500), (2, 1000), (3, 1500)]);
@@ -122,8 +122,8 @@ fn what_reaches_over_an_edge_of_the_window_counts_with_its_part_inside() {
         let _guard = zone.lock();
         time.work(500);
     });
-    // Of 50 to 130 CPU 0 holds the lock for 30 inside, while CPU 1 waits for 30 of 70 to 130, then holds it for 80. The
-    // second time they hold it from 730 to 1230, and would wait for it from 810 on.
+    // CPU 0 holds the lock from 50 to 130, with 30 inside the window. CPU 1 waits from 70 to 130, with 30 inside, and
+    // then holds it for 80. The second section is from 730 to 1230, and the other CPU waits for it from 810 on.
     let times = times.unwrap();
     assert_eq!((times.zone_hold, times.zone_wait, times.work), (30 + 80 + 270, 30 + 190, 2 * 600));
     assert_eq!(times.sum(), 2 * 900);
@@ -172,7 +172,7 @@ fn a_lock_that_moves_costs_what_the_way_is_long() {
         drop(zone.lock());
         ends.borrow_mut().push(time.now() % 1000);
     });
-    // Nobody had it first; CPUs 0 and 1 are on one node, 2 and 3 on the other.
+    // The first acquisition is free of transfer. CPUs 0 and 1 are on one node, 2 and 3 on the other.
     assert_eq!(ends.into_inner(), [0, TRANSFER[0], TRANSFER[1], TRANSFER[0]]);
     assert_eq!(times.unwrap().zone_hold, TRANSFER[0] * 2 + TRANSFER[1]);
 }
@@ -190,7 +190,7 @@ fn a_wrong_order_of_locks_is_an_error_that_says_where() {
     });
     let Err(StopReason::Panic { cpu: 1, at_ns: 5, message }) = stopped else { panic!("{stopped:?}") };
     assert!(message.contains("rank Pcp was awaited while"), "{message}");
-    // What was under way was unwound, and the thread is ready for another run.
+    // Suspended fibers were unwound, and the thread is ready for another run.
     assert_eq!(play(1, |_, time| time.work(1)).unwrap().work, 1);
 }
 

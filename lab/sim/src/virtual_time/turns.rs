@@ -1,71 +1,73 @@
-//! Whose turn it is: the keys of all CPUs that could run, in a heap.
+//! Order of turns: the keys of all suspended CPUs that do not wait for a lock, in a binary heap.
 //!
-//! A key is a CPU's time and its number in one word, so no two are equal, and the smallest is who is next. A CPU that
-//! lets another one go first changes places with it in one walk down the heap ([`Turns::exchange`]): a step for each
-//! doubling of the CPUs. All keys together are eight bytes a CPU, in one piece.
+//! A key is the time at which a CPU continues and its number in one word, so no two keys are equal, and the smallest
+//! key belongs to the next CPU. A CPU that lets another one run first replaces that key in one walk down the heap
+//! ([`Turns::exchange`]), which takes a step for each doubling of the number of CPUs. The keys in use take eight bytes
+//! per CPU and are contiguous.
 //!
-//! Who sleeps until some time may be woken before: only then is a key looked for, which costs a step a CPU.
+//! A CPU that sleeps until some time may be woken earlier. Only then is its key searched for, which takes a step per
+//! CPU.
 
 use std::cell::Cell;
 
 /// Bits of a key that hold the CPU's number.
 const CPU_BITS: u32 = 10;
-/// Keys that there can be: CPUs and tasks.
+/// Maximum number of keys: CPUs and background tasks.
 pub(super) const SLOTS: usize = 1 << CPU_BITS;
-/// Latest time of which there are keys.
+/// Latest time that a key can hold.
 pub(super) const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
 
-/// A CPU's time and number, in order of time.
+/// Time at which a CPU continues, and its number; ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(u64);
 
 impl Key {
-    /// Later than any other: nobody's.
+    /// The largest key, which belongs to no CPU.
     pub const NEVER: Key = Key(u64::MAX);
 
-    /// Of a CPU at this time.
+    /// Creates the key of a CPU at this time.
     #[inline]
     pub fn new(time: u64, cpu: u16) -> Key {
         debug_assert!(time <= TIME_MAX && usize::from(cpu) < SLOTS);
         Key(time << CPU_BITS | u64::from(cpu))
     }
 
-    /// The time.
+    /// Returns the time.
     #[inline]
     pub fn time(self) -> u64 {
         self.0 >> CPU_BITS
     }
 
-    /// The CPU.
+    /// Returns the number of the CPU.
     #[inline]
     pub fn cpu(self) -> u16 {
         (self.0 & (SLOTS as u64 - 1)) as u16
     }
 }
 
-/// Places in the heap, the first of which has number 1. So many that those below any in use are places too, and a mask
-/// does for a test.
+/// Number of places in the heap, counted from 1. The children of every place in use are places too, so no bounds check
+/// is needed, and a mask limits the index.
 const PLACES: usize = 2 * SLOTS;
 
-/// The keys. Below place n lie 2n and 2n + 1, whose keys are larger; where there is none is [`Key::NEVER`].
+/// The keys. The children of place n are 2n and 2n + 1, and their keys are larger. An empty place has [`Key::NEVER`].
 pub(super) struct Turns {
     keys: [Cell<Key>; PLACES],
     len: Cell<usize>,
 }
 
 impl Turns {
-    /// Nobody's turn.
+    /// Creates an empty heap.
     pub(super) const fn new() -> Turns {
         Turns { keys: [const { Cell::new(Key::NEVER) }; PLACES], len: Cell::new(0) }
     }
 
-    /// Forgets all keys.
+    /// Removes all keys.
     pub(super) fn clear(&self) {
         self.keys.iter().for_each(|key| key.set(Key::NEVER));
         self.len.set(0);
     }
 
-    /// The smallest key.
+    /// Returns the smallest key.
     #[inline]
     pub(super) fn first(&self) -> Key {
         self.keys[1].get()
@@ -74,7 +76,7 @@ impl Turns {
     /// Adds the key of a CPU that has none.
     ///
     /// # Panics
-    /// If all CPUs that there can be have one.
+    /// Panics if all possible CPUs have a key.
     pub(super) fn enter(&self, key: Key) {
         let place = self.len.get() + 1;
         assert!(place < SLOTS, "a CPU has one key");
@@ -96,7 +98,7 @@ impl Turns {
         first
     }
 
-    /// Adds this key and takes the smallest, which may be this one.
+    /// Adds this key and takes the smallest key, which may be this one.
     #[inline]
     pub(super) fn exchange(&self, key: Key) -> Key {
         let first = self.first();
@@ -107,7 +109,7 @@ impl Turns {
         first
     }
 
-    /// Puts another key in place of the one that its CPU has, or adds it. A step a CPU.
+    /// Replaces the key of the same CPU, or adds the key if there is none. Takes a step per CPU.
     pub(super) fn change(&self, key: Key) {
         let taken = &self.keys[1..=self.len.get()];
         match taken.iter().position(|other| other.get().cpu() == key.cpu()) {
@@ -117,7 +119,7 @@ impl Turns {
         }
     }
 
-    /// Writes a key at this place or as far above it as it is smaller.
+    /// Writes a key at this place, or above it while the parent is larger.
     fn rise(&self, place: usize, key: Key) {
         let mut place = place;
         while place > 1 && key < self.key(place / 2).get() {
@@ -127,7 +129,7 @@ impl Turns {
         self.key(place).set(key);
     }
 
-    /// Writes a key at this place or as far below it as it is larger. No key is larger than where there is none.
+    /// Writes a key at this place, or below it while a child is smaller. An empty place is never smaller than a key.
     #[inline]
     fn sink(&self, place: usize, key: Key) {
         let mut place = place;
@@ -154,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares with a sorted set, over every kind of step.
+    /// Compares the heap with a sorted set, over every operation.
     #[test]
     fn turns_come_in_order() {
         let mut rng = fastrand::Rng::with_seed(1);
