@@ -1,23 +1,23 @@
-//! `build`: what a kernel build does to the page allocator: many short processes, and a page cache that only grows.
+//! `build`: the page allocations of a kernel build: many short processes, and a page cache that only grows.
 //!
 //! Each CPU runs one process after the other. A process
 //!
 //! ```text
-//! is forked    task, kernel stack, page tables: unmovable, orders 0 to 2
-//! is executed  some of that anew; from here on perhaps on another CPU
+//! forks        task, kernel stack, page tables: unmovable, orders 0 to 2
+//! executes     allocates new page tables, and frees the forked ones
 //! runs         in steps: thinks, faults pages in (movable), opens files (kernel objects: unmovable and reclaimable,
-//!              some short-lived, some for good), reads and writes files (page cache: movable, kept for good)
-//! exits        everything of its own goes back at once
+//!              some short-lived, some permanent), reads and writes files (page cache: movable, permanent)
+//! exits        everything that the process owns is freed at once
 //! ```
 //!
-//! Tasks migrate: halfway through its steps a process may move to another CPU, with all it has. Its pages are freed
-//! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only:
-//! pages of files oldest first, those of inodes by chance. Without pressure it stays until the run ends. With
-//! `files_kept`, files are deleted instead.
+//! Halfway through its steps a process may migrate to another CPU, with all its pages. These are freed there, while the
+//! pageblocks they come from are local to the old CPU. Permanent pages are freed only by reclaim: pages of files oldest
+//! first, pages of inodes at random. Without pressure they stay until the run ends. With `files_kept`, files are
+//! deleted instead.
 //!
-//! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests
-//! are of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated
-//! them. How many is a matter of the parameters; the plan `recording` plays the recorded events themselves.
+//! The proportions follow recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all
+//! requests are of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that
+//! allocated them. The numbers depend on the parameters; the plan `recording` plays the recorded events themselves.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -27,39 +27,39 @@ use crate::cpu::Cpu;
 use crate::executor::Executor;
 use crate::random::{LogUniform, occurs};
 
-/// Page tables, kernel stacks and tasks.
+/// Flags of page tables, kernel stacks and tasks.
 const KERNEL: Gfp = Gfp::KERNEL.union(Gfp::ZERO);
-/// Inodes, directory entries: given back by shrinkers.
+/// Flags of inodes and directory entries, which shrinkers free.
 const SHRINKABLE: Gfp = Gfp::KERNEL.union(Gfp::RECLAIMABLE);
 /// Order of a task's structure, and of its kernel stack.
 const TASK: Order = Order::new(2);
 
-/// What `build` can be told.
+/// Parameters of `build`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Build {
-    /// Pages that a process faults in, over its life.
+    /// Pages that a process faults in, over its lifetime.
     pub faults: LogUniform,
-    /// Page-table pages of a process, and as many again when it is executed.
+    /// Page-table pages of a process at its fork, and again at its execution.
     pub page_tables: LogUniform,
-    /// Pages faulted in at one step.
+    /// Pages faulted in per step.
     pub faults_per_step: u32,
-    /// Pages that the page cache gains from a process.
+    /// Pages that a process adds to the page cache.
     pub cached_pages: LogUniform,
-    /// Pages that each CPU puts into the page cache before its first process: files that were read long ago.
+    /// Pages that each CPU adds to the page cache before its first process, as files that were read long ago.
     pub cached_at_start: u32,
-    /// Pages of files that a CPU keeps before it deletes one by chance, as builds do with what is temporary; 0 if none
-    /// is ever deleted, and all are left to reclaim.
+    /// Pages of files that a CPU keeps before it deletes a random one, as builds do with temporary files. If 0, none is
+    /// deleted, and all are left to reclaim.
     pub files_kept: u32,
-    /// Of a hundred pages of the page cache, so many are of inodes and the like: reclaimable, not movable.
+    /// Percentage of cached pages that hold inodes and similar objects: reclaimable, not movable.
     pub cached_inode_percent: u32,
-    /// Blocks of short-lived kernel objects (slabs) that a process asks for, orders 0 to 3.
+    /// Blocks of short-lived kernel objects (slabs) that a process allocates, orders 0 to 3.
     pub slabs: LogUniform,
-    /// Slabs that a CPU keeps before it gives back one by chance.
+    /// Slabs that a CPU keeps before it frees a random one.
     pub slabs_kept: u32,
-    /// Of a hundred processes, so many move to another CPU halfway.
+    /// Percentage of processes that migrate to another CPU halfway.
     pub migrate_percent: u32,
-    /// What a process computes at one step, in ns, so that its time grows with its faults.
+    /// Computing time of a process per step, in ns, so that its time grows with its faults.
     pub think_ns: u64,
 }
 
@@ -81,7 +81,7 @@ impl Default for Build {
     }
 }
 
-/// What remains to be done by a process, over its steps.
+/// Blocks of a process, and its remaining work.
 struct Process {
     blocks: Vec<Block>,
     tables: u32,
@@ -90,27 +90,27 @@ struct Process {
     slabs: u32,
 }
 
-/// What a CPU has besides its process.
+/// State of a CPU besides its process.
 struct Kernel {
     slabs: Vec<Block>,
     /// Pages of files that will be deleted.
     files: Vec<Block>,
-    /// What decides the processes that are forked here: the same ones, whatever comes from elsewhere and when.
+    /// Random generator for processes that are forked here. They do not depend on arrivals from other CPUs.
     births: fastrand::Rng,
-    /// What decides what is left to do for those that move here.
+    /// Random generator for the remaining work of processes that migrate to this CPU.
     arrivals: fastrand::Rng,
 }
 
 impl Build {
-    /// Pages that are in use at a time on so many CPUs, at most but for bad luck, without the page cache.
+    /// Returns a likely upper bound of the pages in use at a time on `cpus` CPUs, without the page cache.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let process = self.faults.mean_at_most() + 2 * self.page_tables.mean_at_most() + 8;
         let kept = u64::from(self.slabs_kept) * 4 + u64::from(self.files_kept);
-        // One runs, and some wait where they moved to.
+        // One process runs on each CPU, and some wait in mailboxes after a migration.
         (2 * process + kept) * u64::from(cpus) + 2 * u64::from(self.faults.most)
     }
 
-    /// What every CPU does.
+    /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let [births, arrivals] = [0, 1].map(|_| fastrand::Rng::with_seed(cpu.rng().u64(..)));
         let mut kernel = Kernel { slabs: Vec::new(), files: Vec::new(), births, arrivals };
@@ -118,7 +118,7 @@ impl Build {
             self.fill_cache(cpu, &mut kernel);
         }
         while !cpu.is_over() {
-            // Who moved here goes first: it has waited.
+            // A process that migrated to this CPU goes first, since it has waited.
             match cpu.try_receive() {
                 Some(blocks) => {
                     let rest = self.half(&mut kernel.arrivals, blocks);
@@ -134,7 +134,7 @@ impl Build {
         cpu.free_all(&mut kernel.files);
     }
 
-    /// A process from its fork to halfway, or to its end.
+    /// Runs a new process until it migrates, or to its end.
     fn start<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
         let mut process = self.half(&mut kernel.births, Vec::new());
         let rest = self.half(&mut kernel.births, Vec::new());
@@ -150,7 +150,7 @@ impl Build {
         self.finish(cpu, kernel, Process { blocks: process.blocks, ..rest });
     }
 
-    /// A process from halfway to its end.
+    /// Runs a process from halfway to its end.
     fn finish<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel, mut process: Process) {
         self.steps(cpu, kernel, &mut process);
         cpu.free_all(&mut process.blocks);
@@ -163,7 +163,7 @@ impl Build {
         self.map(cpu, process);
     }
 
-    /// The forked address space goes, a new one comes.
+    /// Allocates new page tables, and frees the forked ones.
     fn exec<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, process: &mut Process) {
         let tables = process.blocks.iter().position(|block| block.order < TASK).unwrap_or(process.blocks.len());
         let mut forked = process.blocks.split_off(tables);
@@ -177,7 +177,7 @@ impl Build {
         }
     }
 
-    /// One half of what a process does.
+    /// Draws one half of a process's work.
     fn half(&self, rng: &mut fastrand::Rng, blocks: Vec<Block>) -> Process {
         let [faults, cached, slabs] =
             [&self.faults, &self.cached_pages, &self.slabs].map(|sizes| sizes.draw(rng).div_ceil(2));
@@ -204,7 +204,7 @@ impl Build {
         }
     }
 
-    /// A slab comes, and one of those that the CPU has goes. linux: mm/slub.c:calculate_order
+    /// Allocates a slab, and frees one if the CPU has too many. linux: mm/slub.c:calculate_order
     fn use_slab<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
         let order = Order::new(cpu.rng().u8(0..=3));
         kernel.slabs.extend(cpu.alloc(Gfp::KERNEL | Gfp::COMP, order));
@@ -226,7 +226,7 @@ impl Build {
     }
 }
 
-/// Frees one of these blocks by chance, if there are more than are kept.
+/// Frees one random block, if there are more than are kept.
 fn drop_one<X: Executor>(cpu: &mut Cpu<'_, '_, X>, blocks: &mut Vec<Block>, kept: u32) {
     if blocks.len() > kept as usize {
         let victim = cpu.rng().usize(0..blocks.len());
@@ -235,7 +235,7 @@ fn drop_one<X: Executor>(cpu: &mut Cpu<'_, '_, X>, blocks: &mut Vec<Block>, kept
     }
 }
 
-/// The part of `left` that is due when so many steps remain, this one among them.
+/// Takes the part of `left` that is due if `steps` steps remain, including the current one.
 fn share(left: &mut u32, steps: u32) -> u32 {
     let due = left.div_ceil(steps);
     *left -= due;

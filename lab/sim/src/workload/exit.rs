@@ -1,11 +1,11 @@
-//! `exit`: processes that fault memory in, live on it for a while, and end in an avalanche of frees.
+//! `exit`: processes that fault memory in, use it for a while, and exit with a burst of frees.
 //!
-//! Each CPU runs a few processes in turn. At its turn a process thinks, then faults in a few pages; when it has all it
-//! wants it lives on for some turns, and ends: everything it has goes back at once, as a process's memory does
-//! (`zap_pte_range` gathers pages into batches, and each batch is freed in one call). A new one takes its place. Some
-//! processes end on another CPU than the one that faulted their pages, as after a migration by the scheduler.
+//! Each CPU runs a few processes in turn. At its turn a process thinks, then faults in a few pages. When it has all its
+//! pages, it lives on for some turns and exits. All its memory is then freed at once, as a process's memory is
+//! (`zap_pte_range` gathers pages into batches, and each batch is freed in one call). A new process takes its place.
+//! Some processes exit on another CPU than the one that faulted their pages, as after a migration by the scheduler.
 //!
-//! How much a process wants, and how long it lives on, is drawn from [`LogUniform`]s.
+//! The size and the lifetime of a process are drawn from [`LogUniform`] distributions.
 //!
 //! linux: mm/mmu_gather.c:tlb_batch_pages_flush, mm/swap.c:folios_put_refs
 
@@ -20,7 +20,7 @@ use crate::random::{LogUniform, occurs};
 /// Order of a huge page.
 const HUGE: Order = Order::new(9);
 
-/// What `exit` can be told.
+/// Parameters of `exit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Exit {
@@ -28,15 +28,15 @@ pub struct Exit {
     pub processes_per_cpu: u32,
     /// Pages that a process faults in.
     pub pages: LogUniform,
-    /// Turns that it lives when it has them.
+    /// Turns that a process lives after its last fault.
     pub lifetime_turns: LogUniform,
-    /// Pages faulted in at one turn.
+    /// Pages faulted in per turn.
     pub pages_per_turn: u32,
-    /// Of a hundred processes, so many have a huge page as well, and fault it in first.
+    /// Percentage of processes that also have a huge page, which they fault in first.
     pub huge_percent: u32,
-    /// Of a hundred processes, so many end on another CPU.
+    /// Percentage of processes that exit on another CPU.
     pub remote_exit_percent: u32,
-    /// What a process computes at one turn, in ns.
+    /// Computing time of a process per turn, in ns.
     pub think_ns: u64,
 }
 
@@ -54,7 +54,7 @@ impl Default for Exit {
     }
 }
 
-/// A process: what it has, and what it will want.
+/// A process: its blocks, and its remaining faults and turns.
 #[derive(Default)]
 struct Process {
     blocks: Vec<Block>,
@@ -63,17 +63,17 @@ struct Process {
 }
 
 impl Exit {
-    /// Pages that are in use at a time on so many CPUs, at most but for bad luck: processes are full for as long as
-    /// they live on, and what ends elsewhere may have to wait there.
+    /// Returns a likely upper bound of the pages in use at a time on `cpus` CPUs. Processes hold all their pages while
+    /// they live on, and memory that is sent to another CPU may wait there.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let huge = u64::from(self.huge_percent) * u64::from(HUGE.pages()) / 100;
         let process = self.pages.mean_at_most() + huge;
-        // A CPU's few processes may all be large at once; on many CPUs that evens out.
+        // The few processes of a CPU may all be large at once; on many CPUs sizes average out.
         let unlucky = u64::from(self.pages.most) * 2;
         process * u64::from(self.processes_per_cpu) * u64::from(cpus) * 3 / 2 + unlucky
     }
 
-    /// What every CPU does.
+    /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let mut processes: Vec<Process> = (0..self.processes_per_cpu.max(1)).map(|_| self.begin(cpu)).collect();
         while !cpu.is_over() {
@@ -102,7 +102,7 @@ impl Exit {
         process
     }
 
-    /// One turn of a process; says whether that was its last.
+    /// Runs one turn of a process; returns whether it was the last.
     fn take_turn<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, process: &mut Process) -> bool {
         if process.pages_left == 0 {
             process.turns_left = process.turns_left.saturating_sub(1);
@@ -116,7 +116,7 @@ impl Exit {
         false
     }
 
-    /// Everything goes back, here or, if it has time for that, on another CPU.
+    /// Frees all blocks of a process, here or on another CPU if that CPU's mailbox has room.
     fn end<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, mut blocks: Vec<Block>) {
         if let Some(other) = cpu.draw_other_cpu(self.remote_exit_percent) {
             match cpu.try_send(other, blocks) {

@@ -1,8 +1,8 @@
-//! Workloads: what CPUs do with memory, as straight-line code that runs once on every CPU.
+//! Workloads: the memory operations of CPUs, as straight-line code that runs once on every CPU.
 //!
-//! A workload is a struct of parameters, read from a plan, with a function `run` that takes a [`Cpu`]. It asks
-//! [`Cpu::is_over`] at the top of its loop, then winds down: it frees what it has. What it draws by chance comes from
-//! [`Cpu::rng`] alone, so the same seed gives the same run.
+//! A workload is a struct of parameters, read from a plan, with a function `run` that takes a [`Cpu`]. It checks
+//! [`Cpu::is_over`] at the top of its loop; when the run is over, it frees its blocks and returns. All its random
+//! numbers come from [`Cpu::rng`], so the same seed gives the same run.
 
 pub mod build;
 pub mod exit;
@@ -23,7 +23,7 @@ use super::memory::{Advice, Parameters};
 use super::playback::{Play, PlaybackError};
 use super::window::Window;
 
-/// A workload with its parameters; `kind` names it in plans.
+/// A workload with its parameters; `kind` is its name in plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
@@ -43,17 +43,17 @@ pub enum Workload {
     Recording(recording::Recording),
 }
 
-/// What decides how much is done.
+/// Pace of a workload: the factor that determines the amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkPace {
-    /// One operation follows the other as fast as they can: who waits less does more.
+    /// One operation follows the other as fast as possible, so a CPU that waits less does more.
     Free,
-    /// A clock: as much is asked for under every policy.
+    /// A clock determines the demand, which is equal under every policy.
     Set,
 }
 
 impl Workload {
-    /// What every CPU does.
+    /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         match self {
             Workload::Steady(steady) => steady.run(cpu),
@@ -66,8 +66,8 @@ impl Workload {
         }
     }
 
-    /// Pages in use at a time on so many CPUs, at most but for bad luck. `list_high` is the limit of a per-CPU list as
-    /// the machine comes up, in pages.
+    /// Returns a likely upper bound of the pages in use at a time on `cpus` CPUs. `list_high` is the limit of a per-CPU
+    /// list right after boot, in pages.
     pub fn pages_in_use(&self, cpus: u16, list_high: u32) -> u64 {
         match self {
             Workload::Steady(steady) => steady.pages_in_use(cpus),
@@ -76,12 +76,12 @@ impl Workload {
             Workload::Exit(exit) => exit.pages_in_use(cpus),
             Workload::Build(build) => build.pages_in_use(cpus),
             Workload::Webhost(webhost) => webhost.pages_in_use(cpus),
-            // Only the staged play can tell.
+            // Only the staged play can compute this.
             Workload::Recording(_) => 0,
         }
     }
 
-    /// What decides how much it does.
+    /// Returns the pace of the workload.
     pub fn pace(&self) -> WorkPace {
         match self {
             Workload::Webhost(_) => WorkPace::Set,
@@ -89,7 +89,8 @@ impl Workload {
         }
     }
 
-    /// Virtual time in which it asks for as many pages as the machine has, in ms; 0 where nothing says so.
+    /// Returns the virtual time in which the workload allocates as many pages as the machine has, in ms; 0 if it has no
+    /// such time.
     pub fn filling_ms(&self) -> u64 {
         match self {
             Workload::Webhost(webhost) => u64::from(webhost.turnover_s) * 1000,
@@ -97,8 +98,8 @@ impl Workload {
         }
     }
 
-    /// How many pages the machine keeps free. Where huge pages are wanted, khugepaged sees to it that it can.
-    /// linux: mm/khugepaged.c:set_recommended_min_free_kbytes
+    /// Returns the rule for the number of pages that the machine keeps free. If huge pages are enabled, the rule is
+    /// that of khugepaged. linux: mm/khugepaged.c:set_recommended_min_free_kbytes
     pub fn min_free(&self) -> MinFree {
         match self {
             Workload::Webhost(webhost) if webhost.memory.thp.enabled != Advice::Never => MinFree::ForHugePages,
@@ -106,7 +107,7 @@ impl Workload {
         }
     }
 
-    /// What the machine's memory is like above the allocator.
+    /// Returns the parameters of the memory above the allocator.
     pub fn memory(&self) -> Parameters {
         match self {
             Workload::Webhost(webhost) => webhost.memory.clone(),
@@ -114,10 +115,10 @@ impl Workload {
         }
     }
 
-    /// What CPUs share in a run besides the machine: the copies of a recording.
+    /// Prepares the state that CPUs share in a run besides the machine: the copies of a recording.
     ///
     /// # Errors
-    /// If there is no such recording, or the run is longer.
+    /// Returns an error if there is no such recording, or if it is shorter than the run.
     pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Option<Play>, PlaybackError> {
         match self {
             Workload::Recording(recording) => recording.stage(cpus, window, seed).map(Some),
@@ -125,7 +126,7 @@ impl Workload {
         }
     }
 
-    /// What is left out of a run beside what the simulation leaves out of all, in a sentence, once that is known.
+    /// Returns a sentence on the events that this workload leaves out, once they are known.
     pub fn left_out(&self) -> Option<String> {
         match self {
             Workload::Recording(recording) => recording.left_out(),

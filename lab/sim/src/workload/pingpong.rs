@@ -1,8 +1,8 @@
-//! `pingpong`: pairs of CPUs, of which one allocates and the other frees: a network card's receive path whose buffers
-//! are consumed elsewhere, or a pipe.
+//! `pingpong`: pairs of CPUs of which one allocates and the other frees, such as the receive path of a network card
+//! whose buffers are consumed on another CPU, or a pipe.
 //!
-//! Every free is remote, and pages flow one way only: under Linux's lists from the consumer's lists through the zone
-//! back to the producer's. A CPU without a partner allocates and frees by itself.
+//! Every free is remote, and pages move in one direction only: under Linux's lists from the consumer's lists through
+//! the zone back to the producer's. A CPU without a partner both allocates and frees.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -11,20 +11,20 @@ use crate::block::Block;
 use crate::cpu::Cpu;
 use crate::executor::Executor;
 
-/// Parcels that may be under way for each pair.
+/// Maximum number of parcels in transit for each pair.
 const PARCELS_PER_PAIR: u64 = 6;
 
-/// What `pingpong` can be told.
+/// Parameters of `pingpong`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pingpong {
-    /// Blocks that are handed over at a time.
+    /// Blocks per parcel.
     pub blocks_per_parcel: u32,
     /// Order of the blocks, 0 to 10.
     pub order: u8,
-    /// What the producer computes before each block, in ns.
+    /// Computing time of the producer before each block, in ns.
     pub produce_ns: u64,
-    /// What the consumer computes before each block, in ns.
+    /// Computing time of the consumer before each block, in ns.
     pub consume_ns: u64,
 }
 
@@ -35,13 +35,13 @@ impl Default for Pingpong {
 }
 
 impl Pingpong {
-    /// Pages in use at a time, at most.
+    /// Returns the maximum number of pages in use at a time.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let parcel = u64::from(self.blocks_per_parcel.max(1)) << self.order.min(Order::MAX.get());
         u64::from(cpus.div_ceil(2)) * PARCELS_PER_PAIR * parcel
     }
 
-    /// What every CPU does: even ones produce for the next, odd ones consume.
+    /// Runs the workload on a CPU. CPUs with even numbers produce for the next CPU, those with odd numbers consume.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let partner = cpu.number() ^ 1;
         if cpu.number() % 2 == 1 {

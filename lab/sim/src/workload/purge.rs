@@ -1,10 +1,10 @@
-//! `purge`: CPUs allocate pages, and a few CPUs free them in bursts: what jemalloc and tcmalloc do when a background
-//! thread gives unused memory back to the kernel.
+//! `purge`: CPUs allocate pages, and a few CPUs free them in bursts. This models jemalloc and tcmalloc with a
+//! background thread that returns unused memory to the kernel.
 //!
 //! A producer faults in a burst of pages, thinking before each, and sends them to its purger. The purger frees a burst
-//! at once and waits for the next. Under Linux's lists the pages end up on the lists of the purger, which gives them to
-//! the zone, and the producers fetch them from there: every page crosses the zone lock twice. With one CPU, it is its
-//! own purger.
+//! at once and waits for the next. Under Linux's lists the pages move to the lists of the purger, from there to the
+//! zone, and back to the producers: every page crosses the zone lock twice. A purger without any other CPU in its group
+//! also produces.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -13,21 +13,21 @@ use crate::block::Block;
 use crate::cpu::Cpu;
 use crate::executor::Executor;
 
-/// Bursts that may be under way for each producer: one that grows, one that is sent, one that is freed, and its share
-/// of a full mailbox.
+/// Maximum number of bursts in use for each producer: one that grows, one that is sent, one that is freed, and its
+/// share of a full mailbox.
 const BURSTS_PER_CPU: u64 = 6;
 
-/// What `purge` can be told.
+/// Parameters of `purge`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Purge {
-    /// Pages of a burst, in percent of the limit that per-CPU lists have as the machine comes up (`high`).
+    /// Pages of a burst, in percent of the limit (`high`) that per-CPU lists have right after boot.
     pub burst_percent_of_high: u32,
-    /// CPUs that share one purger, which is one of them, so at least 2; the last group may be smaller.
+    /// CPUs of a group, including its purger, so at least 2; the last group may be smaller.
     pub cpus_per_purger: u16,
-    /// What a producer computes before each page, in ns: a fault clears the page, and the program uses it.
+    /// Computing time of a producer before each page, in ns: a fault clears the page, and the program uses it.
     pub think_ns: u64,
-    /// What a purger computes before each burst, in ns: a system call, and page tables to walk.
+    /// Computing time of a purger before each burst, in ns: a system call, and a walk over page tables.
     pub purge_ns: u64,
 }
 
@@ -38,17 +38,17 @@ impl Default for Purge {
 }
 
 impl Purge {
-    /// Pages of a burst.
+    /// Returns the number of pages of a burst.
     pub fn burst(&self, list_high: u32) -> u32 {
         (u64::from(list_high) * u64::from(self.burst_percent_of_high) / 100).clamp(1, u64::from(u32::MAX)) as u32
     }
 
-    /// Pages in use at a time, at most.
+    /// Returns the maximum number of pages in use at a time.
     pub fn pages_in_use(&self, cpus: u16, list_high: u32) -> u64 {
         u64::from(cpus) * u64::from(self.burst(list_high)) * BURSTS_PER_CPU
     }
 
-    /// What every CPU does: the first of each group is the purger.
+    /// Runs the workload on a CPU. The first CPU of each group is the purger.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let purger = cpu.number() / self.cpus_per_purger * self.cpus_per_purger;
         let is_alone = purger + 1 == cpu.cpus();
@@ -62,7 +62,7 @@ impl Purge {
         }
     }
 
-    /// Produces for a purger; for itself if that is its own number.
+    /// Produces for a purger, which may be this CPU.
     fn produce<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, purger: u16) {
         while !cpu.is_over() {
             let mut burst = self.fault(cpu);

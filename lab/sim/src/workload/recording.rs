@@ -1,14 +1,14 @@
-//! `recording`: what real tasks did, played by as many CPUs as one likes.
+//! `recording`: events of recorded tasks, played by any number of CPUs.
 //!
-//! Every so many CPUs as were recorded play a copy of the recording, each from a later moment on than the copy before,
-//! so that not all do the same at once; the seed decides where the first begins. The tasks of a copy are dealt to all
-//! CPUs, by the seed as well; purgers to few of them, if the plan says who that is. Each step is due at its recorded
-//! time, or earlier by `pace_percent`; a CPU that is late does not wait.
+//! Each group of as many CPUs as were recorded corresponds to one copy of the recording. Each copy begins at a later
+//! moment of the recording than the copy before, so that copies do not run in lockstep; the seed decides the first
+//! begin. The tasks of a copy are distributed over all CPUs, also by the seed; purgers play on few CPUs, if the plan
+//! names any. Each step is due at its recorded time, scaled by `pace_percent`; a CPU that is late does not wait.
 //!
-//! What does not fit is smoothed over or left out, and counted ([`playback`](crate::playback) says how). Two things to
-//! know before believing the numbers: the load is the recorded one, whatever the allocator does (a slower one is late,
-//! and does not get less to do); and memory that nobody touched while the recording ran is not there at all, so the
-//! machine is to be as large as the copies need, and not as large as the recorded machines were together.
+//! Events that do not fit are adapted or omitted, and counted; see [`playback`](crate::playback). Two limits apply to
+//! the numbers. First, the load is the recorded one, whatever the allocator does: a slower allocator makes CPUs late,
+//! but does not get less work. Second, memory that was neither allocated nor freed during the recording is absent, so
+//! the machine should be as large as the copies need, and not as large as the recorded machines together.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -25,31 +25,31 @@ use crate::playback::{
 };
 use crate::window::Window;
 
-/// How long a CPU whose part is over sleeps before it looks at the clock.
+/// Nanoseconds between two checks of the clock by a CPU that has played its part.
 const IDLE_NS: u64 = 100_000;
 
-/// What `recording` can be told.
+/// Parameters of `recording`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
-    /// The recording: a file, or one of the bundled ones as it is named in the source tree.
+    /// Path of the recording, or the name of a bundled recording as in the source tree.
     pub file: PathBuf,
-    /// How much later than the copy before it a copy begins in the recording, in ms.
+    /// Distance in the recording between the begins of two successive copies, in ms.
     #[serde(default = "offset_ms")]
     pub offset_ms: u64,
-    /// Time runs by so many percent of the recorded pace.
+    /// Speed of the play, in percent of the recorded speed.
     #[serde(default = "pace_percent")]
     pub pace_percent: u64,
-    /// Names of the tasks whose blocks are played; all tasks if none is named.
+    /// Names of the tasks whose blocks are played; empty for all tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
-    /// Names of those that give memory back for others: they have one of every so many CPUs for themselves.
+    /// Names of the purgers, which return memory for other tasks and play alone on one CPU of each group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub purgers: Vec<String>,
-    /// CPUs of which the first is the purgers', so at least 2.
+    /// CPUs of a group, of which the first is for purgers; at least 2.
     #[serde(default = "cpus_per_purger")]
     pub cpus_per_purger: u16,
-    /// The file's contents, once it has been read; of them, results tell what is left out.
+    /// Script of the file, once it has been read. Results contain its counts of omitted events.
     #[serde(skip_deserializing, rename = "left_out", serialize_with = "left_out")]
     script: OnceLock<Arc<Script>>,
 }
@@ -71,10 +71,10 @@ fn cpus_per_purger() -> u16 {
 }
 
 impl Recording {
-    /// The script, read from the file at the first call.
+    /// Returns the script, which the first call reads from the file.
     ///
     /// # Errors
-    /// If the file is no readable recording, or has none of the tasks.
+    /// Returns an error if the file is not a readable recording, or has none of the named tasks.
     pub(crate) fn script(&self) -> Result<Arc<Script>, PlaybackError> {
         if let Some(script) = self.script.get() {
             return Ok(Arc::clone(script));
@@ -85,10 +85,11 @@ impl Recording {
         Ok(Arc::clone(self.script.get_or_init(|| Arc::new(script))))
     }
 
-    /// Deals the script to the CPUs of a run that is measured from one time to another. Before, everything is set out.
+    /// Distributes the script to the CPUs of a run with this window. Blocks from before the recording are allocated
+    /// before the window.
     ///
     /// # Errors
-    /// If the file is no readable recording, or is shorter than the run.
+    /// Returns an error if the file is not a readable recording, or is shorter than the run.
     pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Play, PlaybackError> {
         let script = self.script()?;
         let settings = PlaySettings {
@@ -111,7 +112,7 @@ impl Recording {
         Ok(Play::new(&script, settings))
     }
 
-    /// Returns which CPUs are for purgers.
+    /// Returns the division of CPUs between purgers and other tasks.
     fn cpu_split(&self) -> CpuSplit {
         match self.purgers.is_empty() {
             true => CpuSplit::Shared,
@@ -119,7 +120,7 @@ impl Recording {
         }
     }
 
-    /// What is not played as it was recorded, in a sentence; nothing before the file has been read.
+    /// Returns a sentence on events that are not played as recorded; `None` before the file has been read.
     pub fn left_out(&self) -> Option<String> {
         let script = self.script.get()?;
         let Omissions { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible, of_others } =
@@ -136,15 +137,15 @@ impl Recording {
         ))
     }
 
-    /// What every CPU does.
+    /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         cpu.play().expect("whoever runs a recording stages it first").run(cpu);
     }
 }
 
-/// Opens the file as it was named or, if it is not there, the bundled recording of this name.
+/// Opens the file or, if it does not exist, the bundled recording of this name.
 fn open(file: &Path) -> Result<Reader, PlaybackError> {
-    // A file that does not exist anywhere is reported by the reader.
+    // If there is neither, the reader reports the missing file.
     let Some(bundled) = Bundled::find(file).filter(|_| !file.is_file()) else {
         return Ok(Reader::open(file)?.admitted()?);
     };
@@ -153,7 +154,7 @@ fn open(file: &Path) -> Result<Reader, PlaybackError> {
 }
 
 impl Play {
-    /// Plays this CPU's part, and clears up what is left.
+    /// Plays this CPU's part, and frees the blocks that remain.
     fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         for line in self.part(cpu.number()) {
             let now_ns = cpu.now() / PS_PER_NS;
@@ -186,7 +187,7 @@ impl Play {
         }
     }
 
-    /// Frees what this CPU allocated and nobody freed.
+    /// Frees the blocks that this CPU allocated and that no step has freed.
     fn clear_up<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let allocated = self.part(cpu.number()).iter().filter(|line| line.action == Action::Alloc);
         let mut left: Vec<Block> = allocated.filter_map(|line| self.leave(line.block)).collect();

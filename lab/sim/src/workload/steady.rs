@@ -1,7 +1,7 @@
-//! `steady`: every CPU has a working set of its own, frees a page of it at random and allocates another in its place.
+//! `steady`: every CPU has its own working set, frees random blocks of it and allocates others in their place.
 //!
-//! Nothing crosses from one CPU to another, and per-CPU lists serve nearly everything. A policy that gains elsewhere
-//! must not lose here.
+//! No block crosses from one CPU to another, and per-CPU lists serve nearly all requests. A policy that improves other
+//! workloads must not regress on this one.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,18 @@ use crate::cpu::Cpu;
 use crate::executor::Executor;
 use crate::random::occurs;
 
-/// Largest order that it asks for.
+/// Largest order of a request.
 const ORDER_MAX: Order = Order::COSTLY;
 
-/// What `steady` can be told.
+/// Parameters of `steady`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Steady {
-    /// Blocks that a CPU's working set has room for; half of the room is used on average.
+    /// Slots for blocks in a CPU's working set; half of them are used on average.
     pub blocks_per_cpu: u32,
-    /// Of a hundred blocks, so many are of an order from 1 to 3, each alike; the others are single pages.
+    /// Percentage of blocks of order 1 to 3, with equal probability; the others are single pages.
     pub high_order_percent: u32,
-    /// What a CPU computes between two operations, in ns.
+    /// Computing time of a CPU between two operations, in ns.
     pub think_ns: u64,
 }
 
@@ -33,14 +33,14 @@ impl Default for Steady {
 }
 
 impl Steady {
-    /// Pages in use at a time, at most but for bad luck.
+    /// Returns a likely upper bound of the pages in use at a time.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let larger: u32 = Order::new(1).to(ORDER_MAX).map(Order::pages).sum();
         let mean_percent = 100 + self.high_order_percent * larger / u32::from(ORDER_MAX.get());
         u64::from(cpus) * u64::from(self.blocks_per_cpu) * u64::from(mean_percent) / 100
     }
 
-    /// What every CPU does.
+    /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let mut set: Vec<Option<Block>> = vec![None; self.blocks_per_cpu.max(1) as usize];
         while !cpu.is_over() {
@@ -68,7 +68,7 @@ impl Steady {
     }
 }
 
-/// Says which block of the set is next, once nothing else is drawn before.
+/// Announces the block of the next operation. No other number may be drawn before that operation.
 fn expect_next<X: Executor>(cpu: &mut Cpu<'_, '_, X>, set: &[Option<Block>]) {
     let mut rng = cpu.rng().clone();
     cpu.expect_next(|| &set[rng.usize(0..set.len())]);

@@ -1,6 +1,6 @@
-//! Workloads in virtual time: they end, give everything back, do what they are for, and do the same again.
+//! Tests of workloads in virtual time: they end, free all memory, fulfil their purpose, and are reproducible.
 //!
-//! That nothing is lost is proved by the run itself: in debug builds it walks the whole machine at the end, and fails
+//! Each run itself checks that nothing is lost: in debug builds it walks over the whole machine at the end, and fails
 //! if a page is still in use.
 
 use super::Workload;
@@ -16,7 +16,7 @@ use crate::window::Window;
 
 const POLICIES: [&str; 4] =
     ["linux-6.12", "linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
-/// Half a millisecond of warming up, and two that are measured.
+/// Half a millisecond of warm-up, and two that are measured.
 const WINDOW: Window = Window { begin: 500_000_000, end: 2_500_000_000 };
 /// 512 MiB.
 const MACHINE: Machine = Machine { pages: 1 << 17, nodes: 1 };
@@ -36,7 +36,7 @@ fn recording() -> Workload {
     Workload::Recording(toml::from_str::<Recording>(recording).expect("it names a file"))
 }
 
-/// A server whose memory few give back.
+/// Returns the workload of a server from which few CPUs return memory.
 fn server() -> Workload {
     let server = "file = \"malloc-tcmalloc.parquet\"\npace_percent = 10000\ncpus_per_purger = 4\n\
                   tasks = [\"receive\", \"answer\"]\npurgers = [\"answer\"]";
@@ -116,7 +116,7 @@ fn a_full_machine_lives_on_its_page_cache() {
         assert!(outcome.times.reclaim > 0, "{policy}: {:?}", outcome.times);
         assert!(outcome.worst.free_pages < u64::from(small.pages) / 10, "{policy}: {:?}", outcome.worst);
         let tally = &outcome.tally;
-        // The page cache can always give way, but nobody compacts: larger blocks may be missing.
+        // The page cache can always be reclaimed, but it is not compacted, so larger blocks may be missing.
         assert!(tally.failures * 1000 < tally.allocs, "{policy}: {tally:?}");
     }
 }
