@@ -1,8 +1,8 @@
-//! Atomic requests in bursts: packets arrive together, and what they need is there at once or not at all.
+//! Atomic requests in bursts: packets arrive together, and a request is served at once or fails.
 //!
-//! What such a request gets is not kept long: a socket is read, an extent is written. Nobody waits for memory here, so
-//! a request that fails is lost, as a packet would be; it is counted. The kernel's slabs would try once more with the
-//! smallest order that holds an object, so some that are lost here are served there.
+//! Blocks are kept for a short time: a socket is read, an extent is written. These requests never wait for memory, so a
+//! failed request is lost, like a packet, and is counted. The kernel's slab would try once more with the smallest order
+//! that holds an object, so some requests that fail here succeed there.
 //!
 //! linux: mm/slub.c:allocate_slab, with the flags that net/core/skbuff.c and fs/btrfs/extent-io-tree.c give it
 
@@ -15,26 +15,26 @@ use crate::cpu::{Cpu, PS_PER_NS};
 use crate::executor::Executor;
 use crate::random::LogUniform;
 
-/// A slab that is wanted at once. linux: mm/slub.c:allocate_slab
+/// Flags of an atomic request for a slab. linux: mm/slub.c:allocate_slab
 const SLAB: Gfp = Gfp::ATOMIC.union(Gfp::NOWARN).union(Gfp::NORETRY).union(Gfp::COMP);
 /// Nanoseconds in a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Who asks for memory at once, how often, and for how long.
+/// Parameters of atomic requests: frequency, orders and lifetimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Atomic {
-    /// Requests in ten thousand pages turned over.
+    /// Requests per ten thousand pages turned over.
     pub per_10000_pages: u32,
-    /// Requests that come together.
+    /// Requests per burst.
     pub burst: LogUniform,
-    /// Of a hundred requests, so many are of order 1.
+    /// Percentage of requests of order 1.
     pub order1_percent: u32,
-    /// So many are of order 2.
+    /// Percentage of requests of order 2.
     pub order2_percent: u32,
-    /// So many are of order 3; the rest is of order 0.
+    /// Percentage of requests of order 3; the rest is of order 0.
     pub order3_percent: u32,
-    /// How long a block is kept, in ms; longer if the next step comes later.
+    /// Lifetime of a block, in ms; longer if the next step is later.
     pub lifetime_ms: LogUniform,
 }
 
@@ -52,12 +52,12 @@ impl Default for Atomic {
 }
 
 impl Atomic {
-    /// Of a hundred requests, so many are above order 0.
+    /// Returns the percentage of requests above order 0.
     pub fn larger_percent(&self) -> u32 {
         [self.order1_percent, self.order2_percent, self.order3_percent].into_iter().fold(0, u32::saturating_add)
     }
 
-    /// Pages of the largest burst.
+    /// Returns the maximum number of pages of a burst.
     pub fn pages_at_once(&self) -> u64 {
         u64::from(self.burst.most) * u64::from(Order::COSTLY.pages())
     }
@@ -74,20 +74,20 @@ impl Atomic {
     }
 }
 
-/// What a CPU has of it.
+/// State of atomic requests on a CPU.
 pub(super) struct Bursts {
     runs: Runs,
-    /// What is in use, and until when.
+    /// Blocks in use, with the end of their lifetime.
     held: Vec<(u64, Block)>,
 }
 
 impl Bursts {
-    /// Nothing yet.
+    /// Creates the state without any block.
     pub(super) fn new(parameters: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
         Bursts { runs: Runs::new(&parameters.burst, rng), held: Vec::new() }
     }
 
-    /// Gives back what is no longer used; asks for more, if a burst has come together.
+    /// Frees blocks whose lifetime has ended, and makes requests if a burst is due.
     pub(super) fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Atomic, pages: u64) {
         let now = cpu.now();
         while let Some(done) = self.held.iter().position(|&(until, _)| until <= now) {
@@ -99,7 +99,7 @@ impl Bursts {
         }
     }
 
-    /// Gives everything back.
+    /// Frees all blocks.
     pub(super) fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.held.into_iter().for_each(|(_, block)| cpu.free(block));
     }

@@ -1,9 +1,8 @@
-//! Kernel objects: slabs, page tables and stacks that cannot move, inodes and directory entries that shrinkers take
-//! back.
+//! Kernel objects: unmovable slabs, page tables and stacks, and reclaimable inodes and directory entries.
 //!
-//! What cannot move grows to its share of memory; from then on one goes, by chance, whenever one comes, so that ages
-//! differ widely and no pageblock is emptied on purpose. What can be reclaimed is handed to the shrinkers, and grows
-//! until they take it.
+//! Unmovable objects grow to their share of memory. From then on a random one is freed for each that is allocated, so
+//! that ages vary widely and no pageblock is emptied systematically. Reclaimable objects are handed to the shrinkers,
+//! and grow until these free them.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -14,22 +13,22 @@ use crate::cpu::Cpu;
 use crate::executor::Executor;
 use crate::random::occurs;
 
-/// Slabs, page tables, stacks.
+/// Flags of slabs, page tables and stacks.
 const UNMOVABLE: Gfp = Gfp::KERNEL.union(Gfp::COMP);
-/// Inodes, directory entries.
+/// Flags of inodes and directory entries.
 const RECLAIMABLE: Gfp = UNMOVABLE.union(Gfp::RECLAIMABLE);
 
-/// How much of it there is, and how fast it changes.
+/// Parameters of kernel objects: amount and turnover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
-    /// Of a thousand pages of memory, so many hold what cannot move.
+    /// Unmovable pages per thousand pages of memory.
     pub unmovable_permille: u32,
-    /// Blocks that cannot move, in ten thousand pages turned over.
+    /// Unmovable blocks per ten thousand pages turned over.
     pub unmovable_per_10000_pages: u32,
-    /// Blocks that can be reclaimed, in ten thousand pages turned over.
+    /// Reclaimable blocks per ten thousand pages turned over.
     pub reclaimable_per_10000_pages: u32,
-    /// Of a hundred of these blocks, so many are of an order from 1 to 3, each alike; the others are single pages.
+    /// Percentage of these blocks of order 1 to 3, with equal probability; the others are single pages.
     pub high_order_percent: u32,
 }
 
@@ -44,11 +43,11 @@ impl Default for Kernel {
     }
 }
 
-/// What a CPU asked for.
+/// Kernel objects of a CPU.
 pub(super) struct Objects {
-    /// Pages that may be held.
+    /// Maximum number of unmovable pages.
     room: u64,
-    /// Pages that are.
+    /// Current number of unmovable pages.
     pages: u64,
     held: Vec<Block>,
     unmovable: Meter,
@@ -56,12 +55,12 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Nothing yet, and room for so many pages that cannot move.
+    /// Creates the state without objects, with a limit on unmovable pages.
     pub(super) fn new(room: u64) -> Objects {
         Objects { room, pages: 0, held: Vec::new(), unmovable: Meter::default(), reclaimable: Meter::default() }
     }
 
-    /// Objects come, and others go.
+    /// Allocates the objects that are due, and frees unmovable ones above the limit.
     pub(super) fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Kernel, pages: u64) {
         for _ in 0..self.unmovable.due(pages, parameters.unmovable_per_10000_pages.into(), 10_000) {
             let order = parameters.draw_order(cpu.rng());
@@ -79,7 +78,7 @@ impl Objects {
         }
     }
 
-    /// Gives everything back.
+    /// Frees all objects.
     pub(super) fn end<X: Executor>(mut self, cpu: &mut Cpu<'_, '_, X>) {
         cpu.free_all(&mut self.held);
     }

@@ -1,23 +1,23 @@
 //! `webhost`: a host that serves requests for hours, with memory full of page cache.
 //!
-//! Every CPU makes one small step after the other. In a step
+//! Every CPU makes one small step after the other. A step consists of
 //!
 //! ```text
-//! readers    read files into the page cache, and come back to what is there
-//! tasks      touch memory for the first time: a huge page where one is to be had, single pages otherwise; old ones end
-//! kernel     objects come and go: some that cannot move, some that shrinkers can take back
-//! atomic     packets and extents want blocks of orders 0 to 3 in bursts, at once, and for a short time
+//! readers    read files into the page cache, and use cached pages again
+//! tasks      touch memory for the first time: a huge page if one is available, otherwise single pages; old tasks exit
+//! kernel     allocate and free objects: some unmovable, some that shrinkers can free
+//! atomic     packets and extents request blocks of orders 0 to 3, in bursts, at once, and for a short time
 //! ```
 //!
-//! Everything is measured in pages turned over: in [`turnover_s`](Webhost::turnover_s) seconds the CPUs together ask
-//! for as many pages as the machine has, and each kind of request comes so many times in a hundred, a thousand or ten
-//! thousand of these. So hosts of all sizes do the same to their memory, a large one only with more operations. It
-//! comes in runs: a file is read, and memory touched, as fast as that goes. Steps are due at times that do not depend
-//! on how long the last one took: who waits for memory is late, and catches up.
+//! All rates are relative to pages turned over. In [`turnover_s`](Webhost::turnover_s) seconds the CPUs together
+//! request as many pages as the machine has. Each kind of request has a rate per hundred, thousand or ten thousand of
+//! these pages. So hosts of all sizes treat their memory alike; a large host just takes more operations. Reads and
+//! touches are done in runs: a file is read, and memory touched, as fast as possible. Steps are due at times that do
+//! not depend on the duration of the previous step: a CPU that waited for memory is late, and catches up.
 //!
-//! Turning memory over in a minute or two is a fast-forward, since a production host takes longer. What the kernel does
-//! by the clock (per-CPU lists decay each second, kcompactd looks twice a second, khugepaged every ten) happens as
-//! often as it does there by the second, hence less often by the page.
+//! A turnover in a minute or two is faster than on a production host. Actions of the kernel that are driven by time
+//! (decay of per-CPU lists each second, kcompactd twice a second, khugepaged every ten) keep their real rate per
+//! second, so they are less frequent per page.
 
 mod atomic;
 mod kernel;
@@ -40,17 +40,17 @@ use tasks::Tasks;
 
 /// Pages turned over in a step.
 const STEP_PAGES: u64 = 16;
-/// Pages that come with one read: the window of read-ahead. linux: include/linux/pagemap.h:VM_READAHEAD_PAGES
+/// Pages of one read: the readahead window. linux: include/linux/pagemap.h:VM_READAHEAD_PAGES
 const READ_AHEAD: u64 = 32;
 
 impl Webhost {
-    /// Pages that CPUs have at a time whatever memory there is: what a task touches without a pause, and bursts.
+    /// Returns the number of pages that CPUs use at a time for any size of memory: a run of touches, and bursts.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let run = tasks::RANGE + u64::from(self.touch_pages.most);
         u64::from(cpus) * (run + self.network.pages_at_once() + self.filesystem.pages_at_once())
     }
 
-    /// What every CPU does.
+    /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let share = cpu.memory_pages() / u64::from(cpu.cpus());
         let mut pace = Pace::new(cpu, u64::from(self.turnover_s), STEP_PAGES, share.max(1));
@@ -64,7 +64,7 @@ impl Webhost {
     }
 }
 
-/// What a CPU of the host has, and what is due on it.
+/// State of a CPU of the host.
 struct Host<'p> {
     parameters: &'p Webhost,
     /// Pages to be read.
@@ -111,7 +111,7 @@ impl<'p> Host<'p> {
         }
     }
 
-    /// Reads what is read ahead at once, and comes back to as many cached pages as are due.
+    /// Reads a readahead window, and uses as many cached pages again as are due.
     fn read_window<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, pages: u64) {
         cpu.read_file(pages as u32);
         let reused = u64::from(self.parameters.reuse_percent);

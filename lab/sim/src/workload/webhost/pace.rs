@@ -1,4 +1,4 @@
-//! When the next step is due, and how much of everything is due in it: integers that lose nothing over a long run.
+//! Times of steps, and amounts of work in each step, in integers without cumulative rounding errors.
 
 use crate::cpu::{Cpu, PS_PER_NS};
 use crate::executor::Executor;
@@ -7,25 +7,25 @@ use crate::random::LogUniform;
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Steps that come as often as a turnover asks for, by chance a little sooner or later, so that CPUs do not march in
-/// step.
+/// Pace of steps. The mean interval follows from the turnover; each interval is randomised by up to half of it, so that
+/// CPUs do not run in lockstep.
 pub(super) struct Pace {
-    /// Picoseconds between two steps on average.
+    /// Mean interval between two steps, in picoseconds.
     interval: u64,
-    /// When the next one is due.
+    /// Time at which the next step is due, in picoseconds.
     due: u64,
 }
 
 impl Pace {
-    /// Steps of so many pages for a CPU whose share of memory is turned over in so many seconds. The first is due at
-    /// any time within the first interval.
+    /// Creates the pace of steps of `step_pages` pages, for a CPU whose `share` of memory is turned over in
+    /// `turnover_s` seconds. The first step is due at a random time within the first interval.
     pub(super) fn new<X: Executor>(cpu: &mut Cpu<'_, '_, X>, turnover_s: u64, step_pages: u64, share: u64) -> Pace {
         let interval = (turnover_s * NS_PER_S * step_pages / share).max(1) * PS_PER_NS;
         let due = cpu.now() + cpu.rng().u64(..interval);
         Pace { interval, due }
     }
 
-    /// Waits until the next step is due; not at all if it is late.
+    /// Waits until the next step is due. Does not wait if it is late.
     pub(super) fn wait<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         let early = self.due.saturating_sub(cpu.now());
         cpu.work(early / PS_PER_NS);
@@ -33,14 +33,14 @@ impl Pace {
     }
 }
 
-/// Says how many are due for so many pages, and keeps what is left over.
+/// Computes how many events are due for a number of pages, and keeps the remainder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meter {
     rest: u64,
 }
 
 impl Meter {
-    /// How many are due after so many more pages, at `rate` in `per` pages.
+    /// Returns how many events are due after `pages` more pages, at a rate of `rate` events per `per` pages.
     pub(super) fn due(&mut self, pages: u64, rate: u64, per: u64) -> u64 {
         self.rest += pages * rate;
         let due = self.rest / per;
@@ -49,28 +49,28 @@ impl Meter {
     }
 }
 
-/// What comes in runs: so many in so many pages on average, but together.
+/// Events in runs, at a mean rate per page.
 pub(super) struct Runs {
     meter: Meter,
-    /// What waits for others to come with.
+    /// Events that are due and wait for the rest of their run.
     waiting: u64,
-    /// How many come next.
+    /// Size of the next run.
     next: u64,
 }
 
 impl Runs {
-    /// Runs of these sizes. Some wait already, by chance, so that CPUs do not begin alike.
+    /// Creates runs of these sizes. A random number of events is due already, so that CPUs do not begin alike.
     pub(super) fn new(sizes: &LogUniform, rng: &mut fastrand::Rng) -> Runs {
         let next = u64::from(sizes.draw(rng));
         Runs { meter: Meter::default(), waiting: rng.u64(..next), next }
     }
 
-    /// Lets so many pages pass, in `per` of which there are `rate`.
+    /// Adds the events that are due for `pages` pages, at a rate of `rate` events per `per` pages.
     pub(super) fn pass(&mut self, pages: u64, rate: u64, per: u64) {
         self.waiting += self.meter.due(pages, rate, per);
     }
 
-    /// The size of the next run, if it has come together.
+    /// Returns the size of the next run, if all its events are due.
     pub(super) fn next(&mut self, sizes: &LogUniform, rng: &mut fastrand::Rng) -> Option<u64> {
         self.waiting = self.waiting.checked_sub(self.next)?;
         Some(std::mem::replace(&mut self.next, sizes.draw(rng).into()))

@@ -1,4 +1,4 @@
-//! Parameters of `webhost`, and which of them fit together.
+//! Parameters of `webhost`, and checks of their consistency.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,36 +7,36 @@ use super::kernel::Kernel;
 use crate::memory::Parameters;
 use crate::random::LogUniform;
 
-/// The slowest turnover: a day.
+/// Maximum turnover time: a day.
 const TURNOVER_MAX_S: u32 = 86_400;
 
-/// The largest task, in ranges: 128 GiB.
+/// Maximum size of a task, in ranges: 128 GiB.
 const TASK_RANGES_MAX: u32 = 1 << 16;
 
-/// Most of memory that tasks and the kernel may be given to hold, in percent; page cache has the rest.
+/// Maximum share of memory for tasks and unmovable kernel objects, in percent; the rest is left to the page cache.
 const HELD_MAX_PERCENT: u32 = 80;
 
-/// What `webhost` can be told.
+/// Parameters of `webhost`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Webhost {
-    /// Seconds in which as many pages are asked for as the machine has.
+    /// Seconds in which as many pages are requested as the machine has.
     pub turnover_s: u32,
-    /// Of a hundred pages of memory, tasks hold so many.
+    /// Percentage of memory that tasks hold.
     pub anon_percent: u32,
-    /// Of a hundred pages turned over, so many are touched by tasks; the others are read from files.
+    /// Percentage of pages turned over that tasks touch; the others are read from files.
     pub anon_turnover_percent: u32,
-    /// Of a hundred reads of a page, so many find it in the page cache.
+    /// Percentage of page reads that hit the page cache.
     pub reuse_percent: u32,
-    /// Pages of files that are read without a pause.
+    /// Pages of files that are read in a run.
     pub read_pages: LogUniform,
-    /// How long reading a page takes, in ns.
+    /// Time to read a page, in ns.
     pub read_ns: u64,
-    /// Pages that a task touches without a pause.
+    /// Pages that a task touches in a run.
     pub touch_pages: LogUniform,
-    /// How long a fault takes with what it brings, in ns.
+    /// Time of a fault and of the work with its page, in ns.
     pub fault_ns: u64,
-    /// The same for a huge page, in ns.
+    /// Time of a huge-page fault and of the work with its pages, in ns.
     pub huge_fault_ns: u64,
     /// Ranges of the size of a huge page that a task maps, and touches one after the other.
     pub task_ranges: LogUniform,
@@ -71,20 +71,20 @@ impl Default for Webhost {
     }
 }
 
-/// A parameter that makes no sense: its key below `workload`, and a sentence that follows it.
+/// An invalid parameter: its key below `workload`, and a sentence that follows the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// The key.
+    /// Name of the key.
     pub key: &'static str,
-    /// What is wrong with it, and what to write.
+    /// Sentence that names the error and valid values.
     pub sentence: String,
 }
 
 impl Webhost {
-    /// Whether the parameters can be had together.
+    /// Checks that the parameters are valid and consistent.
     ///
     /// # Errors
-    /// Names the key that cannot.
+    /// Returns the first invalid key.
     pub fn check(&self) -> Result<(), Unfit> {
         if !(1..=TURNOVER_MAX_S).contains(&self.turnover_s) {
             let sentence = format!("is {}; give seconds from 1 to {TURNOVER_MAX_S}", self.turnover_s);

@@ -1,9 +1,9 @@
 //! Tasks: each maps some ranges of the size of a huge page, touches them from the first page to the last, lives on, and
-//! ends.
+//! exits.
 //!
-//! One task at a time grows on a CPU. When the tasks of a CPU hold more than their share, one of them ends, by chance;
-//! so how long a task lives follows from how fast others grow. A touched range gets a huge page or, if there is none to
-//! be had, page after page.
+//! One task at a time grows on a CPU. When the tasks of a CPU hold more than their share, a random one exits, so the
+//! lifetime of a task depends on the growth of others. A touched range gets a huge page or, if none is available,
+//! single pages one after the other.
 
 use super::pace::Runs;
 use super::parameters::Webhost;
@@ -13,34 +13,34 @@ use crate::memory::{FaultOutcome, Mapping};
 
 /// Pages of a range.
 pub(super) const RANGE: u64 = 512;
-/// Faults that are timed together, so that a run does not stop after each.
+/// Faults whose time is spent together, so that a run is not interrupted after each.
 const FAULTS: u64 = 16;
 
 /// A task.
 struct Task {
     mapping: Mapping,
-    /// The page that it touches next.
+    /// Next page to touch.
     next: u32,
-    /// Pages that it holds.
+    /// Pages that the task holds.
     held: u64,
 }
 
-/// The tasks of a CPU.
+/// Tasks of a CPU.
 pub(super) struct Tasks {
-    /// Pages that they may hold.
+    /// Maximum number of pages that the tasks may hold.
     room: u64,
-    /// Pages that they do.
+    /// Number of pages that the tasks hold.
     held: u64,
     /// Pages to be touched.
     runs: Runs,
-    /// Pages of huge pages that came before they were due.
+    /// Pages of huge pages that were touched before they were due.
     ahead: u64,
     growing: Option<Task>,
     grown: Vec<Task>,
 }
 
 impl Tasks {
-    /// No task yet, and room for so many pages.
+    /// Creates the state without tasks, with a limit on their pages.
     pub(super) fn new(parameters: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
         Tasks {
             room,
@@ -52,7 +52,7 @@ impl Tasks {
         }
     }
 
-    /// Takes over tasks that run already, as far as there is room.
+    /// Takes over running tasks, until the limit is reached.
     pub(super) fn inherit<X: Executor>(&mut self, cpu: &Cpu<'_, '_, X>) {
         while self.held < self.room
             && let Some((mapping, held)) = cpu.inherit()
@@ -62,7 +62,7 @@ impl Tasks {
         }
     }
 
-    /// Tasks touch their share of so many pages that are turned over.
+    /// Touches the tasks' share of `pages` pages that are turned over.
     pub(super) fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost, pages: u64) {
         self.runs.pass(pages, parameters.anon_turnover_percent.into(), 100);
         while let Some(run) = self.runs.next(&parameters.touch_pages, cpu.rng()) {
@@ -71,12 +71,12 @@ impl Tasks {
         }
     }
 
-    /// All end.
+    /// Ends all tasks.
     pub(super) fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.grown.into_iter().chain(self.growing).for_each(|task| cpu.unmap(task.mapping));
     }
 
-    /// A task touches so many pages, one after the other, as fast as it can.
+    /// Touches `pages` pages, one after the other, as fast as possible.
     fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost, pages: u64) {
         let early = self.ahead.min(pages);
         self.ahead -= early;
@@ -98,7 +98,7 @@ impl Tasks {
         }
     }
 
-    /// Touches the next page; says how many pages that was worth.
+    /// Touches the next page; returns the number of pages that this covers.
     fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost) -> u64 {
         let task = self.growing.get_or_insert_with(|| Task::start(cpu, parameters));
         let touched = task.touch(cpu);
@@ -124,9 +124,9 @@ impl Tasks {
 
 /// Effect of touching a page.
 struct Touch {
-    /// Pages that the task holds now and did not before.
+    /// Pages that the task has gained.
     held: u64,
-    /// Pages that need not be touched any more.
+    /// Pages that are covered and need no further touch.
     due: u64,
 }
 
@@ -140,7 +140,8 @@ impl Task {
         let pages = match cpu.fault(&mut self.mapping, self.next) {
             FaultOutcome::Huge => RANGE,
             FaultOutcome::Small => 1,
-            // khugepaged was here, or memory is out: the task goes on to the next page either way.
+            // khugepaged has collapsed the range, or there is no memory: the task continues with the next page in both
+            // cases.
             FaultOutcome::Present | FaultOutcome::Failed => 0,
         };
         let step = pages.max(1);

@@ -1,6 +1,6 @@
-//! The workload does what its parameters say, in the proportions that they say, and gives everything back.
+//! Tests that the workload follows its parameters in the given proportions, and frees all memory.
 //!
-//! That nothing is lost is proved by the run itself: in debug builds it walks the whole machine at the end.
+//! Each run itself checks that nothing is lost: in debug builds it walks over the whole machine at the end.
 
 use super::Webhost;
 use crate::costs::Costs;
@@ -45,7 +45,7 @@ fn count(outcome: &Outcome, name: &str) -> u64 {
     outcome.vmstat.get(name).unwrap_or_else(|| panic!("no {name} in {}", outcome.vmstat.text()))
 }
 
-/// Whether `found` is within a fifth of `wanted`.
+/// Returns whether `found` is within a fifth of `wanted`.
 fn is_near(found: u64, wanted: u64) -> bool {
     found.abs_diff(wanted) * 5 <= wanted
 }
@@ -60,7 +60,7 @@ fn memory_fills_and_is_turned_over_as_often_as_the_plan_says() {
     assert!(is_near(reclaimed, read), "{reclaimed} of {read}");
     assert!(count(&outcome, "pgactivate") > 0 && count(&outcome, "nr_active_file") > 0);
     let anon = count(&outcome, "nr_inactive_anon");
-    // On so small a machine a single task is a third of what a CPU's tasks may hold, and goes as a whole.
+    // On so small a machine a single task is a third of the limit of a CPU's tasks, and exits as a whole.
     let share = pages * 34 / 100;
     assert!((share * 2 / 3..=share * 6 / 5).contains(&anon), "{anon} of {pages} pages are the tasks'");
 }
