@@ -1,8 +1,8 @@
-//! What lies in each pageblock of the machine: read frame by frame, about a second for 24 GiB.
+//! Contents of each pageblock of the machine, read frame by frame in about a second for 24 GiB.
 //!
-//! Page tables, slabs and compound pages have flags of their own. A page in a pipe has none, and neither has a free one
-//! that a CPU keeps on its list. What tells them apart is the control group that a page is charged to: only those of
-//! this process's group count. Where there is no such group, all do.
+//! Page tables, slabs and compound pages have their own flags. A page in a pipe has none, and neither has a free page
+//! on a per-CPU list. These two are distinguished by the control group that a page is charged to: only pages of this
+//! process's group count. Without such a group, all of them count.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,16 +15,16 @@ use super::error::Error;
 use super::kind::Kind;
 use super::page_set::PAGEBLOCK_PAGES;
 
-/// The kernel's files.
+/// Files of the kernel.
 const FLAGS: &str = "/proc/kpageflags";
 const GROUPS: &str = "/proc/kpagecgroup";
 /// Bytes of a frame's word.
 const WORD_BYTES: usize = 8;
 /// Pageblocks that are read at once.
 const PAGEBLOCKS_AT_ONCE: usize = 64;
-/// The kinds that the kernel places.
+/// Kinds whose pages the kernel places.
 const ORDERED: [Kind; 4] = [Kind::Pipes, Kind::Sockets, Kind::PageTables, Kind::Slab];
-/// Flags that say what a page is.
+/// Flags that identify the use of a page.
 const NAMED: u32 = flag::LRU
     | flag::ANON
     | flag::MMAP
@@ -36,7 +36,7 @@ const NAMED: u32 = flag::LRU
     | flag::SLAB
     | flag::PGTABLE;
 
-/// Pages of a pageblock, by what they are.
+/// Numbers of pages of a pageblock, by their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     /// Page tables.
@@ -45,9 +45,9 @@ pub(crate) struct Content {
     slabs: u16,
     /// Pages without any flag, of this process's control group.
     plain: u16,
-    /// Parts of compound pages without another flag, likewise.
+    /// Parts of compound pages without another flag, of this process's control group.
     compound: u16,
-    /// Everything else that is neither free nor nothing.
+    /// All other pages that are in use.
     others: u16,
 }
 
@@ -65,7 +65,7 @@ impl Content {
         *class += 1;
     }
 
-    /// Returns the number of pages that pages of this kind may be.
+    /// Returns the number of pages that may be of this kind.
     pub(crate) fn pages_of(&self, kind: Kind) -> u16 {
         match kind {
             Kind::Pins | Kind::Movable => self.others,
@@ -81,18 +81,18 @@ impl Content {
         self.pages_of(kind).saturating_sub(earlier.pages_of(kind))
     }
 
-    /// Whether nothing lies there.
+    /// Returns whether no page is in use.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Content::default()
     }
 
-    /// Whether nothing lies there that could not be a free page on a CPU's list.
+    /// Returns whether every page in use could also be a free page on a per-CPU list.
     fn may_be_empty(&self) -> bool {
         Content { plain: 0, ..*self }.is_empty()
     }
 }
 
-/// What lies in the pageblocks, by number.
+/// Contents of all pageblocks, by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census(Vec<Content>);
 
@@ -102,13 +102,14 @@ impl Census {
         self.0.get(pageblock as usize).copied().unwrap_or_default()
     }
 
-    /// How many pageblocks were looked at.
+    /// Returns the number of pageblocks in the census.
     pub(crate) fn len(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// The pageblocks that were empty before and have pages of this kind now, and how many pages. One that has more of
-    /// another kind is that one's: a datagram takes a little of a slab too.
+    /// Returns the pageblocks that were empty before and have pages of this kind now, with the number of these pages.
+    /// If a pageblock has gained more pages of another kind, it is counted for that kind: a datagram also takes some
+    /// slab memory.
     pub(crate) fn gained(&self, before: &Census, kind: Kind) -> impl Iterator<Item = (u64, u16)> {
         (0..self.len()).filter_map(move |number| {
             let (then, now) = (before.content(number), self.content(number));
@@ -119,35 +120,35 @@ impl Census {
     }
 }
 
-/// What reads it.
+/// Reader of the kernel's files on page frames.
 #[derive(Debug)]
 pub(crate) struct Reader {
     flags: File,
-    /// What pages are charged to, and the number of this process's group.
+    /// File of the groups that pages are charged to, and the number of this process's group.
     groups: Option<(File, u64)>,
 }
 
 impl Reader {
-    /// Opens what the kernel tells of frames.
+    /// Opens the kernel's files on page frames.
     pub(crate) fn open() -> Result<Reader, Error> {
         let flags = File::open(FLAGS).map_err(Error::kernel(FLAGS))?;
         let groups = File::open(GROUPS).ok().zip(own_group());
         Ok(Reader { flags, groups })
     }
 
-    /// Whether pages without a flag are told from free ones on a CPU's list.
+    /// Returns whether pages without flags can be distinguished from free pages on per-CPU lists.
     pub(crate) fn tells_owners(&self) -> bool {
         self.groups.is_some()
     }
 
-    /// Whether this frame is a part of a larger page.
+    /// Returns whether this frame is a part of a compound page.
     pub(crate) fn is_compound(&self, frame: u64) -> Result<bool, Error> {
         let mut word = [0; WORD_BYTES];
         self.flags.read_exact_at(&mut word, frame * WORD_BYTES as u64).map_err(Error::kernel(FLAGS))?;
         Ok(flag::from_kernel(u64::from_le_bytes(word)) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
     }
 
-    /// Looks at all pageblocks.
+    /// Reads all pageblocks.
     pub(crate) fn census(&self) -> Result<Census, Error> {
         let mut flags = vec![0; PAGEBLOCKS_AT_ONCE * PAGEBLOCK_PAGES * WORD_BYTES];
         let mut groups = vec![0; flags.len()];
@@ -179,7 +180,7 @@ impl Reader {
     }
 }
 
-/// Fills the buffer from there on, as far as the file goes.
+/// Fills the buffer from `offset` on, until the end of the file.
 fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -191,14 +192,16 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(filled)
 }
 
-/// The number of this process's control group for memory; nothing if that is the root, which no page is charged to.
+/// Returns the number of this process's control group for memory; `None` if it is the root, to which no page is
+/// charged.
 fn own_group() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let folder = group_folder(&groups)?;
     folder.metadata().ok().map(|metadata| metadata.ino())
 }
 
-/// Where the group that memory is charged to lies: that of the controller, or of the one hierarchy.
+/// Returns the folder of the group that memory is charged to: that of the memory controller, or of the unified
+/// hierarchy.
 fn group_folder(groups: &str) -> Option<PathBuf> {
     let controller = groups.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;

@@ -1,5 +1,4 @@
-//! Why memory could not be fragmented, each in one sentence that says what to do. Whatever it is, everything was
-//! undone.
+//! Errors of fragmentation, each as one sentence with a remedy. After every error, everything has been undone.
 
 use std::io;
 
@@ -7,116 +6,116 @@ use freehold_record::CaptureError;
 use freehold_report::room::TooLittle;
 use freehold_trace::procfs::ProcError;
 
-/// A failure to make memory as it was ordered.
+/// Reason why the requested fragmentation could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Frame numbers, and what keeps pages from being moved, are root's.
+    /// The process is not root, which frame numbers and unmovable pages require.
     #[error("only root may fragment a running machine's memory; run it again with sudo")]
     NotRoot,
 
-    /// Pageblocks of another size, which the layouts are not made for.
+    /// The pageblocks have a size for which the layouts are not made.
     #[error(
         "this kernel's pageblocks have {0} KiB, and ages are made of pageblocks of 2048; use a machine that has those"
     )]
     Pageblocks(u64),
 
-    /// Nothing that could be renewed was ordered.
+    /// The request has no pins, which are the only kind that `--sustain` renews.
     #[error("what goes on by --sustain are pins, and there are none; name pins in --with, or more --memory")]
     NoPins,
 
-    /// More was ordered than is free beyond what the machine keeps.
+    /// The request exceeds the free memory beyond the machine's reserve.
     #[error(
         "{asked} MiB are to be worked on, and {room} MiB are free beyond what the machine keeps; give less --memory"
     )]
     TooMuch {
-        /// MiB that were ordered.
+        /// Requested MiB.
         asked: u64,
-        /// MiB that can be had.
+        /// Available MiB.
         room: u64,
     },
 
-    /// So little that shares of it mean nothing.
+    /// The request is too small for shares of it to be meaningful.
     #[error("{asked} MiB are too little to work on; give a --memory of {least} MiB or more")]
     TooSmall {
-        /// MiB that were ordered.
+        /// Requested MiB.
         asked: u64,
-        /// The least.
+        /// Minimum MiB.
         least: u64,
     },
 
-    /// A limit of this process, its control group or the machine stands against it.
+    /// The request exceeds a limit of this process, its control group or the machine.
     #[error("{0}; raise that limit, or give less --memory")]
     Limit(#[from] TooLittle),
 
-    /// The limit of open files stands against it.
+    /// The request exceeds the limit of open files.
     #[error(
         "this keeps about {needed} files open, and the limit is {limit}; raise it (`ulimit -n`), or give less --memory"
     )]
     Files {
-        /// Files that would be open.
+        /// Number of files that would be open.
         needed: u64,
-        /// The limit.
+        /// Limit of open files.
         limit: u64,
     },
 
-    /// The limit of private memory stands against it.
+    /// The request exceeds the limit of private memory.
     #[error("this maps {needed} MiB, and `ulimit -d` allows {limit} MiB; raise it, or give less --memory")]
     Data {
         /// MiB that would be mapped.
         needed: u64,
-        /// The limit, in MiB.
+        /// Limit, in MiB.
         limit: u64,
     },
 
-    /// Free memory lies in pieces already.
+    /// Free memory is fragmented already.
     #[error(
         "no pageblock was to be had as a whole, so nothing can be placed page by page and everything was undone; switch \
          transparent huge pages on, give more --memory, or other kinds by --with"
     )]
     NothingWhole,
 
-    /// Others took memory meanwhile.
+    /// Other programs took memory meanwhile.
     #[error(
         "only {free} MiB are free by now, fewer than the {floor} MiB that are left to the machine, so everything was undone; \
          give less --memory, or wait until others take less"
     )]
     Short {
-        /// MiB that are free.
+        /// Free MiB.
         free: u64,
         /// MiB that are left to the machine.
         floor: u64,
     },
 
-    /// The system refused something midway.
+    /// A system call failed midway.
     #[error("cannot {what} ({source}), so everything was undone; give less --memory, or other kinds by --with")]
     Refused {
-        /// What was tried.
+        /// Action that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 
-    /// A file of the kernel's could not be used.
+    /// A file of the kernel could not be used.
     #[error(
         "cannot use {path} ({source}); this needs Linux 5.14 or newer with CONFIG_PROC_PAGE_MONITOR, and root in its own \
          namespace"
     )]
     Kernel {
-        /// The file.
+        /// Path of the file.
         path: &'static str,
-        /// What the kernel said.
+        /// Error of the system.
         source: io::Error,
     },
 
-    /// A text of `/proc` says something this program does not understand.
+    /// A text of `/proc` could not be parsed.
     #[error(transparent)]
     Proc(#[from] ProcError),
 
-    /// The command is not there, or does not start.
+    /// The command was not found, or does not start.
     #[error(transparent)]
     Command(CaptureError),
 
-    /// The user gave up before memory was as ordered.
+    /// The user interrupted the program before memory was as requested.
     #[error("interrupted; everything was undone")]
     Interrupted,
 }
@@ -131,12 +130,12 @@ impl From<CaptureError> for Error {
 }
 
 impl Error {
-    /// For `map_err`: a refused system call.
+    /// Returns a function for `map_err` after a failed system call.
     pub fn refused<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
         move |source| Error::Refused { what, source: source.into() }
     }
 
-    /// For `map_err`: a failure at a file of the kernel's.
+    /// Returns a function for `map_err` after a failure at a file of the kernel.
     pub fn kernel(path: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Kernel { path, source }
     }

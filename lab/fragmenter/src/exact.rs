@@ -1,9 +1,9 @@
 //! Kinds that are placed page by page: a task's pages, held by pipes or by nothing.
 //!
-//! Memory is mapped and written to until as many pageblocks are ours as a whole as are worked on; mostly they come as
-//! huge pages. Those that are to hold something are split. The wanted pages of each go into pipes, by `vmsplice`: a
-//! pipe has a reference to its pages, with which neither compaction nor reclaim takes them. Then everything is
-//! unmapped, and what stays are single pages in pageblocks that are free otherwise. Movable pages stay mapped instead.
+//! Memory is mapped and written until this process has as many whole pageblocks as requested; most of them are huge
+//! pages. Pageblocks that are to hold pages are split. The wanted pages of each are put into pipes by `vmsplice`: a
+//! pipe has a reference to its pages, so neither compaction nor reclaim can take them. Then everything is unmapped. The
+//! pinned single pages remain, in pageblocks that are otherwise free. Movable pages stay mapped instead.
 //!
 //! linux: fs/splice.c:iter_to_pipe, mm/compaction.c:isolate_migratepages_block
 
@@ -21,38 +21,38 @@ use super::kind::Kind;
 use super::page_set::{PAGE, PAGEBLOCK_PAGES, PageSet};
 use super::region::{Access, Region};
 
-/// Pages that a pipe holds: as many as the kernel lets anybody have.
+/// Pages that a pipe holds: the maximum that the kernel allows without privileges.
 pub(crate) const PIPE_PAGES: usize = 256;
-/// How often memory is mapped because too few pageblocks were ours, each time twice as much: small pages fill the holes
-/// of other pageblocks first.
+/// Maximum number of mappings that are tried until there are enough whole pageblocks, each twice as large as the one
+/// before: small pages first fill the holes of other pageblocks.
 const ROUNDS: usize = 8;
 
-/// Pages of one pipe, and the pageblocks that they lie in.
+/// Pinned pages of one pipe, and their frames.
 #[derive(Debug)]
 pub(crate) struct PinnedPipe {
-    /// The end that is read from. The pages live as long as it.
+    /// Read end of the pipe. The pages are pinned until it is closed.
     _pipe: OwnedFd,
-    /// The frames.
+    /// Frames of the pages.
     frames: Vec<u64>,
 }
 
-/// What is held, and what is mapped for the time being.
+/// Pages that are held, and memory that is mapped temporarily.
 #[derive(Debug, Default)]
 pub(crate) struct Exact {
     /// Pages in pipes, from the oldest to the newest.
     pinned: VecDeque<PinnedPipe>,
-    /// Pages that are held beyond those that were ordered.
+    /// Pages that are held beyond the requested number.
     surplus: usize,
-    /// Mappings whose wanted pages stay, and where these were at first.
+    /// Mappings whose wanted pages stay, and the original frames of these pages.
     kept: Vec<(Region, Vec<(usize, u64)>)>,
-    /// Mappings that go.
+    /// Mappings that will be freed.
     rest: Vec<(Region, Vec<Whole>)>,
-    /// Pageblocks that were ours as a whole.
+    /// Whole pageblocks that this process had.
     pub pageblocks: u64,
 }
 
 impl Exact {
-    /// Takes as many pageblocks as there are wishes, as far as they can be had, and holds the wanted pages of each.
+    /// Takes one whole pageblock for each set, as far as they are available, and holds the wanted pages of each.
     pub(crate) fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
         let pagemap = Pagemap::open()?;
         let mut exact = Exact::default();
@@ -84,7 +84,7 @@ impl Exact {
         let pages: Vec<usize> = pages(wishes).collect();
         let pipes: Vec<OwnedFd> =
             pages.chunks(PIPE_PAGES).map(|pages| hold_by_pipe(&region, pages)).collect::<Result<_, _>>()?;
-        // A page may have been moved until it was held, and stays where it is from then on.
+        // Pages may have been migrated until they were pinned, and stay in their frames from then on.
         let frames = pagemap.frames(&region)?;
         for (_pipe, pages) in pipes.into_iter().zip(pages.chunks(PIPE_PAGES)) {
             let frames = pages.iter().filter_map(|page| frames[*page]).collect();
@@ -95,7 +95,7 @@ impl Exact {
         Ok(())
     }
 
-    /// Leaves the wanted pages mapped, and gives all others back.
+    /// Leaves the wanted pages mapped, and frees all others.
     fn keep(&mut self, region: Region, wishes: &[(&Whole, &PageSet)], pagemap: &Pagemap) -> Result<(), Error> {
         let mut stays = vec![false; region.pageblocks() * PAGEBLOCK_PAGES];
         pages(wishes).for_each(|page| stays[page] = true);
@@ -113,8 +113,8 @@ impl Exact {
         Ok(())
     }
 
-    /// Gives back what is not held: first around the held pages, then whole pageblocks, so that few of those wait on
-    /// the list of a CPU in the end.
+    /// Frees the pages that are not held: first around the held pages, then the remaining pageblocks. In this order few
+    /// pages of whole pageblocks are left on per-CPU lists.
     pub(crate) fn release(&mut self) -> Result<(), Error> {
         for (region, held) in self.rest.drain(..) {
             for page in held.iter().flat_map(|whole| &whole.pages) {
@@ -124,7 +124,8 @@ impl Exact {
         Ok(())
     }
 
-    /// Holds the wanted pages of other pageblocks, and lets as many of the oldest go: how many pageblocks were taken.
+    /// Holds the wanted pages of other pageblocks, and frees as many of the oldest. Returns the number of pageblocks
+    /// that were taken.
     pub(crate) fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         let mut new = Exact::place(Kind::Pins, wanted, flags, guard)?;
         new.release()?;
@@ -137,13 +138,13 @@ impl Exact {
         Ok(new.pageblocks)
     }
 
-    /// Frames that are held, or were at first.
+    /// Returns the frames of held pages; for mapped pages their original frames.
     pub(crate) fn frames(&self) -> impl Iterator<Item = u64> {
         let mapped = self.kept.iter().flat_map(|(_, placed)| placed.iter().map(|(_, frame)| *frame));
         self.pinned.iter().flat_map(|pinned| pinned.frames.iter().copied()).chain(mapped)
     }
 
-    /// How many of the pages that are mapped have not been moved.
+    /// Returns how many of the mapped pages have not been moved.
     pub(crate) fn staying(&self) -> Result<usize, Error> {
         let pagemap = Pagemap::open()?;
         let mut staying = 0;
@@ -155,7 +156,7 @@ impl Exact {
     }
 }
 
-/// The pages of the mapping that are wanted.
+/// Returns the wanted pages of the mapping.
 fn pages(wishes: &[(&Whole, &PageSet)]) -> impl Iterator<Item = usize> {
     wishes.iter().flat_map(|(whole, wanted)| wanted.pages().map(|page| whole.pages[page]))
 }
@@ -170,7 +171,7 @@ fn map_written(pageblocks: usize, guard: &mut Guard<'_>) -> Result<Region, Error
     Ok(region)
 }
 
-/// Makes single pages of the huge ones that are to hold something.
+/// Splits the huge pages of which some pages are to be held.
 fn split(region: &Region, wishes: &[(&Whole, &PageSet)], flags: &Reader, pagemap: &Pagemap) -> Result<(), Error> {
     for (whole, _) in wishes {
         region.split(whole.pages[0]).map_err(Error::refused("split a huge page"))?;

@@ -1,7 +1,7 @@
-//! Which frames the pages of a mapping lie in, and which pageblocks are ours as a whole.
+//! Frames of the pages of a mapping, and the pageblocks that a mapping has completely.
 //!
-//! Huge pages are whole pageblocks at once; where the kernel gave none, small pages are sorted by frame, and those that
-//! make a pageblock are found all the same.
+//! A huge page is a whole pageblock. If the kernel gave no huge pages, small pages are sorted by frame, which finds the
+//! pageblocks that they form.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,31 +10,31 @@ use super::error::Error;
 use super::page_set::PAGEBLOCK_PAGES;
 use super::region::Region;
 
-/// The kernel's file.
+/// File of the kernel.
 const PAGEMAP: &str = "/proc/self/pagemap";
-/// Bytes of an entry, the bits of the frame number, and the bit that says that there is a frame.
+/// Bytes of an entry, the mask of the frame number, and the bit for a present page.
 const ENTRY_BYTES: usize = 8;
 const FRAME: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
 
-/// A pageblock all of whose frames are ours.
+/// A pageblock all of whose frames belong to a mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct Whole {
-    /// The page of the mapping in each of its frames, in order.
+    /// Page of the mapping in each of its frames, in order.
     pub pages: Vec<usize>,
 }
 
-/// What tells the frames of this process.
+/// The kernel's page map of this process.
 #[derive(Debug)]
 pub(crate) struct Pagemap(File);
 
 impl Pagemap {
-    /// Opens it.
+    /// Opens the page map.
     pub(crate) fn open() -> Result<Pagemap, Error> {
         File::open(PAGEMAP).map(Pagemap).map_err(Error::kernel(PAGEMAP))
     }
 
-    /// The frame of each page of a region, where there is one.
+    /// Returns the frame of each page of a region; `None` for pages that are not present.
     pub(crate) fn frames(&self, region: &Region) -> Result<Vec<Option<u64>>, Error> {
         let mut bytes = vec![0; region.pageblocks() * PAGEBLOCK_PAGES * ENTRY_BYTES];
         let offset = region.first_page() * ENTRY_BYTES;
@@ -45,7 +45,7 @@ impl Pagemap {
             .collect())
     }
 
-    /// The pageblocks that a region has all frames of, in order.
+    /// Returns the pageblocks of which a region has all frames, in order.
     pub(crate) fn whole(&self, region: &Region) -> Result<Vec<Whole>, Error> {
         let frames = self.frames(region)?;
         let mut placed: Vec<(u64, usize)> =
@@ -60,7 +60,7 @@ fn frame(entry: u64) -> Option<u64> {
     (entry & PRESENT != 0 && frame != 0).then_some(frame)
 }
 
-/// The pageblocks of which all frames are among these, which are sorted.
+/// Returns the pageblocks of which all frames are among these sorted frames.
 fn whole(placed: &[(u64, usize)]) -> Vec<Whole> {
     let together = placed.chunk_by(|(one, _), (next, _)| one / PAGEBLOCK_PAGES as u64 == next / PAGEBLOCK_PAGES as u64);
     let all = together.filter(|chunk| chunk.len() == PAGEBLOCK_PAGES);

@@ -1,4 +1,4 @@
-//! What is looked at between two steps: whether the user has had enough, and whether the machine has.
+//! Checks between steps: whether the user has interrupted the program, and whether the machine has enough free memory.
 
 use freehold_record::Interrupts;
 use freehold_report::room::{self, Need};
@@ -9,10 +9,10 @@ use super::zones;
 
 /// Pages of a MiB.
 const PAGES_PER_MIB: u64 = (1 << 20) / PAGE as u64;
-/// Pages that are taken between two looks.
+/// Pages that are taken between two checks.
 const STRIDE: u64 = 4096;
 
-/// Looks every few thousand pages.
+/// A guard that checks every few thousand pages.
 #[derive(Debug)]
 pub(crate) struct Guard<'i> {
     interrupts: Option<&'i Interrupts>,
@@ -22,17 +22,17 @@ pub(crate) struct Guard<'i> {
 }
 
 impl<'i> Guard<'i> {
-    /// One that leaves so many pages free.
+    /// Creates a guard that leaves `floor` pages free.
     pub(crate) fn new(interrupts: &'i Interrupts, floor: u64) -> Guard<'i> {
         Guard { interrupts: Some(interrupts), floor, since: 0 }
     }
 
-    /// One that looks after the machine alone.
+    /// Creates a guard that checks free memory but not interrupts.
     pub(crate) fn of_machine(floor: u64) -> Guard<'i> {
         Guard { interrupts: None, floor, since: 0 }
     }
 
-    /// So many pages were taken.
+    /// Records that pages were taken, and checks if enough were taken since the last check.
     pub(crate) fn took(&mut self, pages: u64) -> Result<(), Error> {
         self.since += pages;
         if self.since < STRIDE {
@@ -42,14 +42,14 @@ impl<'i> Guard<'i> {
         self.check()
     }
 
-    /// Whether so many more pages can be taken, by the machine and by what limits this process.
+    /// Returns whether `pages` more pages can be taken, considering free memory and the limits of this process.
     pub(crate) fn has_room(&self, pages: u64) -> Result<bool, Error> {
         let bytes = pages * PAGE as u64;
         let is_allowed = room::expect(&Need { memory: bytes, addresses: bytes }).is_ok();
         Ok(is_allowed && zones::free_pages()? >= self.floor + pages)
     }
 
-    /// Whether it may go on.
+    /// Returns an error if the program must stop.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.interrupts.map_or(Ok(()), Interrupts::check)?;
         let free = zones::free_pages()?;

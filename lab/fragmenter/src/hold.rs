@@ -1,4 +1,4 @@
-//! The time in which memory stays as it was made: while a command runs, for some seconds, or until a signal.
+//! The period in which memory stays fragmented: while a command runs, for some seconds, or until a signal.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::error::Error;
 use super::scope::Scope;
 
-/// The reason why memory stays so no longer.
+/// Reason why the period ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// Nobody asked for it to stay.
+    /// No period was requested.
     AtOnce,
-    /// The command ended, with this status; without one, it did not end although it was told to.
+    /// The command ended with this status. `None` if it did not end after it was signalled.
     Command(Option<ExitStatus>),
-    /// The time was up.
+    /// The requested time has elapsed.
     InTime,
-    /// The user ended it.
+    /// A signal of the user ended it.
     BySignal,
 }
 
-/// What is done while memory stays as it is.
+/// Work that is done during the period.
 pub(crate) trait Meanwhile {
-    /// How long to wait for the next step; nothing if there is none.
+    /// Returns the time until the next step; `None` if there is none.
     fn pause(&self) -> Option<Duration>;
     /// Does a step.
     fn step(&mut self) -> Result<(), Error>;
@@ -40,7 +40,7 @@ impl<M: Meanwhile> Meanwhile for Option<M> {
     }
 }
 
-/// Holds.
+/// Waits until the period ends, and does the work meanwhile.
 pub(crate) fn hold(
     program: Option<&Program>,
     duration: Option<Duration>,
@@ -62,7 +62,7 @@ pub(crate) fn hold(
         let readable = interrupts.readable();
         let mut fds = vec![PollFd::from_borrowed_fd(readable, PollFlags::IN)];
         fds.extend(running.as_ref().map(|running| PollFd::from_borrowed_fd(running.ended(), PollFlags::IN)));
-        // A signal that interrupts the call has written a byte, which the next one sees.
+        // A signal that interrupts the call has written a byte, which the next call sees.
         let woken = poll(&mut fds, timeout.as_ref()).unwrap_or(1);
         if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
             break EndReason::Command(None);

@@ -1,4 +1,4 @@
-//! What keeps pages from being moved: kinds, by Linux's nouns.
+//! Kinds of pages, by the reason why they cannot be moved, named after Linux's terms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,28 +8,28 @@ use serde::{Serialize, Serializer};
 /// A kind of page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A task's pages that a pipe holds a reference to. They lie page by page where they were ordered.
+    /// A task's pages that a pipe holds a reference to. Each page is placed in the requested frame.
     Pins,
-    /// Pages that the kernel allocated for what was written to a pipe.
+    /// Pages that the kernel allocated for data in a pipe.
     Pipes,
-    /// Blocks of four pages for datagrams that nobody receives.
+    /// Blocks of four pages for datagrams that are never received.
     Sockets,
-    /// Page tables of addresses at which nothing was written.
+    /// Page tables of addresses that were never written.
     PageTables,
-    /// Slabs of `kmalloc` objects: short datagrams that nobody receives.
+    /// Slabs of `kmalloc` objects: short datagrams that are never received.
     Slab,
-    /// A task's pages that nothing holds: compaction moves them. A control, by which the proof has to fail.
+    /// A task's pages without other references, which compaction moves: a control for which the proof must fail.
     Movable,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 6] = [Kind::Pins, Kind::Pipes, Kind::Sockets, Kind::PageTables, Kind::Slab, Kind::Movable];
 
-    /// Those that are used if nobody names any.
+    /// Kinds that are used by default.
     pub const UNMOVABLE: [Kind; 5] = [Kind::Pins, Kind::Pipes, Kind::Sockets, Kind::PageTables, Kind::Slab];
 
-    /// How it is written.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Pins => "pins",
@@ -41,8 +41,8 @@ impl Kind {
         }
     }
 
-    /// Whether each page is chosen by its frame number. Else the kernel allocates where it likes, and only the order is
-    /// ours.
+    /// Returns whether each page is chosen by its frame number. Otherwise the kernel chooses the frames, and only the
+    /// order of allocation is controlled.
     pub fn is_exact(self) -> bool {
         matches!(self, Kind::Pins | Kind::Movable)
     }

@@ -1,4 +1,4 @@
-//! The pages of one kind, placed: allocated, released around what stays, thinned, and found again.
+//! Pages of one kind: their allocation, the release of the pages around them, thinning, and their location.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::stores::{Addresses, Buffers, Pipes, PipesOrTables, Tables};
 
 use std::os::fd::OwnedFd;
 
-/// The part of the wanted pageblocks that may be too many.
+/// Part of the wanted pageblocks by which the number of found pageblocks may be too large.
 const EXCESS_PART: u64 = 16;
 
-/// The owner of the pages: they are free once it is dropped.
+/// Owner of the pages, which are freed when it is dropped.
 #[derive(Debug)]
 enum Allocation {
     Exact(Exact),
@@ -25,22 +25,22 @@ enum Allocation {
     Sockets(Boxes<(OwnedFd, OwnedFd)>),
 }
 
-/// The pages of one kind.
+/// Pages of one kind.
 #[derive(Debug)]
 pub(crate) struct KindPages {
     /// The kind.
     pub kind: Kind,
-    /// Pageblocks that were worked on.
+    /// Pageblocks for which pages were allocated.
     pub pageblocks: u64,
-    /// Of these, the ones that were to hold something.
+    /// Pageblocks that are to hold pages of this kind.
     pub wanted_pageblocks: u64,
-    /// The pages that they were to hold.
+    /// Pages that they are to hold.
     pub wanted_pages: u64,
     allocation: Allocation,
 }
 
 impl KindPages {
-    /// Allocates the pages of this kind, and those around them for the time being.
+    /// Allocates the pages of this kind, and temporarily the pages around them.
     pub(crate) fn place(
         kind: Kind,
         wanted: &[PageSet],
@@ -58,7 +58,7 @@ impl KindPages {
         Ok(KindPages { kind, pageblocks: wanted.len() as u64, wanted_pageblocks, wanted_pages, allocation })
     }
 
-    /// Frees what is around the pages that stay.
+    /// Frees the temporary pages.
     pub(crate) fn release(&mut self) -> Result<(), Error> {
         match &mut self.allocation {
             Allocation::Exact(exact) => exact.release()?,
@@ -69,8 +69,8 @@ impl KindPages {
         Ok(())
     }
 
-    /// Holds pages of other pageblocks in place of the oldest, where pages are held by frame number: how many
-    /// pageblocks.
+    /// Holds pages of other pageblocks in place of the oldest, for kinds that are held by frame number. Returns the
+    /// number of these pageblocks.
     pub(crate) fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         match &mut self.allocation {
             Allocation::Exact(exact) => exact.renew(wanted, flags, guard),
@@ -88,13 +88,15 @@ impl KindPages {
         (now.gained(before, self.kind).map(|(number, _)| number).collect(), pages)
     }
 
-    /// Frees some of the pages if they lie in more pageblocks than were wanted, by more than a few.
+    /// Frees some of the pages if they are in considerably more pageblocks than wanted. Returns `None` if nothing was
+    /// freed.
     pub(crate) fn thin(&mut self, found: u64) -> Option<()> {
         let wanted = self.wanted_pageblocks;
         if found <= wanted + wanted / EXCESS_PART {
             return None;
         }
-        // A row of pages crosses a border of pageblocks as often as it is long.
+        // A row of pages crosses a pageblock border with a probability proportional to its length. This is the number
+        // of rows that occupy `wanted` pageblocks, including those crossings.
         let least =
             wanted * wanted * PAGEBLOCK_PAGES as u64 / (wanted * PAGEBLOCK_PAGES as u64 + self.wanted_pages).max(1);
         match &mut self.allocation {

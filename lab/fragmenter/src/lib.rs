@@ -1,15 +1,15 @@
-//! Fragmentation of a running machine's memory, to order, and undone.
+//! Fragmentation of a running machine's memory, as requested, and its reversal.
 //!
-//! The story in order of files: [`zones`] says how much is free and what the machine keeps, [`limits`] refuses what
-//! does not fit, [`scope`] sets what this process needs. A [`census`] looks at all pageblocks. Then each [`kind`] of
-//! page is placed ([`kind_pages`]): by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in
-//! which the kernel allocates ([`order`], with [`stores`]), as its [`page_set`] says; and [`guard`] looks after the
-//! machine meanwhile. What is around the wanted pages is freed, and another census finds what came of it. [`proof`] has
-//! it tried by compaction. [`hold`] lets memory stay so while a command runs, and [`mod@sustain`] goes on meanwhile.
-//! [`report`] tells all.
+//! The order of execution: [`zones`] reads the free memory and computes the machine's reserve. [`limits`] refuses
+//! requests that do not fit. [`scope`] sets the attributes of this process. A [`census`] reads all pageblocks. Then the
+//! pages of each [`kind`] are placed ([`kind_pages`]): by frame number ([`exact`], with [`region`] and [`frames`]), or
+//! in the order in which the kernel allocates ([`order`], with [`stores`]), as their [`page_set`] requires. Meanwhile
+//! [`guard`] checks the machine's free memory. The pages around the wanted pages are freed, and another census
+//! determines the result. [`proof`] tests it by compaction. [`hold`] keeps memory fragmented while a command runs, and
+//! [`mod@sustain`] renews pins meanwhile. [`report`] has the results.
 //!
-//! *Nothing outlives this process*: what cannot be moved hangs on mappings and open files that are its own, and that no
-//! other process inherits. However it ends, the kernel frees them.
+//! *All of it ends with this process*: unmovable pages are held by mappings and open files of this process, which no
+//! other process inherits. However the process ends, the kernel frees them.
 
 mod census;
 mod error;
@@ -56,52 +56,52 @@ use stores::Addresses;
 use sustain::Sustain;
 use zones::Free;
 
-/// How often holes are filled, and pageblocks that are open anyway: their holes are not worth it.
+/// Maximum number of times that holes are filled, and number of partly used pageblocks whose holes may remain.
 const PLUGGINGS: u32 = 8;
 const PAGEBLOCKS_OPEN: usize = 2;
-/// How often pages are freed again because they lie in too many pageblocks.
+/// Maximum number of times that pages are freed because they are in too many pageblocks.
 const THINNINGS: u32 = 2;
-/// Where the kernel tells the size of a huge page, which is that of a pageblock.
+/// File with the size of a huge page, which is the size of a pageblock.
 const HUGE_PAGE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 
-/// What is ordered.
+/// A request for fragmentation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What was ordered, for people.
+    /// Description of the request.
     pub subject: String,
-    /// The pageblocks to work on, with the pages of each that are to be held.
+    /// Sets of pages to hold, one for each pageblock that is used.
     pub wanted: Vec<PageSet>,
-    /// What holds them, in equal parts.
+    /// Kinds of pages that hold them, in equal parts.
     pub kinds: Vec<Kind>,
-    /// Whether compaction is to try it.
+    /// Whether compaction tests the result.
     pub check: Check,
-    /// The command that runs meanwhile; empty if none does.
+    /// Command that runs meanwhile; empty if there is none.
     pub command: Vec<OsString>,
-    /// How long memory stays so at most.
+    /// Maximum time for which memory stays fragmented.
     pub duration: Option<Duration>,
-    /// Pageblocks a second whose pins are let go, for others elsewhere; 0 if memory stays as it is.
+    /// Pageblocks per second whose pins are replaced by pins in other pageblocks; 0 if pins stay.
     pub sustain: u64,
 }
 
-/// Whether compaction is to try what was made.
+/// Test of the result by compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// All memory of the machine is compacted once.
     Compact,
-    /// It is not.
+    /// No test.
     None,
 }
 
-/// Is told how it goes.
+/// Observer of the progress.
 pub trait Watch {
-    /// Memory is as ordered, and stays so.
+    /// Called when memory is as requested; it stays so from then on.
     fn applied(&mut self, held_pageblocks: u64, pageblocks: u64);
 }
 
-/// What may be worked on at this moment.
+/// Returns the memory that may be used at this moment.
 ///
 /// # Errors
-/// When this is not root, or not Linux as it has to be.
+/// Returns an error if the process is not root, or if the kernel lacks a required feature.
 pub fn room() -> Result<Room, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -110,7 +110,7 @@ pub fn room() -> Result<Room, Error> {
     Room::now()
 }
 
-/// Frame numbers are counted in pages of 4 KiB and pageblocks of 2 MiB here.
+/// Checks that pages have 4 KiB and pageblocks 2 MiB, on which all frame arithmetic here relies.
 fn expect_pageblocks() -> Result<(), Error> {
     let huge_page = fs::read_to_string(HUGE_PAGE).ok().and_then(|text| text.trim().parse::<usize>().ok());
     let size = huge_page.unwrap_or(PAGEBLOCK);
@@ -121,10 +121,10 @@ fn expect_pageblocks() -> Result<(), Error> {
     }
 }
 
-/// Makes memory as it is ordered, lets it stay so, and undoes it.
+/// Fragments memory as requested, keeps it so, and undoes it.
 ///
 /// # Errors
-/// See [`Error`]; everything was undone then.
+/// See [`Error`]. After an error, everything has been undone.
 pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, EndReason), Error> {
     let room = room()?;
     let program = Program::find(&plan.command)?;
@@ -154,7 +154,7 @@ pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, EndR
     Ok((FragmentReport { subject: plan.subject.clone(), kinds, free, proof, renewed_pageblocks, notes }, ended))
 }
 
-/// What is held, and what is known of the machine.
+/// Pages that are held, and state of the machine.
 struct Work {
     shares: Vec<(Kind, Vec<PageSet>)>,
     floor: u64,
@@ -163,15 +163,15 @@ struct Work {
     empty: Census,
     now: Census,
     placed: Vec<KindPages>,
-    /// Pageblocks' worth of holes that were filled meanwhile.
+    /// Pageblocks' worth of holes that were filled temporarily.
     plugged: usize,
     check: Check,
-    /// What compaction has to bring back, if it is to try.
+    /// Pages that compaction must be able to move, if compaction tests the result.
     control: Option<Control>,
 }
 
 impl Work {
-    /// Looks at the machine, and refuses what does not fit.
+    /// Reads the state of the machine, and refuses requests that do not fit.
     fn prepare(plan: &Plan, room: &Room, scope: &Scope, interrupts: &Interrupts) -> Result<Work, Error> {
         let shares = shares(&plan.kinds, &plan.wanted);
         let has_pins = shares.iter().any(|(kind, wanted)| *kind == Kind::Pins && page_set::totals(wanted).0 > 0);
@@ -197,7 +197,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Places all kinds, frees what is around them, and finds them again.
+    /// Places all kinds, frees the temporary pages, and locates the remaining ones.
     fn place(&mut self, interrupts: &Interrupts) -> Result<(), Error> {
         let mut guard = Guard::new(interrupts, self.floor);
         let mut plugs = Vec::new();
@@ -225,7 +225,8 @@ impl Work {
         Ok(())
     }
 
-    /// What lies in each pageblock. Where each page is ours by its frame, nobody needs to know.
+    /// Reads the contents of all pageblocks. Returns an empty census if all pages are placed by frame number, since it
+    /// is not needed then.
     fn census(&self) -> Result<Census, Error> {
         match self.shares.iter().all(|(kind, _)| kind.is_exact()) {
             true => Ok(Census::default()),
@@ -233,7 +234,7 @@ impl Work {
         }
     }
 
-    /// Compacts all memory: how many of the pageblocks came back, and what is free then.
+    /// Compacts all memory. Returns how many of the pageblocks became free again, and the free memory after that.
     fn compact(&self, interrupts: &Interrupts) -> Result<(Proof, Free), Error> {
         let lost: BTreeSet<u64> =
             self.placed.iter().flat_map(|placed| placed.locate(&self.empty, &self.now).0).collect();
@@ -257,7 +258,7 @@ impl Work {
         reports
     }
 
-    /// What goes on while memory stays so: pins are renewed, at this rate.
+    /// Returns the work while memory stays fragmented: renewing pins at this rate.
     fn meanwhile(&mut self, rate: u64) -> Result<Option<Sustain<'_>>, Error> {
         if rate == 0 {
             return Ok(None);
@@ -287,8 +288,9 @@ impl Work {
     }
 }
 
-/// Fills the holes of unmovable pageblocks with page tables, since the kernel takes those before it opens another.
-/// Others make new ones meanwhile. Returns how many pageblocks' worth that took.
+/// Fills the holes of unmovable pageblocks with page tables, since the kernel allocates from holes before it uses
+/// another pageblock. Repeats this, since other programs make new holes meanwhile. Returns the number of pageblocks'
+/// worth of holes.
 fn plug(plugs: &mut Vec<Boxes<Addresses>>, guard: &mut Guard<'_>) -> Result<usize, Error> {
     let mut plugged = 0;
     for _ in 0..PLUGGINGS {
@@ -302,7 +304,8 @@ fn plug(plugs: &mut Vec<Boxes<Addresses>>, guard: &mut Guard<'_>) -> Result<usiz
     Ok(plugged)
 }
 
-/// The pageblocks of each kind: equal parts of those that are to hold something, and of the others. Their order stays.
+/// Distributes the pageblocks over the kinds, in equal parts of those with pages to hold and of the others. Their order
+/// is kept.
 fn shares(kinds: &[Kind], wanted: &[PageSet]) -> Vec<(Kind, Vec<PageSet>)> {
     let mut shares: Vec<_> = kinds.iter().map(|kind| (*kind, Vec::new())).collect();
     let (mut holding, mut empty) = (0, kinds.len());
