@@ -1,4 +1,4 @@
-//! What stands against an order, said before anything is taken.
+//! Checks of a request against the limits of the system, before any memory is taken.
 
 use freehold_report::room::{self, Need};
 use rustix::process::{Resource, getrlimit};
@@ -11,17 +11,17 @@ use super::zones::Room;
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
-/// The fewest pageblocks of which shares mean something.
+/// Minimum number of pageblocks for which shares are meaningful.
 pub(crate) const PAGEBLOCKS_MIN: u64 = 16;
-/// What is taken beside the pages themselves, as a part of them: page tables, pipes, sockets.
+/// Part of the memory that is needed in addition: page tables, pipes, sockets.
 const BESIDE_PART: u64 = 16;
-/// Files that are open anyway.
+/// Files that are open in any case.
 const FILES_ANYWAY: u64 = 64;
 
 /// Pages that each kind is to hold.
 type Shares = [(Kind, Vec<PageSet>)];
 
-/// Refuses what does not fit: into free memory, the control group, or the limits of this process.
+/// Refuses a request that exceeds free memory, the control group, or the limits of this process.
 pub(crate) fn expect(shares: &Shares, room: &Room, plug: u64, files: Option<u64>) -> Result<(), Error> {
     let pageblocks: u64 = shares.iter().map(|(_, wanted)| wanted.len() as u64).sum();
     let asked = pageblocks * PAGEBLOCK as u64;
@@ -57,7 +57,7 @@ fn bytes(wanted: &[PageSet]) -> u64 {
     (wanted.len() * PAGEBLOCK) as u64
 }
 
-/// Addresses that are mapped: a pageblock's for each page table.
+/// Returns the bytes of addresses that are mapped: a pageblock's size for each page table.
 fn addresses(shares: &Shares) -> u64 {
     shares
         .iter()
@@ -69,12 +69,12 @@ fn addresses(shares: &Shares) -> u64 {
         .sum()
 }
 
-/// Files that stay open.
+/// Returns the number of files that stay open.
 fn files(kind: Kind, wanted: &[PageSet]) -> u64 {
     let (pageblocks, pages) = totals(wanted);
     match kind {
         Kind::Movable | Kind::PageTables => 0,
-        // Pins that are renewed have a pipe for each pageblock at worst.
+        // Pins that are renewed need at worst one pipe per pageblock.
         Kind::Pins => pages.div_ceil(PIPE_PAGES as u64) + pageblocks,
         Kind::Pipes => 2 * wanted.iter().map(|pages| pages.count().div_ceil(PIPE_PAGES) as u64).sum::<u64>(),
         Kind::Sockets | Kind::Slab => 2 * (pageblocks + wanted.len() as u64 / 32 + 1),

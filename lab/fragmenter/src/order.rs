@@ -1,41 +1,42 @@
-//! Kinds that the kernel places: it hands out one page after the other of a pageblock, and opens another when that is
-//! full. So what is to stay is chosen by its place in the order of allocation: 512 pages in a row are a pageblock.
+//! Kinds whose pages the kernel places. The kernel allocates the pages of a pageblock one after the other, and uses
+//! another pageblock when that is full. So pages are selected by their position in the order of allocation: 512
+//! consecutive pages are a pageblock.
 //!
-//! As many pages are allocated as are worked on, each into a box that stays or into one that goes. When all kinds are
-//! done, the boxes that go are dropped, and the pageblocks of the others have what stayed. Where a pageblock begins in
-//! the order is not known. So what is wanted of one is allocated in a row, and boxes that made too many pageblocks are
-//! dropped again, by what a census finds.
+//! Pages for all pageblocks of the request are allocated, each into a box that stays or into a temporary box. After all
+//! kinds, the temporary boxes are dropped, and the pages of the other boxes remain in their pageblocks. The position of
+//! pageblock borders in this order is unknown. The wanted pages of a pageblock are therefore allocated consecutively.
+//! If the boxes occupy too many pageblocks, according to a census, some are dropped again.
 
 use super::error::Error;
 use super::guard::Guard;
 use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 
-/// Pages that one box of those that go is for.
+/// Pages of one temporary box.
 const BOX_PAGES: usize = 1 << 14;
 
-/// What allocates pages of a kind.
+/// An allocator of pages of a kind.
 pub(crate) trait Store {
-    /// What holds some, until it is dropped.
+    /// Owner of pages, which are freed when it is dropped.
     type Box;
     /// Pages that are allocated at once.
     const UNIT: usize;
-    /// Makes a box for so many units that stay. It takes its own memory now, not when it is filled.
+    /// Creates a box for `units` units that stay. It allocates its own memory now, not when it is filled.
     fn kept(&self, units: usize) -> Result<Self::Box, Error>;
-    /// Makes a box for so many units that go.
+    /// Creates a temporary box for `units` units.
     fn passing(&self, units: usize) -> Result<Self::Box, Error>;
-    /// Allocates a unit.
+    /// Allocates a unit into a box.
     fn add(&self, to: &mut Self::Box) -> Result<(), Error>;
 }
 
-/// The boxes of one kind, with the units that were allocated into them.
+/// Boxes of one kind, with the units that were allocated into them.
 #[derive(Debug)]
 pub(crate) struct Boxes<B> {
-    /// Boxes that stay, and the units in each.
+    /// Boxes that stay, and the number of units in each.
     kept: Vec<(B, usize)>,
     passing: Vec<B>,
 }
 
-/// Allocates the pages of as many pageblocks as there are wishes.
+/// Allocates the pages of one pageblock for each set.
 pub(crate) fn fill<S: Store>(store: &S, wanted: &[PageSet], guard: &mut Guard<'_>) -> Result<Boxes<S::Box>, Error> {
     let units = PAGEBLOCK_PAGES / S::UNIT;
     let mut filled = Boxes { kept: Vec::new(), passing: Vec::new() };
@@ -63,14 +64,14 @@ pub(crate) fn fill<S: Store>(store: &S, wanted: &[PageSet], guard: &mut Guard<'_
 }
 
 impl<B> Boxes<B> {
-    /// Drops the boxes that go.
+    /// Drops the temporary boxes.
     pub(crate) fn release(&mut self) {
         self.passing.clear();
     }
 
-    /// Drops some of the boxes that stay if more pageblocks were found than wanted: half of what is too much, since
-    /// some boxes share a pageblock with others; and never more than can be too many: `least` are left. What is found
-    /// beyond that is other programs'. Small boxes go first: each costs a pageblock, and few pages are lost with it.
+    /// Drops some of the boxes that stay if more pageblocks were found than wanted. Half of the excess is dropped,
+    /// since some boxes share a pageblock with others. At least `least` boxes remain; a larger excess must be due to
+    /// other programs. Small boxes are dropped first: each of them costs a pageblock, and few pages are lost with it.
     pub(crate) fn thin(&mut self, wanted: u64, found: u64, least: u64) {
         let boxes = self.kept.len() as u64;
         let left = (boxes * wanted.midpoint(found) / found.max(1)).max(least).min(boxes);

@@ -1,4 +1,4 @@
-//! Sets of pages of a pageblock: those that are to be held.
+//! Sets of pages within a pageblock: the pages to hold.
 
 /// Pages of a pageblock.
 pub(crate) const PAGEBLOCK_PAGES: usize = 512;
@@ -9,7 +9,7 @@ pub(crate) const PAGEBLOCK: usize = PAGE * PAGEBLOCK_PAGES;
 /// Bits of a word.
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// The pages of one pageblock that are to be held, as bits.
+/// Pages of one pageblock that are to be held, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageSet([u64; PAGEBLOCK_PAGES / WORD_BITS]);
 
@@ -17,27 +17,27 @@ impl PageSet {
     /// Adds a page.
     ///
     /// # Panics
-    /// If a pageblock has no such page.
+    /// Panics if a pageblock has no such page.
     pub fn add(&mut self, page: usize) {
         self.0[page / WORD_BITS] |= 1 << (page % WORD_BITS);
     }
 
-    /// Whether this page is to be held.
+    /// Returns whether this page is in the set.
     pub fn has(&self, page: usize) -> bool {
         self.0[page / WORD_BITS] >> (page % WORD_BITS) & 1 == 1
     }
 
-    /// How many there are.
+    /// Returns the number of pages in the set.
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Their numbers, from the first to the last.
+    /// Returns the numbers of the pages, in ascending order.
     pub fn pages(&self) -> impl Iterator<Item = usize> {
         (0..PAGEBLOCK_PAGES).filter(|page| self.has(*page))
     }
 
-    /// As many units of so many pages as these pages fill, in a row: the first of them, and the first after them.
+    /// Returns a row of units of `unit` pages, as many as the pages of the set fill: the first unit, and the end.
     pub fn row(&self, unit: usize) -> (usize, usize) {
         let (units, all) = (self.count().div_ceil(unit), PAGEBLOCK_PAGES / unit);
         let first = (self.pages().next().unwrap_or(0) / unit).min(all - units);
@@ -45,7 +45,7 @@ impl PageSet {
     }
 }
 
-/// How many pageblocks have something to be held, and how many pages that is.
+/// Returns the number of pageblocks with pages to hold, and the number of these pages.
 pub(crate) fn totals(wanted: &[PageSet]) -> (u64, u64) {
     let counts = wanted.iter().map(PageSet::count).filter(|count| *count > 0);
     counts.fold((0, 0), |(pageblocks, pages), count| (pageblocks + 1, pages + count as u64))

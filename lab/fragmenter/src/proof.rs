@@ -1,8 +1,8 @@
-//! The proof that what is held cannot be moved: all memory of the machine is compacted, and the pageblocks stay lost.
+//! Proof that held pages cannot be moved: all memory of the machine is compacted, and the pageblocks stay occupied.
 //!
-//! Compaction may give up long before it has seen all memory, and then nothing comes back for another reason. So there
-//! is a control: a few pageblocks with pages that can be moved. They have to come back. It is asked for as long as it
-//! gets on, since a run that meets a large page without a place for it ends there.
+//! Compaction may give up long before it has scanned all memory, and pageblocks would stay occupied for that reason. As
+//! a control, a few pageblocks have movable pages, and these pageblocks must become free. Compaction is requested
+//! repeatedly as long as it makes progress, since a run ends at a large page for which it finds no target.
 //!
 //! linux: mm/compaction.c:compact_zone
 
@@ -20,29 +20,30 @@ use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 use super::report::Proof;
 use super::zones::{self, Free};
 
-/// What compacts all memory when it is written to.
+/// File that compacts all memory when it is written.
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
 /// Pageblocks of the control, and pages in each.
 const CONTROL_PAGEBLOCKS: usize = 16;
 const CONTROL_PAGES: usize = 8;
-/// Runs of compaction at most; and how many in a row may move how few pages.
+/// Maximum number of runs of compaction, and of consecutive idle runs, which move at most this many pages.
 const RUNS_MAX: u32 = 256;
 const IDLE_RUNS_MAX: u32 = 8;
 const IDLE_PAGES: u64 = 16;
 
-/// Pageblocks with pages that can be moved.
+/// Pageblocks with movable pages.
 #[derive(Debug)]
 pub(crate) struct Control(Exact);
 
 impl Control {
-    /// Places it.
+    /// Allocates the pages of the control.
     pub(crate) fn place(flags: &Reader, guard: &mut Guard<'_>) -> Result<Control, Error> {
         let mut wanted = PageSet::default();
         (0..CONTROL_PAGES).for_each(|number| wanted.add(number * (PAGEBLOCK_PAGES / CONTROL_PAGES)));
         Exact::place(Kind::Movable, &[wanted; CONTROL_PAGEBLOCKS], flags, guard).map(Control)
     }
 
-    /// Compacts all memory: how many of the lost pageblocks came back, how many of the control, and what is free then.
+    /// Compacts all memory. Returns how many of the lost pageblocks and of the control's pageblocks became free, and
+    /// the free memory after that.
     pub(crate) fn compact(
         &self,
         lost: &BTreeSet<u64>,
@@ -61,7 +62,7 @@ impl Control {
         Ok((proof, free))
     }
 
-    /// Compacts until all pages of the control have moved, or hardly any of the machine do.
+    /// Compacts until all pages of the control have moved, or hardly any page of the machine moves.
     fn run(&self, interrupts: &Interrupts) -> Result<(), Error> {
         let (mut moved, mut idle) = (zones::moved_pages()?, 0);
         for _ in 0..RUNS_MAX {
@@ -77,7 +78,7 @@ impl Control {
     }
 }
 
-/// Counts the pageblocks in which a census found nothing.
+/// Counts the pageblocks that are empty in a census.
 fn count_empty(census: &Census, pageblocks: &BTreeSet<u64>) -> u64 {
     pageblocks.iter().filter(|pageblock| census.content(**pageblock).is_empty()).count() as u64
 }

@@ -1,7 +1,7 @@
-//! Memory that is mapped for its frames, not for what stands in it, and unmapped when dropped.
+//! Memory that is mapped for its frames, not for its contents, and unmapped when dropped.
 //!
-//! Nothing else of the process lies in it, and nobody reads or writes it but through the calls here. A fork does not
-//! inherit it.
+//! A region contains no other data of the process, and is read and written only by the methods here. A forked child
+//! does not inherit it.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,16 +14,16 @@ use std::os::fd::BorrowedFd;
 
 use super::page_set::{PAGE, PAGEBLOCK};
 
-/// What is to become of the pages.
+/// Intended use of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// They are written to.
+    /// The pages are written.
     Written,
-    /// They are read at most, so that only page tables come of it.
+    /// The pages are only read, which allocates page tables but no pages.
     Read,
 }
 
-/// A mapping that begins at a multiple of a pageblock's size.
+/// A mapping whose usable part begins at a multiple of a pageblock's size.
 #[derive(Debug)]
 pub(crate) struct Region {
     whole: *mut c_void,
@@ -33,7 +33,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Maps so many pageblocks; no page of them is there yet.
+    /// Maps `pageblocks` pageblocks, of which no page is present yet.
     pub(crate) fn map(pageblocks: usize, access: Access) -> rustix::io::Result<Region> {
         let whole_bytes = (pageblocks + 1) * PAGEBLOCK;
         let allowed = match access {
@@ -41,7 +41,8 @@ impl Region {
             Access::Read => ProtFlags::READ,
         };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address that the kernel chooses touches nobody's memory.
+        // SAFETY: the address is null and the flags lack `FIXED`, so the kernel chooses unused addresses, and no
+        // existing mapping changes.
         let whole = unsafe { mmap_anonymous(ptr::null_mut(), whole_bytes, allowed, flags) }?;
         let start = (whole as usize).next_multiple_of(PAGEBLOCK);
         let region = Region { whole, whole_bytes, start, pageblocks };
@@ -53,55 +54,58 @@ impl Region {
         Ok(region)
     }
 
-    /// How many pageblocks it has.
+    /// Returns the number of pageblocks.
     pub(crate) fn pageblocks(&self) -> usize {
         self.pageblocks
     }
 
-    /// The number of its first page in the address space.
+    /// Returns the number of the first page in the address space.
     pub(crate) fn first_page(&self) -> usize {
         self.start / PAGE
     }
 
-    /// Pages from `page` on, so many, are written to: by then they are there, and are not the page of zeroes.
+    /// Writes to `pages` pages from `page` on. They are present afterwards, and are not the zero page.
     pub(crate) fn write(&self, page: usize, pages: usize) -> rustix::io::Result<()> {
         self.advise(page, pages, Advice::LinuxPopulateWrite)?;
         for page in page..page + pages {
-            // SAFETY: the page lies in this mapping, is writable and present, and no reference to it exists.
+            // SAFETY: `address` asserts that the page is within this mapping. `LinuxPopulateWrite` has succeeded on it,
+            // so it is present and writable. No reference to it exists.
             unsafe { ptr::write_volatile(self.address(page).cast::<u8>(), 1) };
         }
         Ok(())
     }
 
-    /// A page is read from, which takes a page table and no page.
+    /// Reads from a page, which allocates a page table and no page.
     pub(crate) fn read(&self, page: usize) -> rustix::io::Result<()> {
         self.advise(page, 1, Advice::LinuxPopulateRead)
     }
 
-    /// Huge pages that are advised about in part are split.
+    /// Splits the huge page that contains a page, since the advice covers only a part of it.
     pub(crate) fn split(&self, page: usize) -> rustix::io::Result<()> {
         self.advise(page, 1, Advice::LinuxCold)
     }
 
-    /// Pages go back.
+    /// Frees pages.
     pub(crate) fn give_back(&self, page: usize, pages: usize) -> rustix::io::Result<()> {
         self.advise(page, pages, Advice::LinuxDontNeed)
     }
 
-    /// No page of it becomes a part of a huge one any more.
+    /// Prevents that pages become parts of huge pages from now on.
     pub(crate) fn keep_small(&self) -> rustix::io::Result<()> {
         self.advise_all(Advice::LinuxNoHugepage)
     }
 
-    /// Puts pages into a pipe, which then holds a reference to each: how many it took.
+    /// Puts pages into a pipe, which then holds a reference to each. Returns the number of pages in the pipe.
     pub(crate) fn splice(&self, pages: &[usize], pipe: BorrowedFd<'_>) -> rustix::io::Result<usize> {
         let mut slices: Vec<IoSliceRaw<'_>> = Vec::with_capacity(pages.len());
         for page in pages {
-            // SAFETY: the page lies in this mapping, which outlives the call, and was written to before.
+            // SAFETY: `address` asserts that the page is within this mapping, which outlives the slice. The callers
+            // have written to it, so its bytes are initialised, and no code writes to it during the call.
             let bytes = unsafe { std::slice::from_raw_parts(self.address(*page).cast::<u8>(), PAGE) };
             slices.push(IoSliceRaw::from_slice(bytes));
         }
-        // SAFETY: the pipe is given by the end that is written to, so the memory is only read, and it is no gift.
+        // SAFETY: `pipe` is the write end of a pipe, so the kernel only reads the memory. Without `GIFT` the pages
+        // remain this process's memory.
         let bytes = unsafe { vmsplice(pipe, &slices, SpliceFlags::NONBLOCK) }?;
         Ok(bytes / PAGE)
     }
@@ -117,7 +121,8 @@ impl Region {
         }
         self.address(page + pages - 1);
         loop {
-            // SAFETY: all of these pages lie in this mapping, whose contents nobody relies on.
+            // SAFETY: `address` asserts that the first and the last page are within this mapping, so the range is
+            // valid. The advice may discard contents, which no code relies on.
             match unsafe { madvise(self.address(page), pages * PAGE, advice) } {
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 done => return done,
@@ -126,9 +131,9 @@ impl Region {
     }
 
     fn advise_all(&self, advice: Advice) -> rustix::io::Result<()> {
-        // SAFETY: this is the whole mapping, and such advice changes no contents.
+        // SAFETY: the range is the whole mapping, which this value owns, and such advice changes no contents.
         match unsafe { madvise(self.whole, self.whole_bytes, advice) } {
-            // Kernels without huge pages know no such advice, and need none.
+            // Kernels without huge pages reject this advice, and do not need it.
             Err(Errno::INVAL) if matches!(advice, Advice::LinuxHugepage | Advice::LinuxNoHugepage) => Ok(()),
             done => done,
         }
@@ -137,7 +142,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's, and no reference into it is left.
+        // SAFETY: `map` has made this mapping with this address and size, this value owns it alone, and no reference
+        // into it exists.
         let unmapped = unsafe { munmap(self.whole, self.whole_bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping {} bytes: {unmapped:?}", self.whole_bytes);
     }

@@ -1,4 +1,4 @@
-//! What was done to a machine's memory, for people and programs.
+//! Report of the fragmentation of a machine's memory, for people and programs.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,25 @@ use serde::Serialize;
 use super::kind::Kind;
 use super::zones::Free;
 
-/// At most this part of the lost pageblocks may come back by compaction.
+/// Denominator of the maximum share of lost pageblocks that compaction may free for the proof to hold.
 pub(crate) const RETURNED_PART: u64 = 10;
 
-/// What became of one kind.
+/// Result of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindReport {
     /// The kind.
     pub kind: Kind,
-    /// Whether each page lies where it was ordered. Else the kernel placed them, and what it came to was measured.
+    /// Whether each page is in the requested frame. Otherwise the kernel placed the pages, and the result was measured.
     pub page_by_page: bool,
-    /// Pageblocks that were worked on.
+    /// Pageblocks for which pages were allocated.
     pub pageblocks: u64,
-    /// Of these, the ones that were to hold something.
+    /// Pageblocks that were to hold pages of this kind.
     pub wanted_pageblocks: u64,
-    /// Pageblocks that do.
+    /// Pageblocks that hold pages of this kind.
     pub held_pageblocks: u64,
     /// Pages that were to be held.
     pub wanted_pages: u64,
-    /// Pages that are.
+    /// Pages that are held.
     pub held_pages: u64,
 }
 
@@ -45,32 +45,32 @@ impl KindReport {
     }
 }
 
-/// What is proved.
+/// Result of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// At most a tenth came back, and most of the control did.
+    /// At most a tenth of the lost pageblocks became free, and most of the control's did.
     Holds,
-    /// More than a tenth came back.
+    /// More than a tenth of the lost pageblocks became free.
     Returned,
-    /// Nothing was lost, or compaction gave up before it came to the control.
+    /// No pageblock was lost, or compaction gave up before it reached the control.
     Nothing,
 }
 
-/// What compaction made of it.
+/// Effect of compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Proof {
-    /// Pageblocks that were free as a whole, and hold something since.
+    /// Pageblocks that were wholly free, and hold pages since.
     pub lost_pageblocks: u64,
-    /// Of these, the ones that compaction of all memory made free again.
+    /// Lost pageblocks that compaction of all memory made free again.
     pub returned_pageblocks: u64,
-    /// Pageblocks with pages that can be moved, made beside them.
+    /// Pageblocks with movable pages that were made as a control.
     pub control_pageblocks: u64,
-    /// Of these, the ones that compaction made free again.
+    /// Pageblocks of the control that compaction made free again.
     pub control_returned: u64,
 }
 
 impl Proof {
-    /// What is proved.
+    /// Returns the result of the proof.
     pub fn verdict(&self) -> Verdict {
         match () {
             () if self.returned_pageblocks * RETURNED_PART > self.lost_pageblocks => Verdict::Returned,
@@ -80,35 +80,35 @@ impl Proof {
     }
 }
 
-/// Free memory at each moment.
+/// Free memory at several moments.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Moments {
-    /// Before anything was done.
+    /// At the start.
     pub before: Free,
-    /// When memory was as ordered.
+    /// After memory was fragmented.
     pub applied: Free,
-    /// When all of it was compacted, if it was.
+    /// After all memory was compacted, if it was.
     pub compacted: Option<Free>,
-    /// When it had stayed so for as long as was asked.
+    /// At the end of the requested time.
     pub held: Free,
-    /// When everything was undone.
+    /// After everything was undone.
     pub undone: Free,
 }
 
-/// What was done.
+/// Report of the fragmentation.
 #[derive(Clone, Debug, Serialize)]
 pub struct FragmentReport {
-    /// Whose memory, and what was ordered.
+    /// Description of the machine and the request.
     pub subject: String,
-    /// What became of each kind.
+    /// Result of each kind.
     pub kinds: Vec<KindReport>,
     /// Free memory of the whole machine.
     pub free: Moments,
-    /// What compaction made of it, if that was asked.
+    /// Effect of compaction, if it was requested.
     pub proof: Option<Proof>,
-    /// Pageblocks whose pages were let go, for others elsewhere, while memory stayed so.
+    /// Pageblocks whose pins were replaced by pins elsewhere while memory stayed fragmented.
     pub renewed_pageblocks: u64,
-    /// What is worth knowing.
+    /// Remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -168,7 +168,7 @@ fn percentage(part: u64, all: u64) -> f64 {
     part as f64 * 100.0 / all.max(1) as f64
 }
 
-/// Says what compaction brought back, and what that proves.
+/// Formats the effect of compaction and the conclusion from it.
 fn proof_sentence(proof: &Proof) -> String {
     let Proof { lost_pageblocks, returned_pageblocks, control_pageblocks, control_returned } = proof;
     let verdict = match proof.verdict() {

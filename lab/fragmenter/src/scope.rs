@@ -1,20 +1,20 @@
-//! What this process sets about itself while it works: it stays on one CPU, since pages of one CPU follow each other in
-//! memory; it may open as many files as its limit can be raised to; and if memory runs out, it is the first to go. A
-//! command is started with everything as it was.
+//! Attributes of this process while it works. It stays on one CPU, since consecutive allocations of one CPU are
+//! adjacent in memory. Its limit of open files is raised to the hard limit. If memory runs out, it is killed first. A
+//! command is started with the original attributes.
 
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// How likely the kernel ends this process when memory runs out.
+/// File of the process's priority for the OOM killer.
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
-/// Whoever wants the CPU goes first.
+/// Lowest scheduling priority, so that all other programs run first.
 const NICEST: i32 = 19;
-/// More likely than any other.
+/// Highest priority for the OOM killer.
 const OOM_FIRST: &str = "1000";
 
-/// How things were.
+/// Original attributes.
 #[derive(Debug)]
 pub(crate) struct Scope {
     cpus: Option<CpuSet>,
@@ -23,7 +23,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Sets what is set. What the system refuses stays as it is: none of it is needed, all of it helps.
+    /// Sets all attributes. Failures are ignored: every attribute is useful, and none is required.
     pub(crate) fn enter() -> Scope {
         let scope = Scope {
             cpus: sched_getaffinity(None).ok(),
@@ -34,23 +34,24 @@ impl Scope {
         scope
     }
 
-    /// From now on this process runs on any CPU, when nobody else wants it.
+    /// Lets this process run on all its original CPUs from now on, with the lowest scheduling priority.
     pub(crate) fn stand_back(&self) {
         self.roam();
         let _ = setpriority_process(None, NICEST);
     }
 
-    /// Files that may be open; nothing where there is no limit.
+    /// Returns the maximum number of open files; `None` if there is no limit.
     pub(crate) fn files_most(&self) -> Option<u64> {
         self.files.maximum
     }
 
-    /// The limits of open files, as they were.
+    /// Returns the original limits of open files.
     pub(crate) fn files(&self) -> Rlimit {
         self.files
     }
 
-    /// Does something as if nothing had been set, but for open files, of which there may be many already.
+    /// Calls a function with the original attributes, except for the limit of open files, since more files than the
+    /// original limit may be open already.
     pub(crate) fn outside<T>(&self, what: impl FnOnce() -> T) -> T {
         self.unset();
         let done = what();

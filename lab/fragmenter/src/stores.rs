@@ -1,9 +1,9 @@
-//! What allocates pages of each kind that the kernel places.
+//! Allocators of the kinds whose pages the kernel places.
 //!
 //! ```text
-//! Tables   one address in 2 MiB is read: a page table, and no page. Unmapping a box frees them.
-//! Pipes    a page is written to a pipe. Those that go are page tables, which are allocated in the same way.
-//! Buffers  a datagram is sent to a socket that nobody receives from: a block of four pages, or an object of a slab.
+//! Tables   reads one address in each 2 MiB: a page table, and no page. Unmapping a box frees them.
+//! Pipes    writes a page to a pipe. Temporary boxes have page tables instead, which are allocated in the same way.
+//! Buffers  sends a datagram to a socket that is never read: a block of four pages, or an object of a slab.
 //! ```
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,10 +18,10 @@ use super::order::Store;
 use super::page_set::{PAGE, PAGEBLOCK_PAGES};
 use super::region::{Access, Region};
 
-/// What is written: anything.
+/// Bytes that are written; their values do not matter.
 static BYTES: [u8; 4 * PAGE] = [1; 4 * PAGE];
 
-/// Addresses of which each pageblock's worth has a page table of its own.
+/// Addresses of which each pageblock's size has its own page table.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     region: Region,
@@ -41,7 +41,7 @@ impl Addresses {
     }
 }
 
-/// Page tables.
+/// Allocator of page tables.
 #[derive(Debug)]
 pub(crate) struct Tables;
 
@@ -62,14 +62,14 @@ impl Store for Tables {
     }
 }
 
-/// Pages in pipes.
+/// Allocator of pages in pipes.
 #[derive(Debug)]
 pub(crate) struct Pipes;
 
-/// Pipes, or page tables in their place.
+/// Pipes, or page tables instead.
 #[derive(Debug)]
 pub(crate) enum PipesOrTables {
-    /// Both ends of each, and how many pages were written.
+    /// Both ends of each pipe, and the number of pages written.
     Pipes(Vec<(OwnedFd, OwnedFd)>, usize),
     /// Page tables.
     Tables(Addresses),
@@ -101,14 +101,14 @@ impl Store for Pipes {
     }
 }
 
-/// An empty pipe with room for so many pages.
+/// Opens an empty pipe with room for `pages` pages.
 fn pipe(pages: usize) -> Result<(OwnedFd, OwnedFd), Error> {
     let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(Error::refused("open a pipe"))?;
     fcntl_setpipe_size(&pipe.1, pages * PAGE).map_err(Error::refused("enlarge a pipe"))?;
     Ok(pipe)
 }
 
-/// Datagrams, a number of which fill a unit of so many pages.
+/// Allocator of datagrams, of which `count` fill a unit of `UNIT` pages.
 #[derive(Debug)]
 pub(crate) struct Buffers<const UNIT: usize> {
     /// Bytes of a datagram.
@@ -118,7 +118,7 @@ pub(crate) struct Buffers<const UNIT: usize> {
 }
 
 impl Buffers<4> {
-    /// Datagrams that are a block of four pages each: larger than any object of a slab.
+    /// Datagrams that take a block of four pages each, since they are larger than any object of a slab.
     /// linux: mm/slub.c:__kmalloc_large_node_noprof
     pub(crate) const BLOCKS: Buffers<4> = Buffers { bytes: 15 << 10, count: 1 };
 }
@@ -136,7 +136,7 @@ impl<const UNIT: usize> Store for Buffers<UNIT> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair =
             socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(Error::refused("open a socket"))?;
-        // The kernel doubles it; what it counts of a datagram is at most twice its memory.
+        // The kernel doubles this size, and charges at most twice the memory of a datagram.
         let room = units * UNIT * PAGE;
         sockopt::set_socket_send_buffer_size_force(&pair.0, room.max(PAGE * 64))
             .map_err(Error::refused("enlarge a socket's buffer"))?;

@@ -1,9 +1,9 @@
-//! Fragmentation that goes on while something else runs: pins are let go, and others made elsewhere.
+//! Continuous fragmentation while another program runs: pins are freed, and others are made elsewhere.
 //!
-//! Ten times a second some pageblocks are taken whole and pinned as the first ones were, and of the oldest pins as many
-//! pages are let go. New ones come first, so they lie in other pageblocks. It is memory alone that this shares with
-//! what runs: no file, no lock, and the CPU only when nobody else wants it. Where memory is short, a step is left out:
-//! it would have others reclaim and compact.
+//! Ten times a second some whole pageblocks are taken and pinned like the first ones, and as many of the oldest pinned
+//! pages are freed. The new pins are made first, so they are in other pageblocks. This work interferes with the program
+//! only by its use of memory: it uses no common files or locks, and runs with the lowest CPU priority. If memory is
+//! short, a step is skipped, since it would cause reclaim and compaction for other programs.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use super::kind_pages::KindPages;
 use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 use super::zones::Free;
 
-/// Steps a second.
+/// Steps per second.
 const STEPS: u64 = 10;
-/// Pageblocks that are taken at once, at most.
+/// Maximum number of pageblocks that are taken in a step.
 const PAGEBLOCKS_MAX: u64 = 64;
-/// How many times the pageblocks of a step have to be free as a whole.
+/// Factor between the pageblocks of a step and the wholly free pageblocks that it requires.
 const FREE_FACTOR: u64 = 4;
 
-/// How fast.
+/// Rate of renewal.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// Pageblocks a second.
+    /// Pageblocks per second.
     rate: u64,
-    /// Parts of a pageblock that are due.
+    /// Remainder of pageblocks that is due, in units of 1 / [`STEPS`].
     due: u64,
 }
 
 impl Pace {
-    /// The pageblocks of the next step.
+    /// Returns the number of pageblocks of the next step.
     fn next(&mut self) -> usize {
         self.due += self.rate;
         let count = (self.due / STEPS).min(PAGEBLOCKS_MAX);
@@ -41,23 +41,23 @@ impl Pace {
     }
 }
 
-/// What goes on.
+/// State of the renewal.
 pub(crate) struct Sustain<'w> {
     pace: Pace,
-    /// What new pageblocks are to hold, in turn.
+    /// Sets of pages that new pageblocks hold, in turn.
     wishes: Vec<PageSet>,
     turn: usize,
     flags: &'w Reader,
     floor: u64,
     placed: &'w mut KindPages,
-    /// Pageblocks that were pinned anew.
+    /// Pageblocks that were pinned in place of others.
     pub renewed: u64,
-    /// Steps that were left out.
+    /// Steps that were skipped.
     pub left_out: u64,
 }
 
 impl<'w> Sustain<'w> {
-    /// One that renews so many pageblocks a second, by pins that hold the wanted pages of each.
+    /// Creates the renewal of `rate` pageblocks per second, with pins that hold the wanted pages of each.
     pub(crate) fn new(
         rate: u64,
         wanted: &[PageSet],
@@ -69,7 +69,7 @@ impl<'w> Sustain<'w> {
         Sustain { pace: Pace { rate, due: 0 }, wishes, turn: 0, flags, floor, placed, renewed: 0, left_out: 0 }
     }
 
-    /// The pageblocks of this step.
+    /// Returns the sets of pages of the next step.
     fn next(&mut self) -> Vec<PageSet> {
         let begin = self.turn;
         self.turn += self.pace.next();
@@ -77,7 +77,7 @@ impl<'w> Sustain<'w> {
     }
 
     fn renew(&mut self, wanted: &[PageSet]) -> Result<(), Error> {
-        // Signals are looked at between steps.
+        // Signals are checked between steps.
         let mut guard = Guard::of_machine(self.floor + (wanted.len() * PAGEBLOCK_PAGES) as u64);
         guard.check()?;
         self.renewed += self.placed.renew(wanted, self.flags, &mut guard)?;
@@ -98,7 +98,7 @@ impl Meanwhile for Sustain<'_> {
         let is_roomy = Free::now()?.pageblocks >= wanted.len() as u64 * FREE_FACTOR;
         let renewed = if is_roomy { self.renew(&wanted) } else { Err(Error::NothingWhole) };
         match renewed {
-            // For want of memory: others have it by now.
+            // Memory is short, because other programs have taken it.
             Err(Error::NothingWhole | Error::Short { .. } | Error::Refused { .. }) => self.left_out += 1,
             told => told?,
         }

@@ -1,4 +1,4 @@
-//! The free memory of the machine in figures, and what of it is to be left alone.
+//! Free memory of the machine, and the part of it that is reserved for the machine.
 
 use std::fs;
 use std::thread;
@@ -15,10 +15,10 @@ use super::page_set::PAGE;
 pub(crate) const PAGEBLOCK_ORDER: usize = 9;
 /// Pages of a MiB.
 const PAGES_PER_MIB: u64 = (1 << 20) / PAGE as u64;
-/// The part of memory that is left to the machine beside its watermarks, and the least of that.
+/// Margin that is left to the machine beyond its watermarks: this part of memory, and its minimum in pages.
 const MARGIN_PART: u64 = 64;
 const MARGIN_LEAST: u64 = (64 << 20) / PAGE as u64;
-/// How often, and how long apart, it is looked whether page tables are still being freed.
+/// Maximum number of checks whether page tables are still being freed, and the pause before each.
 const SETTLE_LOOKS: u32 = 20;
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,12 +29,12 @@ pub struct Free {
     pub pages: u64,
     /// Free blocks of order 9 and above, counted in pageblocks.
     pub pageblocks: u64,
-    /// Share of the free memory that lies in blocks too small for order 9.
+    /// Share of the free memory that is in blocks too small for order 9.
     pub unusable_free_index_order9: f64,
 }
 
 impl Free {
-    /// As it is now.
+    /// Reads the current free memory.
     pub fn now() -> Result<Free, Error> {
         Ok(Free::sum(&parse_buddyinfo(&read("/proc/buddyinfo")?)?))
     }
@@ -52,26 +52,26 @@ impl Free {
     }
 }
 
-/// Pages that may be worked on, and pages that are left to the machine: high watermarks and a margin.
+/// Pages that may be used, and pages that are left to the machine: high watermarks and a margin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Free pages beyond the floor.
     pub pages: u64,
-    /// Free pages that are left in any case.
+    /// Free pages that are always left.
     pub floor: u64,
 }
 
 impl Room {
-    /// As it is now.
+    /// Computes the room from the current state of the machine.
     pub fn now() -> Result<Room, Error> {
         let floor = floor(&parse_zoneinfo(&read("/proc/zoneinfo")?)?, field("MemTotal:")?);
         Ok(Room { pages: free_pages()?.saturating_sub(floor), floor })
     }
 
-    /// Refuses to work on more.
+    /// Refuses to use more pages than there are.
     ///
     /// # Errors
-    /// When there are not so many pages.
+    /// Returns an error if fewer pages are available.
     pub fn expect(&self, pages: u64) -> Result<(), Error> {
         if pages <= self.pages {
             return Ok(());
@@ -85,12 +85,13 @@ fn floor(zones: &[ZoneFacts], total: u64) -> u64 {
     high + (total / MARGIN_PART).max(MARGIN_LEAST)
 }
 
-/// Free pages, by the cheapest counter that there is.
+/// Returns the number of free pages, from the cheapest counter.
 pub(crate) fn free_pages() -> Result<u64, Error> {
     field("MemFree:")
 }
 
-/// Free pages in unmovable pageblocks that are not free as a whole: what the kernel takes before it opens another.
+/// Returns the number of free pages in unmovable pageblocks that are not wholly free. The kernel allocates them before
+/// it uses another pageblock.
 pub(crate) fn unmovable_fragments() -> Result<u64, Error> {
     let types = parse_pagetypeinfo(&read("/proc/pagetypeinfo")?)?.types;
     let unmovable = types.iter().filter(|count| count.migratetype == freehold_trace::event::migratetype::UNMOVABLE);
@@ -98,14 +99,14 @@ pub(crate) fn unmovable_fragments() -> Result<u64, Error> {
     Ok(small.map(|(order, count)| count << order).sum())
 }
 
-/// Pages that were moved since the machine started.
+/// Returns the number of pages that were migrated since boot.
 pub(crate) fn moved_pages() -> Result<u64, Error> {
     let text = read("/proc/vmstat")?;
     Ok(text.lines().find_map(|line| line.strip_prefix("pgmigrate_success ")?.trim().parse().ok()).unwrap_or(0))
 }
 
-/// Waits until page tables that were unmapped are free: the kernel frees them when all CPUs have let go of them. Until
-/// two looks find as many, or for two seconds at most.
+/// Waits until unmapped page tables are free: the kernel frees them when no CPU uses them any more. Ends when their
+/// number does not decrease between two checks, after two seconds at most.
 pub(crate) fn settle() -> Result<(), Error> {
     let mut tables = field("PageTables:")?;
     for _ in 0..SETTLE_LOOKS {
@@ -119,7 +120,7 @@ pub(crate) fn settle() -> Result<(), Error> {
     Ok(())
 }
 
-/// A number of `/proc/meminfo`, in pages.
+/// Returns a number of `/proc/meminfo`, in pages.
 fn field(name: &str) -> Result<u64, Error> {
     let text = read("/proc/meminfo")?;
     let number = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse().ok());
