@@ -1,9 +1,9 @@
-//! Running a command while a load is held.
+//! A command that runs while a load is held.
 
 use std::io;
 use std::process::Command;
 
-/// Runs `command` and waits for it; no command is no work.
+/// Runs `command` and waits for it. An empty command does nothing.
 pub(crate) fn run(command: &[String]) -> io::Result<()> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let status = Command::new(program).args(arguments).status()?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes `count` small files in `folder`, looks at each, and removes all but every eighth.
+/// Makes `count` small files in `folder`, calls `stat` on each, and removes all but every eighth.
 pub(crate) fn churn(folder: &Path, count: usize) -> io::Result<()> {
     let paths: Vec<PathBuf> = (0..count).map(|number| folder.join(format!("small.{number}"))).collect();
     for path in &paths {

@@ -1,8 +1,8 @@
-//! The load: page traffic that the shell loops of a workload cannot make.
+//! Loads: page traffic that the shell loops of a workload cannot make.
 //!
-//! Every subcommand does a fixed amount of work and ends by itself; nothing depends on time or chance.
-//! Sizes are in MiB. A failure to get memory is part of the experiment, so it is reported on stderr and
-//! the work goes on where that makes sense.
+//! Every subcommand does a fixed amount of work and ends by itself; nothing depends on time or chance. Sizes are in
+//! MiB. An allocation failure is part of the experiment, so it is reported on stderr, and the work continues where
+//! possible.
 
 mod command;
 pub mod corruption;
@@ -126,10 +126,10 @@ enum Load {
     },
 }
 
-/// Makes the load.
+/// Runs the load.
 ///
 /// # Errors
-/// What the system refuses, where the work cannot go on without it.
+/// Returns an error of the system if the work cannot continue after it.
 pub fn run(args: LoadArgs) -> io::Result<()> {
     match args.load {
         Load::Hog { mib, pages } => memory::hog(mib, pages),

@@ -1,4 +1,4 @@
-//! Loads on memory itself: hogs, and memory full of holes.
+//! Loads on anonymous memory and files in memory: hogs, and memory with many holes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 use crate::command;
 use crate::pages::Pages;
 
-/// Bytes in a page of the machines we record.
+/// Bytes in a page of the recorded machines.
 const PAGE: usize = 4096;
-/// A hog's piece: one pageblock.
+/// Bytes of a hog's piece: one pageblock.
 const PIECE: usize = 2 << 20;
 /// Bytes in a MiB.
 const MIB: usize = 1 << 20;
 
-/// Maps `mib` in pieces and touches every page; unmaps every other piece; maps and touches as many again.
+/// Maps `mib` MiB in pieces and touches every page; unmaps every other piece; maps and touches as many again.
 pub(crate) fn hog(mib: usize, pages: Pages) -> io::Result<()> {
     let mut pieces = Vec::new();
     for _ in 0..mib * MIB / PIECE {
@@ -34,9 +34,9 @@ pub(crate) fn hog(mib: usize, pages: Pages) -> io::Result<()> {
     Ok(())
 }
 
-/// One piece, every page of it written.
+/// Maps one piece and writes to every page of it.
 fn map_touched(pages: Pages) -> io::Result<MmapMut> {
-    // Twice the size: wherever the mapping begins, it holds one aligned piece.
+    // The mapping has twice the size, so that it contains one aligned piece wherever it begins.
     let mut map = MmapMut::map_anon(2 * PIECE)?;
     map.advise(match pages {
         Pages::Small => Advice::NoHugePage,
@@ -49,8 +49,8 @@ fn map_touched(pages: Pages) -> io::Result<MmapMut> {
     Ok(map)
 }
 
-/// Fills a file in memory, frees all but the first `keep` pages of each group of `out_of`, then runs
-/// `command` while the rest stays.
+/// Fills a file in memory, frees all but the first `keep` pages of each group of `out_of`, and runs `command` while the
+/// others stay.
 pub(crate) fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::Result<()> {
     let mut file = File::from(rustix::fs::memfd_create("holes", MemfdFlags::CLOEXEC)?);
     let block = vec![1_u8; MIB];

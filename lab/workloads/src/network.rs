@@ -7,12 +7,12 @@ use std::thread;
 
 /// Bytes in a MiB.
 const MIB: usize = 1 << 20;
-/// What a TCP sender writes at once.
+/// Bytes that a TCP sender writes at once.
 const CHUNK: usize = 64 << 10;
-/// Datagrams that are on their way before the receiver looks.
+/// Datagrams that are sent before the receiver reads.
 const BURST: usize = 16;
 
-/// Sends `mib` over each of `streams` TCP connections at once.
+/// Sends `mib` MiB over each of `streams` TCP connections at once.
 pub(crate) fn loopback(mib: usize, streams: usize) -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
@@ -46,10 +46,10 @@ fn drain(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens `count` connections and says a word on each before any is closed.
+/// Opens `count` connections and sends a few bytes on each before any is closed.
 ///
-/// The accepting side of a connection is made in interrupt context, from slabs of order 3: these are the
-/// atomic requests above order 0 for which the kernel keeps its reserve.
+/// The accepting side of a connection is allocated in interrupt context, from slabs of order 3. These are the atomic
+/// requests above order 0 for which the kernel keeps its high-atomic reserve.
 pub(crate) fn connections(count: usize) -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
@@ -63,9 +63,9 @@ pub(crate) fn connections(count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `mib` as datagrams of `bytes`, half over UDP and half over a Unix socket, in bursts.
+/// Sends `mib` MiB as datagrams of `bytes` bytes, half over UDP and half over a Unix socket, in bursts.
 ///
-/// UDP may drop what the receiver's buffer does not hold, so its receiver never waits.
+/// UDP may drop datagrams that do not fit into the receiver's buffer, so its receiver never waits.
 pub(crate) fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
     let count = mib * MIB / bytes / 2;
     let (datagram, mut received) = (vec![1_u8; bytes], vec![0_u8; bytes]);

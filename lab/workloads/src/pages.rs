@@ -1,8 +1,8 @@
-//! Sizes of pages that a hog asks for.
+//! Page sizes of a hog.
 
 use clap::ValueEnum;
 
-/// What pages a hog asks for.
+/// Page size of a hog.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Pages {
     /// Base pages only.

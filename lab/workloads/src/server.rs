@@ -1,10 +1,11 @@
-//! A server as its malloc sees it: requests come in on many threads; few answer them, and free what others allocated.
+//! The memory operations of a server: many threads receive requests; few threads answer them, and free memory that
+//! others allocated.
 //!
-//! First it asks for memory and gives it back untouched: tcmalloc begins to purge only when 2 GiB were given back. Then
-//! a receiver takes a request, which is a buffer of some size between 128 bytes and half a MiB, writes it, reads it as
-//! often as it is told (its work), and leaves it in the backlog. When the backlog has grown to its most, those who
-//! answer take requests out until a quarter is left, free them, and wait again. So memory in use swings, and a malloc
-//! that purges has something to give back. Sizes follow from the number of a request alone.
+//! First the server allocates memory and frees it untouched, since tcmalloc begins to purge only after 2 GiB were
+//! freed. Then each receiver takes a request, which is a buffer of 128 bytes to half a MiB. It writes the request,
+//! reads it as often as configured (its work), and adds it to the backlog. When the backlog has reached its maximum,
+//! the answering threads take requests out until a quarter is left, free them, and wait again. So memory in use
+//! oscillates, and a malloc that purges has memory to return. Sizes depend only on the number of a request.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -14,40 +15,40 @@ use std::thread;
 
 /// Bytes in a MiB.
 const MIB: usize = 1 << 20;
-/// Sizes lie between two to the power of the first and two to the power of the second.
+/// Bounds of sizes, as powers of two.
 const SIZE_BITS: [u32; 2] = [7, 19];
-/// What part of its most the backlog is answered down to.
+/// Divisor of the maximum backlog, down to which requests are answered.
 const QUARTER: usize = 4;
-/// What is asked for at once before there are requests.
+/// Bytes of each allocation before the first request.
 const CHUNK: usize = 64 * MIB;
 
-/// How large a server is, and how much it does.
+/// Size of a server, and amount of its work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// Bytes that are asked for and given back untouched first.
+    /// Bytes that are allocated and freed untouched at first.
     pub before: usize,
-    /// Threads that take requests.
+    /// Number of threads that receive requests.
     pub receiving: usize,
-    /// Threads that answer and free them.
+    /// Number of threads that answer and free requests.
     pub answering: usize,
-    /// Requests in all.
+    /// Total number of requests.
     pub requests: usize,
-    /// Bytes of the backlog at its most.
+    /// Maximum number of bytes in the backlog.
     pub backlog: usize,
-    /// How often a receiver reads its request.
+    /// Number of times that a receiver reads its request.
     pub work: usize,
 }
 
-/// A request: what somebody else will free.
+/// A request, which another thread frees.
 type Request = Vec<u8>;
 
-/// Requests that were received and not answered.
+/// Requests that were received and not answered yet.
 #[derive(Debug, Default)]
 struct Backlog {
     state: Mutex<State>,
-    /// It is full, or nothing more will come.
+    /// Signalled when the backlog is full, or when no more requests will come.
     is_due: Condvar,
-    /// There is room again.
+    /// Signalled when there is room again.
     has_room: Condvar,
 }
 
@@ -55,7 +56,7 @@ struct Backlog {
 struct State {
     waiting: VecDeque<Request>,
     bytes: usize,
-    /// Whether requests are answered until a quarter is left.
+    /// Whether requests are answered, until a quarter is left.
     is_answered: bool,
     /// Receivers that have no more requests.
     done: usize,
@@ -64,7 +65,7 @@ struct State {
 /// Serves all requests.
 ///
 /// # Errors
-/// If a thread cannot be had.
+/// Returns an error if a thread cannot be created.
 pub(crate) fn serve(server: Server) -> io::Result<()> {
     for _ in 0..server.before.div_ceil(CHUNK) {
         drop(black_box(Request::with_capacity(CHUNK)));
@@ -84,7 +85,7 @@ pub(crate) fn serve(server: Server) -> io::Result<()> {
     })
 }
 
-/// Takes this receiver's share of the requests.
+/// Receives this receiver's share of the requests.
 fn receive(server: &Server, backlog: &Backlog, first: usize) {
     for number in (first..server.requests).step_by(server.receiving) {
         let request = vec![number as u8; size(number)];
@@ -97,7 +98,7 @@ fn receive(server: &Server, backlog: &Backlog, first: usize) {
     backlog.is_due.notify_all();
 }
 
-/// Bytes of a request: all powers of two are as frequent, and so is what lies between them.
+/// Returns the bytes of a request: all powers of two are equally frequent, and sizes between them are uniform.
 fn size(number: usize) -> usize {
     let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let [least, most] = SIZE_BITS;
@@ -105,7 +106,7 @@ fn size(number: usize) -> usize {
     (1 << bits) + (mixed >> 16) as usize % (1 << bits)
 }
 
-/// A sum that depends on each byte and its place, so that none can be left out.
+/// Computes a sum that depends on each byte and its position, so that no read can be omitted.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum: u64, &byte| sum.rotate_left(5) ^ u64::from(byte))
 }
@@ -115,7 +116,7 @@ impl Backlog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a request, as soon as there is room.
+    /// Adds a request, as soon as there is room.
     fn add(&self, server: &Server, request: Request) {
         let mut state = self
             .has_room
@@ -129,14 +130,14 @@ impl Backlog {
         }
     }
 
-    /// Answers what is due until no more comes.
+    /// Answers due requests until all have been received and answered.
     fn answer(&self, server: &Server) {
         while let Some(request) = self.next(server) {
             black_box(request.iter().step_by(64).fold(0_u8, |sum, byte| sum ^ byte));
         }
     }
 
-    /// The next request to be answered; nothing when all have been.
+    /// Returns the next request to answer; `None` after the last one.
     fn next(&self, server: &Server) -> Option<Request> {
         let mut state = self
             .is_due
@@ -152,7 +153,7 @@ impl Backlog {
     }
 }
 
-/// Bytes of so many MiB.
+/// Converts MiB to bytes.
 pub(crate) fn mib(count: usize) -> usize {
     count * MIB
 }

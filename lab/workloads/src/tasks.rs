@@ -1,4 +1,4 @@
-//! Loads that tasks make: pages that change CPUs, and kernel stacks.
+//! Loads of tasks: pages that move between CPUs, and kernel stacks.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,10 +10,10 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Bytes in a MiB.
 const MIB: usize = 1 << 20;
-/// What goes through the pipe at once: its default capacity.
+/// Bytes that are written to the pipe at once: its default capacity.
 const CHUNK: usize = 64 << 10;
 
-/// Writes `mib` into a pipe on CPU `from` and reads it on CPU `to`.
+/// Writes `mib` MiB into a pipe on CPU `from` and reads them on CPU `to`.
 pub(crate) fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
     let (read_end, write_end) = rustix::pipe::pipe()?;
     let (mut source, mut sink) = (File::from(read_end), File::from(write_end));
@@ -31,7 +31,7 @@ pub(crate) fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
     writer.join().map_err(|_| io::Error::other("the writer panicked"))?
 }
 
-/// Fills pipes with `mib` in all, and runs `command` while they are full.
+/// Fills pipes with `mib` MiB in total, and runs `command` while they are full.
 pub(crate) fn pipes(mib: usize, command: &[String]) -> io::Result<()> {
     let chunk = vec![1_u8; CHUNK];
     let mut full = Vec::new();
@@ -44,15 +44,15 @@ pub(crate) fn pipes(mib: usize, command: &[String]) -> io::Result<()> {
     command::run(command)
 }
 
-/// Ties this thread to one CPU.
+/// Pins this thread to one CPU.
 fn pin(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Starts `count` threads, lets all of them exist at once, and ends them; those that the kernel refuses
-/// are reported and left out.
+/// Starts `count` threads, lets all of them exist at once, and ends them. If the kernel refuses a thread, the failure
+/// is reported, and no more are started.
 pub(crate) fn threads(count: usize) -> io::Result<()> {
     let mut started = Vec::new();
     let gate = Arc::new(Mutex::new(()));

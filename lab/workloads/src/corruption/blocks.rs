@@ -1,4 +1,4 @@
-//! C's functions by address, and blocks that know who they are.
+//! C's functions by address, and blocks that are filled with a number, so that overwrites can be detected.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -6,9 +6,9 @@ use std::ptr::{null_mut, write_volatile};
 
 /// Blocks that are in use while memory is misused.
 const NEIGHBOURS: usize = 24;
-/// Blocks that are allocated and freed afterwards: more than most mallocs keep at hand.
+/// Blocks that are allocated and freed afterwards: more than most mallocs cache.
 const AFTERWARDS: usize = 3000;
-/// Bytes that they take at most, all together.
+/// Maximum number of bytes of these blocks, all together.
 const AFTERWARDS_BYTES: usize = 64 << 20;
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
@@ -17,7 +17,7 @@ type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Pair = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
 
-/// C's functions. No compiler knows which they are, so none leaves out what makes no sense.
+/// C's functions. The compiler does not know the functions behind these pointers, so it does not remove invalid calls.
 #[derive(Clone, Copy)]
 pub(super) struct C {
     malloc: Malloc,
@@ -51,39 +51,41 @@ impl C {
     }
 
     pub(super) fn aligned_alloc(self, align: usize, bytes: usize) -> *mut u8 {
-        // SAFETY: `aligned_alloc` has no precondition in memory: it returns null for an alignment that is none.
+        // SAFETY: `aligned_alloc` returns null for an invalid alignment, so no arguments cause undefined behaviour.
         unsafe { (self.aligned_alloc)(align, bytes) }.cast()
     }
 
-    /// Right or wrong.
+    /// Frees a block, which may be invalid.
     pub(super) fn free(self, block: *mut u8) {
-        // SAFETY: none; what comes of it is what this process is there for.
+        // SAFETY: the precondition of `free` is violated on purpose: this process tests the malloc's reaction.
         unsafe { (self.free)(block.cast()) };
     }
 
-    /// Right or wrong.
+    /// Reallocates a block, which may be invalid.
     pub(super) fn realloc(self, block: *mut u8, bytes: usize) -> *mut u8 {
-        // SAFETY: none; what comes of it is what this process is there for.
+        // SAFETY: the precondition of `realloc` is violated on purpose: this process tests the malloc's reaction.
         unsafe { (self.realloc)(block.cast(), bytes) }.cast()
     }
 
-    /// Right or wrong.
+    /// Returns the usable size of a block, which may be invalid.
     pub(super) fn usable(self, block: *mut u8) -> usize {
-        // SAFETY: none; what comes of it is what this process is there for.
+        // SAFETY: the precondition of `malloc_usable_size` is violated on purpose: this process tests the malloc's
+        // reaction.
         unsafe { (self.usable)(block.cast()) }
     }
 
-    /// The function of this name that the process has.
+    /// Returns the address of the function with this name in the process, or null.
     pub(super) fn other(self, name: &std::ffi::CStr) -> *mut c_void {
-        // SAFETY: a name that ends in zero is looked up.
+        // SAFETY: the handle is `RTLD_DEFAULT`, and a `CStr` ends in a zero byte, as `dlsym` requires.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
     }
 
-    /// C++'s `operator delete` with a size, or the one that the name says; nothing where the process has none.
+    /// Frees a block with a size by the named function, such as C++'s `operator delete`. Does nothing if the process
+    /// lacks that function.
     pub(super) fn free_sized(self, name: &std::ffi::CStr, block: *mut u8, bytes: usize) {
         let found = self.other(name);
         if !found.is_null() {
-            // SAFETY: functions of these names have these arguments; the size is wrong on purpose.
+            // SAFETY: functions of these names have this signature. The size is wrong on purpose.
             unsafe {
                 let free: unsafe extern "C" fn(*mut u8, usize) = std::mem::transmute(found);
                 free(block, bytes);
@@ -92,32 +94,33 @@ impl C {
     }
 }
 
-/// Has the kernel end this process after so many seconds.
+/// Lets the kernel end this process after `seconds` seconds.
 pub(super) fn end_after(seconds: u32) {
-    // SAFETY: sets a timer, whose signal nobody handles.
+    // SAFETY: `alarm` only sets a timer of this process. Its signal has no handler, so the default action ends the
+    // process.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Writes a byte, wherever that is.
+/// Writes a byte at an address that may be invalid.
 pub(super) fn poke(block: *mut u8, at: isize, byte: u8) {
-    // SAFETY: none; what comes of it is what this process is there for.
+    // SAFETY: the address may be invalid on purpose: this process tests the malloc's reaction.
     unsafe { write_volatile(block.offset(at), byte) };
 }
 
-/// Writes a few bytes from there on.
+/// Writes `count` bytes, from offset `from` on.
 pub(super) fn poke_all(block: *mut u8, from: isize, count: isize) {
     (from..from + count).for_each(|at| poke(block, at, 0x41));
 }
 
-/// Reads an address, wherever that is, and a byte where it leads to.
+/// Reads an address from a block that may be invalid, and a byte at that address.
 pub(super) fn follow(block: *mut u8) -> u8 {
-    // SAFETY: none; what comes of it is what this process is there for.
+    // SAFETY: both addresses may be invalid on purpose: this process tests the malloc's reaction.
     unsafe { block.cast::<*mut u8>().read_volatile().read_volatile() }
 }
 
-/// Reads a byte, wherever that is.
+/// Reads a byte at an address that may be invalid.
 pub(super) fn peek(block: *mut u8, at: isize) -> u8 {
-    // SAFETY: none; what comes of it is what this process is there for.
+    // SAFETY: the address may be invalid on purpose: this process tests the malloc's reaction.
     unsafe { block.offset(at).read_volatile() }
 }
 
@@ -129,7 +132,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Has blocks of a size, and gave others back.
+    /// Allocates blocks of a size, and frees every other one.
     pub(super) fn new(c: C, bytes: usize) -> Life {
         let mut blocks: Vec<_> = (0..2 * NEIGHBOURS).map(|number| allocate_numbered(c, bytes, number)).collect();
         let neighbours = blocks.drain(..).enumerate().filter_map(|(at, block)| {
@@ -143,7 +146,7 @@ impl Life {
         Life { c, bytes, neighbours }
     }
 
-    /// Lives on: whether each block is its own to the end.
+    /// Allocates, checks and frees blocks. Returns whether all blocks have kept their contents.
     pub(super) fn goes_on(&mut self) -> bool {
         let count = (AFTERWARDS_BYTES / self.bytes.max(1)).min(AFTERWARDS);
         let blocks: Vec<_> = (0..count).map(|number| allocate_numbered(self.c, self.bytes, 1000 + number)).collect();
@@ -154,7 +157,7 @@ impl Life {
     }
 }
 
-/// A block with its number, as often as it has room for it.
+/// Allocates a block and fills it with its number, repeatedly.
 fn allocate_numbered(c: C, bytes: usize, number: usize) -> *mut u8 {
     let block = c.malloc(bytes);
     if block.is_null() {
@@ -167,7 +170,8 @@ fn allocate_numbered(c: C, bytes: usize, number: usize) -> *mut u8 {
 }
 
 fn is_number(block: *mut u8, bytes: usize, number: usize) -> bool {
-    // SAFETY: the block is in use, and so long.
+    // SAFETY: a block that is not null has `bytes` bytes, all of which `allocate_numbered` has written, and it has not
+    // been freed.
     let all = unsafe { std::slice::from_raw_parts(block, if block.is_null() { 0 } else { bytes }) };
     all.iter().zip(number.to_le_bytes().iter().cycle()).all(|(at, byte)| at == byte)
 }

@@ -1,4 +1,4 @@
-//! Ways of misuse, and the sizes of blocks that each is tried on.
+//! Kinds of misuse, and the sizes of blocks that each is tested on.
 
 use std::ptr::without_provenance_mut;
 use std::thread;
@@ -6,25 +6,25 @@ use std::thread;
 use super::blocks::{C, follow, peek, poke, poke_all};
 use super::outcome::end_corrupted;
 
-/// A way of misuse, and the sizes of blocks that it is tried on.
+/// A kind of misuse, and the sizes of blocks that it is tested on.
 pub(super) struct Kind {
     pub name: &'static str,
     pub sizes: &'static [usize],
     pub misuse: fn(C, usize),
 }
 
-/// One of each kind of place that mallocs have for blocks.
+/// Sizes for which mallocs have different kinds of memory.
 const ALL: &[usize] = &[16, 100, 1000, 5000, 40_000, 1_000_000];
-/// Of a size that fills its place, most often, and of one that does not.
+/// Sizes that usually fill their size class, and sizes that do not.
 const SMALL: &[usize] = &[16, 24, 100, 1024];
 const LARGE: &[usize] = &[40_000, 1_000_000, 5_000_000];
 const NOT_SMALLEST: &[usize] = &[100, 1000, 5000, 40_000, 1_000_000];
 const FEW: &[usize] = &[100, 40_000];
 const ONE: &[usize] = &[100];
 
-/// All of them.
+/// All kinds of misuse.
 pub(super) const KINDS: &[Kind] = &[
-    // Given back twice.
+    // Blocks that are freed twice.
     Kind { name: "double-free", sizes: ALL, misuse: double_free },
     Kind { name: "double-free-later", sizes: ALL, misuse: |c, bytes| double_free_later(c, bytes, 10) },
     Kind { name: "double-free-much-later", sizes: FEW, misuse: |c, bytes| double_free_later(c, bytes, 500) },
@@ -32,7 +32,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: "double-free-after-realloc", sizes: ALL, misuse: double_free_after_realloc },
     Kind { name: "realloc-after-free", sizes: ALL, misuse: realloc_after_free },
     Kind { name: "double-free-aligned", sizes: FEW, misuse: double_free_aligned },
-    // Never a block's beginning.
+    // Addresses that are not the beginning of a block.
     Kind { name: "free-inside", sizes: ALL, misuse: |c, bytes| free_at(c, bytes, 16) },
     Kind { name: "free-middle", sizes: NOT_SMALLEST, misuse: |c, bytes| free_at(c, bytes, (bytes / 2) as isize & !15) },
     Kind { name: "free-misaligned", sizes: ALL, misuse: |c, bytes| free_at(c, bytes, 1) },
@@ -51,7 +51,7 @@ pub(super) const KINDS: &[Kind] = &[
         misuse: |c, _| c.free(without_provenance_mut(0x5555_5555_5555_5550)),
     },
     Kind { name: "realloc-of-stack", sizes: ONE, misuse: realloc_of_stack },
-    // Written beyond its ends.
+    // Writes and reads beyond the ends of a block.
     Kind { name: "overflow-1", sizes: ALL, misuse: |c, bytes| overflow(c, bytes, 1) },
     Kind { name: "overflow-zero", sizes: ALL, misuse: overflow_zero },
     Kind { name: "overflow-8", sizes: ALL, misuse: |c, bytes| overflow(c, bytes, 8) },
@@ -67,7 +67,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: "underflow-8", sizes: ALL, misuse: |c, bytes| underflow(c, bytes, 8) },
     Kind { name: "underflow-32", sizes: ALL, misuse: |c, bytes| underflow(c, bytes, 32) },
     Kind { name: "overflow-of-nothing", sizes: &[0], misuse: |c, bytes| overflow(c, bytes, 1) },
-    // Used after it was given back.
+    // Uses of a block after its free.
     Kind { name: "write-after-free", sizes: ALL, misuse: |c, bytes| write_after_free(c, bytes, 0) },
     Kind { name: "write-after-free-middle", sizes: ALL, misuse: |c, bytes| write_after_free(c, bytes, bytes / 2) },
     Kind { name: "write-after-free-end", sizes: ALL, misuse: |c, bytes| write_after_free(c, bytes, bytes - 1) },
@@ -79,7 +79,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: "read-after-free", sizes: LARGE, misuse: read_after_free },
     Kind { name: "address-after-free", sizes: ALL, misuse: address_after_free },
     Kind { name: "usable-size-after-free", sizes: FEW, misuse: usable_after_free },
-    // Of another size than it is.
+    // Frees with a wrong size.
     Kind { name: "delete-of-smaller", sizes: ALL, misuse: |c, bytes| wrong_size(c, bytes, bytes / 2) },
     Kind { name: "delete-of-larger", sizes: ALL, misuse: |c, bytes| wrong_size(c, bytes, 2 * bytes) },
 ];
@@ -102,7 +102,7 @@ fn double_free_by_another_thread(c: C, bytes: usize) {
     c.free(freed_by_another_thread(c, bytes));
 }
 
-/// A block that another thread has given back.
+/// Returns a block that another thread has freed.
 fn freed_by_another_thread(c: C, bytes: usize) -> *mut u8 {
     let block = c.malloc(bytes);
     let address = block.expose_provenance();
@@ -248,7 +248,7 @@ fn write_after_free_elsewhere(c: C, bytes: usize) {
     poke(freed_by_another_thread(c, bytes), 8, 0x41);
 }
 
-/// Makes a free block lead to memory that is none, as an attacker would.
+/// Overwrites the link of a free block with a target address, as an attacker would.
 fn list_attack(c: C, bytes: usize) {
     static TARGET: [std::sync::atomic::AtomicU64; 512] = [const { std::sync::atomic::AtomicU64::new(0) }; 512];
     let (one, other) = (c.malloc(bytes), c.malloc(bytes));
@@ -258,7 +258,7 @@ fn list_attack(c: C, bytes: usize) {
     target.to_ne_bytes().into_iter().enumerate().for_each(|(at, byte)| poke(other, at as isize, byte));
     for _ in 0..4 {
         if c.malloc(bytes).addr() == target {
-            // Whoever sent the address writes where he likes.
+            // The malloc has returned the target, so an attacker could write to any address.
             end_corrupted();
         }
     }
@@ -271,7 +271,7 @@ fn read_after_free(c: C, bytes: usize) {
     peek(block, 100);
 }
 
-/// A structure with an address in it is given back, and then used.
+/// Frees a structure that contains an address, and then follows that address.
 fn address_after_free(c: C, bytes: usize) {
     let mut known = 7_u8;
     let block = c.malloc(bytes);
@@ -287,7 +287,7 @@ fn usable_after_free(c: C, bytes: usize) {
     c.usable(block);
 }
 
-/// C++'s delete of an object as one of another class.
+/// Deletes an object with the size of another class, as in C++.
 fn wrong_size(c: C, bytes: usize, claimed: usize) {
     let block = c.malloc(bytes);
     c.free_sized(c"_ZdlPvm", block, claimed);

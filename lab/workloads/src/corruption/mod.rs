@@ -1,13 +1,13 @@
-//! Programs that misuse their memory, each in one way: does the malloc notice?
+//! Programs that misuse their memory, each in one way, to test whether the malloc detects it.
 //!
 //! ```text
-//! blocks   C's functions by address, so that no compiler knows what they promise; blocks that know who they are
-//! kinds    ways of misuse, each for some sizes
+//! blocks   C's functions by address, so that the compiler assumes nothing about them; blocks with known contents
+//! kinds    kinds of misuse, each for some sizes
 //! ```
 //!
-//! A case has some blocks of its size in use, and some that were given back. It does what it should not, once, and
-//! lives on: it allocates, writes and frees as any program does. At its end it says whether memory that it was given
-//! twice, or that another wrote to, did it any harm. A malloc that notices ends it before.
+//! A case has some blocks of its size in use, and has freed others. It misuses memory once and continues: it allocates,
+//! writes and frees like any program. At its end it reports whether it got memory twice, or whether another write
+//! damaged its memory. A malloc that detects the misuse ends the process before that.
 
 mod blocks;
 mod kinds;
@@ -23,7 +23,7 @@ use outcome::end_corrupted;
 
 pub use outcome::{CORRUPTED, HARMLESS};
 
-/// Seconds after which a case has hung: the kernel ends it.
+/// Seconds after which the kernel ends a case that hangs.
 const PATIENCE: u32 = 20;
 
 /// Which case.
@@ -37,14 +37,14 @@ pub struct CorruptionArgs {
     list: bool,
 }
 
-/// A way of misuse, and a size.
+/// A kind of misuse, and a size.
 #[derive(Clone, Copy)]
 struct Case {
     kind: &'static Kind,
     bytes: usize,
 }
 
-/// Names of all cases, `WAY/BYTES`, by way.
+/// Returns the names of all cases, `WAY/BYTES`, by kind.
 pub fn cases() -> impl Iterator<Item = String> {
     all_cases().map(|case| case.name())
 }
@@ -59,10 +59,10 @@ impl Case {
     }
 }
 
-/// Does it, unless somebody ends it, and prints what came of it.
+/// Runs a case, and prints its outcome unless the malloc ends the process.
 ///
 /// # Errors
-/// If there is no such case, or nothing can be printed.
+/// Returns an error if there is no such case, or if nothing can be printed.
 pub fn run(args: &CorruptionArgs) -> io::Result<()> {
     let mut to = io::stdout();
     let Some(name) = args.case.as_ref().filter(|_| !args.list) else {

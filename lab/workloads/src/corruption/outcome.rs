@@ -1,13 +1,13 @@
 //! Outcomes of a case that the malloc did not end.
 
-/// Says that memory is corrupted, and ends: nothing is to be learned any more.
+/// Reports that memory is corrupted, and exits.
 pub(super) fn end_corrupted() -> ! {
     println!("{CORRUPTED}");
     std::process::exit(0)
 }
 
-/// What a case that nobody ended says: nothing came of it that it can see.
+/// Output of a case that ran to its end and found no damage.
 pub const HARMLESS: &str = "harmless";
 
-/// Memory is in use twice, or was overwritten.
+/// Output of a case that found memory in use twice, or overwritten.
 pub const CORRUPTED: &str = "corrupted";
