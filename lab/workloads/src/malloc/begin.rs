@@ -1,5 +1,4 @@
-//! A start: a small program that says itself what was resident when it ran, and how many page faults it took to get
-//! there.
+//! Starts of a small program that prints its own resident memory and page faults.
 
 use std::io;
 use std::process::Command;
@@ -7,11 +6,11 @@ use std::process::Command;
 use super::cost::{Cost, Status, minor_faults};
 use super::system::children_usage;
 
-/// The program, and what it shows: what the kernel says of itself.
+/// Name of the program, and the files that it prints: the kernel's statistics about itself.
 pub(super) const PROGRAM: &str = "cat";
 const SHOWN: [&str; 2] = ["/proc/self/stat", "/proc/self/status"];
 
-/// Starts it so many times; what is resident and the faults are those of the middle one.
+/// Starts the program `count` times. The resident memory and the faults are medians.
 pub(super) fn starts(count: usize) -> io::Result<Cost> {
     let mut seen = (0..count).map(|_| start()).collect::<io::Result<Vec<Cost>>>()?;
     seen.sort_by_key(|cost| cost.resident);

@@ -1,14 +1,14 @@
 //! Blocks that a load allocates, and those still in use when it ends.
 
-/// Memory of so many bytes, written nowhere yet.
+/// Memory of a number of bytes, not written yet.
 pub(super) type Block = Box<[std::mem::MaybeUninit<u8>]>;
 
 /// Blocks that are still in use when a load ends.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    /// Bytes that were asked for and are still in use.
+    /// Requested bytes of the blocks in use.
     pub(super) bytes: usize,
-    /// What holds them.
+    /// Blocks in use.
     _kept: Vec<Block>,
 }
 

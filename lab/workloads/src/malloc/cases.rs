@@ -1,42 +1,42 @@
-//! What reports measure: each load with its arguments, by the table that it stands in.
+//! Cases of reports: each load with its arguments, and the table of its results.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{Workload, begin, compiler, redis};
 
-/// A table of a report: loads of which the same is asked.
+/// A table of a report: loads with the same measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Table {
-    /// Whole programs after the classic shapes: CPU time and the most that is resident.
+    /// Whole programs with classic patterns: CPU time and peak resident memory.
     Loads,
-    /// A free and an allocation of a size, or of random sizes of a band: CPU time.
+    /// A free and an allocation of one size, or of random sizes of a band: CPU time.
     Pairs,
-    /// Blocks that are held, all of them written: resident over live.
+    /// Blocks that are held, all of them written: ratio of resident to live memory.
     Resident,
-    /// Threads that are idle, or come and go: what is resident of them.
+    /// Threads that are idle, or start and end: resident memory per thread.
     Threads,
-    /// A small program: resident memory and page faults beyond the C library's.
+    /// A small program: resident memory and page faults beyond those with the C library's malloc.
     Start,
-    /// Forks while threads allocate: children that do not end well.
+    /// Forks while threads allocate: children that fail.
     Forks,
 }
 
-/// A load as a report makes it.
+/// A load as a report runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Where it stands.
+    /// Table of the results.
     pub table: Table,
-    /// What has one mean with others of the table.
+    /// Group within the table, over which a mean is computed.
     pub group: &'static str,
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// What follows `freehold load malloc`.
+    /// Arguments after `freehold load malloc`.
     pub arguments: Vec<String>,
-    /// What it does, in a sentence.
+    /// Description in a sentence.
     pub about: String,
-    /// Programs without which it cannot be made.
+    /// Programs that the load requires.
     pub needs: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ struct Band {
     sizes: &'static [usize],
 }
 
-/// Sizes of pairs: such as begin and end a class, and such as lie between.
+/// Sizes of pairs: the first and last sizes of size classes, and sizes in between.
 const BANDS: [Band; 2] = [
     Band {
         name: "8 to 32 KiB",
@@ -67,7 +67,7 @@ const BANDS: [Band; 2] = [
     },
 ];
 
-/// All of them, in the order of reports.
+/// Returns all cases, in the order of reports.
 pub fn cases() -> Vec<Case> {
     Workload::value_variants().iter().flat_map(|&workload| workload_cases(workload)).collect()
 }
@@ -79,7 +79,7 @@ fn workload_cases(workload: Workload) -> Vec<Case> {
     }
 }
 
-/// Those of a band: each size alone, and many at once.
+/// Returns the cases of a band: each size alone, and many sizes at once.
 fn pair_cases(band: &Band) -> impl Iterator<Item = Case> {
     let about_one = "A block of so many bytes, freed at once";
     let single = band.sizes.iter().map(move |&size| band.case(size.to_string(), about_one, [size, size, 1]));
@@ -89,7 +89,7 @@ fn pair_cases(band: &Band) -> impl Iterator<Item = Case> {
 }
 
 impl Band {
-    /// Returns the case of pairs with these least and most bytes, and so many live blocks.
+    /// Returns the case of pairs with these minimum and maximum bytes, and this number of live blocks.
     fn case(&self, name: String, about: &str, [least, most, live]: [usize; 3]) -> Case {
         let options = ["--least", &least.to_string(), "--most", &most.to_string(), "--live", &live.to_string()];
         let arguments = std::iter::once("pairs").chain(options).map(str::to_owned).collect();
@@ -98,7 +98,7 @@ impl Band {
 }
 
 impl Case {
-    /// A load without arguments.
+    /// Returns the case of a load without arguments.
     fn plain(workload: Workload) -> Option<Case> {
         let value = workload.to_possible_value()?;
         let needs: &[&str] = match workload {

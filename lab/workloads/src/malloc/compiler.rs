@@ -1,4 +1,4 @@
-//! A C compiler on a program that is written for it: many small functions that call each other.
+//! A C compiler on a generated program: many small functions that call each other.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 use super::cost::Cost;
 use super::system::children_usage;
 
-/// The program that compiles.
+/// Name of the compiler.
 pub(super) const COMPILER: &str = "cc";
 
-/// Compiles so many functions.
+/// Compiles a program of `functions` functions.
 pub(super) fn compiler(functions: usize) -> io::Result<Cost> {
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("program.c");
@@ -26,7 +26,7 @@ pub(super) fn compiler(functions: usize) -> io::Result<Cost> {
     Ok(Cost { cpu_ns, peak, steps: functions, ..Cost::default() })
 }
 
-/// The text of a program.
+/// Generates the text of a program.
 fn program(functions: usize) -> String {
     let mut text = String::from("struct node { struct node *next; long value[8]; };\n");
     for number in 0..functions {

@@ -1,4 +1,4 @@
-//! What a process has taken so far, or since its load began.
+//! Costs of a process: CPU time and memory, since its start or since its load began.
 
 use std::fmt;
 use std::fs;
@@ -6,28 +6,28 @@ use std::io;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time and memory.
+/// CPU time and memory of a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Nanoseconds that were run.
+    /// CPU time in nanoseconds.
     pub cpu_ns: u64,
-    /// The most that was resident, in KiB.
+    /// Peak resident memory, in KiB.
     pub peak: u64,
-    /// What is resident now, in KiB.
+    /// Current resident memory, in KiB.
     pub resident: u64,
-    /// Bytes that are in use.
+    /// Bytes in use.
     pub live: usize,
-    /// What was resident when the load began, in KiB.
+    /// Resident memory when the load began, in KiB.
     pub start: u64,
-    /// Page faults that took no reading from a disk.
+    /// Minor page faults, which read nothing from a disk.
     pub faults: u64,
-    /// How often the load did what it does.
+    /// Number of operations of the load.
     pub steps: usize,
-    /// Children that did not end well.
+    /// Child processes that failed.
     pub lost: usize,
 }
 
-/// What there was when a load began.
+/// State of the process when a load began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     cpu_ns: u64,
@@ -35,14 +35,14 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Now.
+    /// Records the current state.
     pub(super) fn now() -> io::Result<Start> {
         Ok(Start { resident: resident_kib()?, cpu_ns: cpu_ns() })
     }
 }
 
 impl Cost {
-    /// Of the whole process up to now, with so many bytes in use.
+    /// Returns the costs of the whole process so far, with `live` bytes in use.
     pub(super) fn so_far(live: usize) -> io::Result<Cost> {
         let cpu_ns = cpu_ns();
         let faults = minor_faults(&fs::read_to_string("/proc/self/stat")?)?;
@@ -51,34 +51,34 @@ impl Cost {
         Ok(Cost { cpu_ns, peak, resident, live, faults, steps: 1, ..Cost::default() })
     }
 
-    /// Since the load began, which did so many steps.
+    /// Returns the costs since the load began, for `steps` operations.
     pub(super) fn since(start: Start, live: usize, steps: usize) -> io::Result<Cost> {
         let whole = Cost::so_far(live)?;
         Ok(Cost { cpu_ns: whole.cpu_ns - start.cpu_ns, start: start.resident, steps, ..whole })
     }
 }
 
-/// KiB that are resident now.
+/// Returns the current resident memory in KiB.
 pub(super) fn resident_kib() -> io::Result<u64> {
     Status::read("self")?.kib("VmRSS")
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process in nanoseconds.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Minor faults of a process, of its line in `/proc/PID/stat`.
+/// Returns the minor faults of a process, from its line in `/proc/PID/stat`.
 pub(super) fn minor_faults(stat: &str) -> io::Result<u64> {
-    // Behind the name of the program, counted from the state.
+    // Index of the field after the name of the program, counted from the state.
     const MINOR_FAULTS: usize = 7;
     let rest = stat.rsplit_once(") ").map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split_whitespace().nth(MINOR_FAULTS)?.parse().ok())
         .ok_or_else(|| io::Error::other("the kernel does not say how many faults there were"))
 }
 
-/// What the kernel says of a process.
+/// Text of `/proc/PID/status`.
 pub(super) struct Status(pub(super) String);
 
 impl Status {
@@ -86,7 +86,7 @@ impl Status {
         Ok(Status(fs::read_to_string(format!("/proc/{process}/status"))?))
     }
 
-    /// A line of it.
+    /// Returns the number in the line with this name.
     pub(super) fn kib(&self, name: &str) -> io::Result<u64> {
         let line = self.0.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.trim_start_matches(':').split_whitespace().next()?.parse().ok())

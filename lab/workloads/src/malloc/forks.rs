@@ -1,7 +1,8 @@
-//! Forks while other threads allocate: every child must be able to allocate too, and end.
+//! Forks while other threads allocate: every child must be able to allocate too, and exit.
 //!
-//! A malloc that does not prepare for forks may leave a lock taken that nobody in the child will ever release. A child
-//! ends after [`PATIENCE`] by a signal, and counts as lost; after [`LOST_MAX`] of them no more are made.
+//! A malloc that does not prepare for forks may leave a lock held that is never released in the child. A child is ended
+//! by a signal after [`PATIENCE`] seconds, and then counts as lost. After [`LOST_MAX`] lost children no more are
+//! forked.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,15 +21,15 @@ use super::work::size;
 
 /// Threads that allocate meanwhile.
 const THREADS: usize = 2;
-/// Blocks that they replace before they rest, so that a child has a CPU for itself now and then.
+/// Blocks that they replace before they sleep, and the time of sleep, so that a child sometimes has a CPU for itself.
 const AT_ONCE: usize = 100;
 const REST: Duration = Duration::from_micros(100);
-/// Seconds that a child may take.
+/// Maximum seconds of a child.
 const PATIENCE: u32 = 3;
-/// Lost children after which it is known.
+/// Number of lost children after which the load ends early.
 const LOST_MAX: usize = 10;
 
-/// Forks so many times.
+/// Forks `count` times.
 pub(super) fn forks(count: usize) -> io::Result<Cost> {
     let start = Start::now()?;
     let is_over = &AtomicBool::new(false);
@@ -42,7 +43,7 @@ pub(super) fn forks(count: usize) -> io::Result<Cost> {
     })
 }
 
-/// How many children were made, and how many of them did not end well.
+/// Returns the number of children, and how many of them failed.
 fn children(count: usize) -> io::Result<(usize, usize)> {
     let (mut made, mut lost) = (0, 0);
     while made < count && lost < LOST_MAX {
@@ -58,7 +59,7 @@ fn ended_well(child: Pid) -> io::Result<bool> {
     Ok(status.is_some_and(|(_, status)| status.exit_status() == Some(0)))
 }
 
-/// Replaces blocks until it is over.
+/// Replaces blocks until the load is over.
 fn replace_until(is_over: &AtomicBool, number: usize) {
     let mut chance = Rng::with_seed(number as u64);
     let mut blocks: Vec<Block> = (0..100).map(|_| fill_block(size(&mut chance))).collect();

@@ -1,4 +1,4 @@
-//! Blocks that stay, each of them written as a whole: what is resident beyond what was asked for?
+//! Blocks that are held, each of them written completely, to measure resident memory beyond the requested bytes.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,29 +9,30 @@ use super::block::Block;
 use super::cost::{Cost, Start};
 use super::work::{block, even_doublings};
 
-/// Which sizes are held.
+/// Distribution of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sizes {
-    /// 16 to 1024 bytes, each as likely.
+    /// 16 to 1024 bytes, all sizes with equal probability.
     Small,
-    /// 1 KiB to 1 MiB, each doubling as likely.
+    /// 1 KiB to 1 MiB, all doublings with equal probability.
     Wide,
-    /// One byte more than a power of two or than a quarter, half or three quarters towards the next, to 32 KiB: where
-    /// mallocs that have four classes to a doubling, or fewer, round up most. Each size has as many bytes.
+    /// One byte more than a power of two, or than a quarter, half or three quarters of the way to the next one, up to
+    /// 32 KiB. Mallocs with at most four classes per doubling round these sizes up most. All sizes have equal total
+    /// bytes.
     Above,
 }
 
 /// Powers of two that sizes of [`Sizes::Above`] begin at.
 const POWERS: std::ops::Range<usize> = 4..15;
-/// Classes to a doubling.
+/// Classes per doubling.
 const QUARTERS: usize = 4;
 const ABOVE: usize = (POWERS.end - POWERS.start) * QUARTERS;
 
-/// Sizes, one after the other, without asking for memory.
+/// A sequence of sizes that allocates no memory.
 struct SizeStream {
     sizes: Sizes,
     chance: Rng,
-    /// Bytes of each size, for [`Sizes::Above`].
+    /// Total bytes of each size so far, for [`Sizes::Above`].
     given: [usize; ABOVE],
 }
 
@@ -40,7 +41,7 @@ impl SizeStream {
         SizeStream { sizes, chance: Rng::with_seed(7), given: [0; ABOVE] }
     }
 
-    /// Of the size that has the fewest bytes so far.
+    /// Returns the size with the fewest bytes so far.
     fn above(&mut self) -> usize {
         let at = (0..ABOVE).min_by_key(|&at| self.given[at]).unwrap_or_default();
         let power = 1 << (POWERS.start + at / QUARTERS);
@@ -62,10 +63,10 @@ impl Iterator for SizeStream {
     }
 }
 
-/// Holds blocks of so many bytes together, or a few less.
+/// Holds blocks of at most `bytes` bytes in total.
 pub(super) fn hold(sizes: Sizes, bytes: usize) -> io::Result<Cost> {
     let mut blocks: Vec<Option<Block>> = Vec::new();
-    // What holds them is resident before, and so no part of what they take.
+    // The vector of blocks is resident before the load begins, so it is not counted.
     blocks.resize_with(sizes_within(sizes, bytes).count(), || None);
     let start = Start::now()?;
     for (place, size) in blocks.iter_mut().zip(sizes_within(sizes, bytes)) {
@@ -75,7 +76,7 @@ pub(super) fn hold(sizes: Sizes, bytes: usize) -> io::Result<Cost> {
     Cost::since(start, live, blocks.len())
 }
 
-/// Returns sizes that are together at most so many bytes.
+/// Returns sizes whose sum is at most `bytes`.
 fn sizes_within(sizes: Sizes, bytes: usize) -> impl Iterator<Item = usize> {
     SizeStream::new(sizes).scan(0, move |total, size| {
         *total += size;
@@ -83,7 +84,7 @@ fn sizes_within(sizes: Sizes, bytes: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A block that is written from end to end.
+/// Allocates a block and writes all of it.
 pub(super) fn fill_block(bytes: usize) -> Block {
     let mut block = block(bytes);
     block.fill(MaybeUninit::new(1));
