@@ -1,4 +1,5 @@
-//! A program that frees all it had, and becomes idle: what does its malloc keep, and how long did a free take?
+//! A program that frees all its memory and becomes idle, to measure the memory that its malloc keeps and the longest
+//! free.
 
 use std::io::{self, Write};
 use std::thread;
@@ -26,10 +27,10 @@ pub(crate) struct IdleArgs {
     threaded: bool,
 }
 
-/// Does it, and prints what was resident, in KiB, as a line of JSON.
+/// Runs the load, and prints resident memory in KiB and the longest free as a line of JSON.
 ///
 /// # Errors
-/// If the system does not say what is resident, or the line cannot be printed.
+/// Returns an error if the resident memory cannot be read, or if the line cannot be printed.
 pub(crate) fn run(args: &IdleArgs) -> io::Result<()> {
     if args.threaded {
         thread::spawn(|| ()).join().expect("it does nothing");

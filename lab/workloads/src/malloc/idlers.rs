@@ -1,4 +1,5 @@
-//! Threads that are idle after a burst, and threads that come and go: what does each leave resident?
+//! Threads that are idle after a burst, and threads that start and end, to measure the resident memory that each
+//! leaves.
 
 use std::fs;
 use std::io;
@@ -10,11 +11,11 @@ use super::threads::allocate_mixture;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 128 << 10;
-/// Threads that come together.
+/// Threads that run at the same time.
 const TOGETHER: usize = 100;
 
-/// So many threads, each of which allocated and freed a mixture and waits. Their stacks are no malloc's and are not
-/// counted.
+/// Runs `count` threads, each of which allocates and frees a mixture and then waits. The stacks are not allocated by
+/// the malloc, so they are not counted.
 pub(super) fn idle(count: usize) -> io::Result<Cost> {
     let start = Start::now()?;
     let (done, are_done) = channel();
@@ -34,7 +35,7 @@ pub(super) fn idle(count: usize) -> io::Result<Cost> {
     Ok(cost)
 }
 
-/// A thread that does its work, says where its stack is, and waits.
+/// Spawns a thread that does its work, sends an address of its stack, and waits.
 fn spawn_idle(number: usize, done: Sender<usize>, woken: Receiver<()>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().stack_size(STACK).spawn(move || {
         let on_the_stack = allocate_mixture(number);
@@ -44,7 +45,7 @@ fn spawn_idle(number: usize, done: Sender<usize>, woken: Receiver<()>) -> io::Re
     })
 }
 
-/// What is resident of the mappings at these addresses, none of which is larger than a stack.
+/// Returns the resident memory of the mappings at these addresses, except for those larger than two stacks.
 fn stacks_kib(addresses: &mut [usize]) -> io::Result<u64> {
     addresses.sort_unstable();
     let (mut kib, mut is_stack) = (0, false);
@@ -59,13 +60,13 @@ fn stacks_kib(addresses: &mut [usize]) -> io::Result<u64> {
     Ok(kib)
 }
 
-/// The addresses of a mapping, where a line begins one.
+/// Parses the addresses of a mapping, if this is the first line of one.
 fn range(line: &str) -> Option<(usize, usize)> {
     let (from, to) = line.split_whitespace().next()?.split_once('-')?;
     Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
 }
 
-/// So many threads, some at a time.
+/// Runs `count` threads, a group at a time.
 pub(super) fn come_and_go(count: usize) -> io::Result<Cost> {
     let start = Start::now()?;
     for first in (0..count).step_by(TOGETHER) {

@@ -1,8 +1,8 @@
-//! What programs ask of a malloc, whichever the process has: loads after the classic shapes.
+//! Loads on the malloc of the process, whichever it is, with the classic patterns of programs.
 //!
-//! Each does a fixed amount of work, which a seed determines, and prints at the end what it took: CPU time, the most
-//! memory that was resident, what was in use at the end and resident then. [`cases()`] says which of them stand in
-//! which table of a report.
+//! Each load does a fixed amount of work, determined by a seed, and prints its costs at the end: CPU time, peak
+//! resident memory, and the bytes in use and resident memory at the end. [`cases()`] assigns the loads to the tables of
+//! a report.
 
 mod begin;
 mod block;
@@ -98,10 +98,11 @@ impl MallocArgs {
     }
 }
 
-/// Makes the load, and prints what it took as a line of JSON.
+/// Runs the load, and prints its costs as a line of JSON.
 ///
 /// # Errors
-/// If the system does not say what was used, a program that a load needs cannot be run, or the line cannot be printed.
+/// Returns an error if the costs cannot be read, a program that the load needs cannot be run, or the line cannot be
+/// printed.
 pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
     let cost = measure(args)?;
     writeln!(io::stdout(), "{cost}")
@@ -121,7 +122,7 @@ fn measure(args: &MallocArgs) -> io::Result<Cost> {
         Workload::Threads => threads::run_in_sequence(args.scale(2000)),
         Workload::Burst => threads::run_at_once(args.scale(400)),
         Workload::Trees => work::trees(args.scale(12)),
-        // What these take is not all that the process took, or not what this process took.
+        // These loads do not count all costs of this process, or count those of other processes.
         Workload::Starts => return begin::starts(args.scale(20)),
         Workload::Redis => return redis::redis(args.scale(60_000)),
         Workload::Compiler => return compiler::compiler(args.scale(1000)),

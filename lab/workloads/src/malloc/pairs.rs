@@ -1,7 +1,7 @@
-//! Pairs: a block is freed and another one allocated, of one size or of a band of sizes, among few that live.
+//! Pairs: a block is freed and another one allocated, of one size or of a band of sizes, with few live blocks.
 //!
-//! The first byte of each block is written and no other, so that what is timed is the malloc, and those pages that it
-//! had given back.
+//! Only the first byte of each block is written, so the measured time is that of the malloc and of page faults on
+//! memory that it had returned.
 
 use std::hint::black_box;
 use std::io;
@@ -14,7 +14,7 @@ use super::block::Block;
 use super::cost::{Cost, Start};
 use super::work::even_doublings;
 
-/// Sizes and places that are drawn beforehand; a power of two.
+/// Number of sizes and places that are drawn in advance; a power of two.
 const DRAWN: usize = 1 << 12;
 
 /// What is replaced by what.
@@ -31,7 +31,7 @@ pub(super) struct Shape {
     live: usize,
 }
 
-/// Replaces blocks so many times.
+/// Replaces `steps` blocks.
 pub(super) fn pairs(shape: &Shape, steps: usize) -> io::Result<Cost> {
     let &Shape { least, most, live: count } = shape;
     if least == 0 || least > most || count == 0 {
@@ -59,7 +59,7 @@ fn replace(blocks: &mut [Block], drawn: &[(usize, usize)], steps: usize) {
     }
 }
 
-/// A block whose first byte is written.
+/// Allocates a block and writes its first byte.
 fn write_block(bytes: usize) -> Block {
     let mut block = Box::new_uninit_slice(bytes);
     block[0].write(1);

@@ -1,4 +1,4 @@
-//! Producers, and one that only frees: what is resident while a fixed amount waits to be freed?
+//! Producers and one consumer that only frees, to measure resident memory while a fixed amount waits to be freed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,13 +16,13 @@ use super::work::size;
 const PRODUCERS: usize = 4;
 /// Blocks that are passed on together.
 const BATCH: usize = 100;
-/// Batches on their way.
+/// Maximum number of batches in transit.
 const ON_THEIR_WAY: usize = 4;
 
 type Batch = Box<[Block]>;
 
-/// Allocates so many batches in each producer, of which this many bytes stay until they are freed in the order in which
-/// they came.
+/// Allocates `batches` batches in each producer. The consumer keeps `bytes` bytes and frees the oldest batches beyond
+/// that.
 pub(super) fn producers(batches: usize, bytes: usize) -> io::Result<Cost> {
     let start = Start::now()?;
     let (send, receive) = sync_channel::<Batch>(ON_THEIR_WAY);
@@ -34,7 +34,7 @@ pub(super) fn producers(batches: usize, bytes: usize) -> io::Result<Cost> {
             let send = send.clone();
             thread::spawn(move || {
                 produce(number, batches, send);
-                // What the thread has at hand is its own until all was measured.
+                // The thread's caches in the malloc stay until the end of the measurement.
                 _ = woken.recv();
             })
         })
@@ -66,7 +66,7 @@ fn produce(number: usize, batches: usize, send: SyncSender<Batch>) {
     }
 }
 
-/// Bytes that were asked for: the blocks, and what holds them.
+/// Returns the requested bytes of a batch: its blocks, and the slice of blocks.
 fn size_of_batch(batch: &Batch) -> usize {
     size_of_val::<[Block]>(batch) + batch.iter().map(|block| block.len()).sum::<usize>()
 }

@@ -1,6 +1,7 @@
-//! Redis, driven by its own benchmark through a socket: what does the server take?
+//! Redis, driven by its own benchmark through a socket, to measure the costs of the server.
 //!
-//! The server has the malloc of this process; the benchmark has the C library's, or whatever it is linked with.
+//! The server uses the malloc of this process; the benchmark uses the malloc of the C library, or the one it is linked
+//! with.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,13 +16,13 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::cost::{Cost, Status};
 use super::system::children_usage;
 
-/// The server, and what drives it.
+/// Names of the server and of the benchmark.
 pub(super) const SERVER: &str = "redis-server";
 pub(super) const DRIVER: &str = "redis-benchmark";
-/// How long the server may take to start.
+/// Maximum time in which the server must start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends so many requests of each kind.
+/// Sends `requests` requests of each kind.
 pub(super) fn redis(requests: usize) -> io::Result<Cost> {
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("socket");
@@ -40,25 +41,26 @@ pub(super) fn redis(requests: usize) -> io::Result<Cost> {
     server.cost(requests)
 }
 
-/// Starts the server, which ends when this process does.
+/// Starts the server, which is killed when this process ends.
 fn serve(folder: &Path, socket: &Path) -> io::Result<Child> {
     let mut command = Command::new(SERVER);
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"]);
     command.arg(folder).arg("--unixsocket").arg(socket).stdout(Stdio::null());
     if std::env::var_os("LD_PRELOAD").is_none() {
-        // It may be linked with a malloc of its own, which then is not the C library's.
+        // The server may be linked with its own malloc; preloading the C library makes it use that library's malloc.
         command.env("LD_PRELOAD", "libc.so.6");
     }
-    // SAFETY: the child makes one system call before it becomes the server, and asks for no memory.
+    // SAFETY: between `fork` and `exec` the closure makes one system call, which is async-signal-safe, and it allocates
+    // no memory.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
     command.spawn()
 }
 
-/// A server that ends with its owner.
+/// A server that is killed when this value is dropped.
 struct Server(Child);
 
 impl Server {
-    /// Waits until it answers.
+    /// Waits until the server accepts connections.
     fn wait_for(&mut self, socket: &Path) -> io::Result<()> {
         let start = Instant::now();
         while UnixStream::connect(socket).is_err() {
@@ -70,11 +72,11 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it, and says what it took.
+    /// Kills the server, and returns its costs.
     fn cost(mut self, steps: usize) -> io::Result<Cost> {
         let status = Status::read(&self.0.id().to_string())?;
         let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
-        // A child counts when it was waited for, and none of the others is still there.
+        // The usage of children includes a child only after it was waited for, and there is no other running child.
         let (before, _) = children_usage()?;
         self.0.kill()?;
         self.0.wait()?;
@@ -85,7 +87,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It is over, and what it holds is worth nothing.
+        // The server's data is not needed any more, so it is killed without a shutdown.
         _ = self.0.kill();
         _ = self.0.wait();
     }

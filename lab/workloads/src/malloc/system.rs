@@ -1,34 +1,36 @@
-//! What only C's functions do: a fork that prepares the malloc, and what children took.
+//! Calls of the C library that have no safe wrapper: a fork that prepares the malloc, and the resource usage of
+//! children.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use rustix::process::Pid;
 
-/// Forks; the child does this and ends at once, after so many seconds by a signal.
+/// Forks. The child calls `work` and exits at once; a signal ends it after `patience` seconds.
 pub(super) fn fork_child(patience: u32, work: impl FnOnce()) -> io::Result<Pid> {
-    // SAFETY: the child calls the malloc, which is what is tried, and ends without any code of other threads or at
-    // exit.
+    // SAFETY: the child calls only `alarm`, `work` and `_exit`. `work` uses only the malloc, whose behaviour after a
+    // fork is under test. The child does not depend on other threads, and runs no exit handlers.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: it sets a timer of this process, no handler is there, and nothing else uses it.
+        // SAFETY: `alarm` only sets a timer of this process, which has no handler for its signal and no other use of
+        // the timer.
         unsafe { libc::alarm(patience) };
         work();
-        // SAFETY: it ends this process, in which no other thread is.
+        // SAFETY: `_exit` has no precondition. It ends the child, which has no other threads, without exit handlers.
         unsafe { libc::_exit(0) }
     }
-    // No child has the number 0, and a failure is -1, which is none either.
+    // A child's number is positive; a failure is -1.
     (child > 0).then(|| Pid::from_raw(child)).flatten().ok_or_else(io::Error::last_os_error)
 }
 
-/// CPU nanoseconds of all children that ended, and the most KiB that were resident in one of them.
+/// Returns the CPU nanoseconds of all children that ended, and the maximum of their peak resident memory in KiB.
 pub(super) fn children_usage() -> io::Result<(u64, u64)> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: it is told where there is room for what it writes.
+    // SAFETY: the pointer is valid for writes of an `rusage`, since it points to `usage`.
     if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: all of it is numbers, which may be zero, and the kernel wrote them.
+    // SAFETY: all fields are integers, for which zero bytes are valid, and the kernel has written the structure.
     let filled = unsafe { usage.assume_init() };
     Ok((nanoseconds(filled.ru_utime) + nanoseconds(filled.ru_stime), filled.ru_maxrss as u64))
 }

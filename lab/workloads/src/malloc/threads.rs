@@ -1,4 +1,4 @@
-//! Loads of several threads: what one allocates, another may free.
+//! Loads of several threads, in which one thread may free memory that another allocated.
 
 use std::hint::black_box;
 use std::sync::mpsc::sync_channel;
@@ -10,10 +10,10 @@ use fastrand::Rng;
 use super::block::{Block, Live};
 use super::work::{block, size};
 
-/// Threads of a load that has a few.
+/// Number of threads of a load with few threads.
 const FEW: usize = 4;
 
-/// Threads replace what they have, and their successors go on with it.
+/// Runs threads that replace random blocks, and pass all blocks on to their successors.
 pub(super) fn larson(rounds: usize) -> Live {
     let mut all: Vec<Vec<Block>> = (0..FEW).map(|_| (0..1000).map(|_| block(100)).collect()).collect();
     for round in 0..rounds {
@@ -36,7 +36,7 @@ pub(super) fn larson(rounds: usize) -> Live {
     Live::new(all.into_iter().flatten().collect())
 }
 
-/// One allocates, another frees.
+/// Runs a thread that allocates batches, and another that frees them.
 pub(super) fn pass(batches: usize) -> Live {
     let (send, receive) = sync_channel::<Vec<Block>>(16);
     let frees = thread::spawn(move || receive.into_iter().map(|batch| batch.len()).sum::<usize>());
@@ -52,7 +52,7 @@ pub(super) fn pass(batches: usize) -> Live {
     Live::default()
 }
 
-/// Threads keep some, swap some with each other, and free the rest.
+/// Runs threads that keep some blocks, swap some with each other, and free the rest.
 pub(super) fn mixed(steps: usize) -> Live {
     let shared: Vec<Mutex<Option<Block>>> = (0..1000).map(|_| Mutex::new(None)).collect();
     let kept = Mutex::new(Vec::new());
@@ -83,8 +83,8 @@ pub(super) fn mixed(steps: usize) -> Live {
     Live::new(kept.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Threads free an object of somebody else's, and write to their own, which would share a line with another's if the
-/// malloc put them there.
+/// Runs threads that free a block of another thread, and write repeatedly to their own small blocks. If the malloc puts
+/// blocks of several threads into one cache line, the writes contend.
 pub(super) fn scratch(rounds: usize) -> Live {
     let given: Vec<Block> = (0..FEW).map(|_| block(8)).collect();
     let threads: Vec<_> = given
@@ -105,14 +105,14 @@ pub(super) fn scratch(rounds: usize) -> Live {
     Live::default()
 }
 
-/// What each of many threads does: it allocates and frees a mixture.
+/// Allocates and frees a mixture of blocks: the work of each of many threads.
 pub(super) fn allocate_mixture(number: usize) -> usize {
     let mut chance = Rng::with_seed(number as u64);
     let blocks: Vec<Block> = (0..200).map(|_| block(size(&mut chance))).collect();
     black_box(blocks).len()
 }
 
-/// Threads that come and go.
+/// Runs threads one after the other.
 pub(super) fn run_in_sequence(count: usize) -> Live {
     for number in 0..count {
         black_box(thread::spawn(move || allocate_mixture(number)).join().expect("it only allocates"));
@@ -120,7 +120,7 @@ pub(super) fn run_in_sequence(count: usize) -> Live {
     Live::default()
 }
 
-/// Threads that are there at the same time.
+/// Runs threads at the same time.
 pub(super) fn run_at_once(count: usize) -> Live {
     let barrier = Barrier::new(count);
     thread::scope(|scope| {

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::block::{Block, Live};
 
-/// A block whose first and last bytes are written.
+/// Allocates a block and writes its first and last bytes.
 pub(super) fn block(bytes: usize) -> Block {
     let mut block = Box::new_uninit_slice(bytes);
     if let [first, .., last] = &mut *block {
@@ -17,14 +17,14 @@ pub(super) fn block(bytes: usize) -> Block {
     black_box(block)
 }
 
-/// The same, with a byte in each page written: what it takes, it takes.
+/// Allocates a block and writes a byte in each page, whose faults are accepted as part of the cost.
 fn allocate_touched(bytes: usize) -> Block {
     let mut block = block(bytes);
     block.iter_mut().step_by(4096).for_each(|byte| _ = byte.write(3));
     black_box(block)
 }
 
-/// A size to 32 KiB, of which half are below 128 bytes.
+/// Returns a size up to 32 KiB; half of the sizes are below 128 bytes.
 pub(super) fn size(chance: &mut Rng) -> usize {
     let bits = match chance.u8(..16) {
         0..8 => chance.u32(3..7),
@@ -34,14 +34,14 @@ pub(super) fn size(chance: &mut Rng) -> usize {
     (1 << bits) + chance.usize(..1 << bits)
 }
 
-/// A size between two, each doubling as likely.
+/// Returns a size between two bounds, log-uniformly distributed.
 pub(super) fn even_doublings(chance: &mut Rng, sizes: RangeInclusive<usize>) -> usize {
     let (least, most) = (*sizes.start(), *sizes.end());
     let (low, high) = ((least as f64).ln(), (most as f64).ln());
     ((low + chance.f64() * (high - low)).exp() as usize).clamp(least, most)
 }
 
-/// Replaces random objects of some tens of thousands.
+/// Replaces random objects among 40,000.
 pub(super) fn random(steps: usize) -> Live {
     let mut chance = Rng::with_seed(1);
     let mut live: Vec<Block> = (0..40_000).map(|_| block(size(&mut chance))).collect();
@@ -52,7 +52,7 @@ pub(super) fn random(steps: usize) -> Live {
     Live::new(live)
 }
 
-/// Replaces random blocks of a few, sizes evenly between two on a scale of doublings.
+/// Replaces random blocks among `count`, with log-uniform sizes.
 pub(super) fn blocks(steps: usize, sizes: RangeInclusive<usize>, count: usize) -> Live {
     let mut chance = Rng::with_seed(2);
     let mut live: Vec<Block> =
@@ -60,14 +60,14 @@ pub(super) fn blocks(steps: usize, sizes: RangeInclusive<usize>, count: usize) -
     let mut place = Rng::with_seed(3);
     for step in 0..steps {
         let at = place.usize(..count);
-        // As an allocator's time is asked for, not the kernel's, few of them are written to.
+        // Few blocks are written, since the allocator is measured and not the kernel.
         let size = even_doublings(&mut chance, sizes.clone());
         live[at] = if step % 8 == 0 { allocate_touched(size) } else { block(size) };
     }
     Live::new(live)
 }
 
-/// Lists of texts, sorted and dropped.
+/// Builds, sorts and drops lists of texts.
 pub(super) fn texts(rounds: usize) -> Live {
     let mut chance = Rng::with_seed(4);
     let mut length = 0;
@@ -99,7 +99,7 @@ impl Node {
     }
 }
 
-/// Trees of half a million nodes, beside one that stays.
+/// Builds and drops trees of half a million nodes and smaller ones, while one tree stays.
 pub(super) fn trees(rounds: usize) -> Live {
     let stays = black_box(Node::tree(18));
     for _ in 0..rounds {
