@@ -108,7 +108,19 @@ struct CandidateJson {
 pub(crate) struct JudgedAdvice {
     name: String,
     setting: String,
-    result: Result<(Level, Vec<(&'static str, Comparison)>), String>,
+    result: Result<AdviceWithOutcome, String>,
+}
+
+/// The level of a value, and what the kernel did.
+struct AdviceWithOutcome {
+    level: Level,
+    concerns: Vec<ConcernChange>,
+}
+
+/// The change of a concern in the kernel's own counts.
+struct ConcernChange {
+    name: &'static str,
+    comparison: Comparison,
 }
 
 /// Boots all loads with both values, asks for advice, and reads the outcomes.
@@ -130,7 +142,10 @@ pub(crate) fn judged(lab: &Lab<'_>, args: &Args) -> Result<Vec<JudgedAdvice>, Er
         let [load, changed] = &pairs[at];
         let setting = changed.setting.clone().unwrap_or_default();
         let result = match recorded.find_pair(&pairs[at]) {
-            Ok([before, after]) => Ok((ask(&args.freehold, before, &setting)?, compare(before, after)?)),
+            Ok([before, after]) => Ok(AdviceWithOutcome {
+                level: ask(&args.freehold, before, &setting)?,
+                concerns: compare(before, after)?,
+            }),
             Err(sentence) => Err(sentence),
         };
         progress.advance(1);
@@ -171,12 +186,13 @@ fn ask(freehold: &Path, recordings: &[PathBuf], setting: &str) -> Result<Level, 
 }
 
 /// Compares the kernel's counts of every concern.
-fn compare(before: &[PathBuf], after: &[PathBuf]) -> Result<Vec<(&'static str, Comparison)>, Error> {
+fn compare(before: &[PathBuf], after: &[PathBuf]) -> Result<Vec<ConcernChange>, Error> {
     let [before] = judge::replay(before, [AS_RECORDED])?;
     let [after] = judge::replay(after, [AS_RECORDED])?;
     let counted = CONCERNS.iter().filter_map(|(name, rows, direction)| {
         let (a, b) = (kernel_counts(&before, rows)?, kernel_counts(&after, rows)?);
-        Some((*name, samples::compare(a, b, Scale::Counts, *direction, CONCERNS.len(), MARGIN)))
+        let comparison = samples::compare(a, b, Scale::Counts, *direction, CONCERNS.len(), MARGIN);
+        Some(ConcernChange { name, comparison })
     });
     Ok(counted.collect())
 }
@@ -192,14 +208,16 @@ fn kernel_counts(runs: &Runs, rows: &[&str]) -> Option<Sample> {
     Some(Sample::new(sums))
 }
 
-/// Returns what the first concern with a decided change says.
-fn outcome(concerns: &[(&str, Comparison)]) -> Outcome {
-    let decided = concerns.iter().find_map(|(_, comparison)| match comparison.verdict {
-        Verdict::Better => Some(Outcome::Helped),
-        Verdict::Worse => Some(Outcome::Harmed),
-        _ => None,
-    });
-    decided.unwrap_or(Outcome::Neutral)
+impl AdviceWithOutcome {
+    /// Returns the outcome of the first concern with a decided change.
+    fn outcome(&self) -> Outcome {
+        let decided = self.concerns.iter().find_map(|concern| match concern.comparison.verdict {
+            Verdict::Better => Some(Outcome::Helped),
+            Verdict::Worse => Some(Outcome::Harmed),
+            _ => None,
+        });
+        decided.unwrap_or(Outcome::Neutral)
+    }
 }
 
 impl Level {
@@ -224,13 +242,10 @@ impl Outcome {
 
 /// The table of levels by outcome.
 pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
-    let known: Vec<(Level, Outcome)> = judged
-        .iter()
-        .filter_map(|judged| judged.result.as_ref().ok())
-        .map(|(level, concerns)| (*level, outcome(concerns)))
-        .collect();
+    let known: Vec<&AdviceWithOutcome> = judged.iter().filter_map(|judged| judged.result.as_ref().ok()).collect();
     let lines = [Outcome::Helped, Outcome::Neutral, Outcome::Harmed].map(|outcome| {
-        let levels: Vec<Level> = known.iter().filter(|pair| pair.1 == outcome).map(|pair| pair.0).collect();
+        let of_outcome = known.iter().filter(|known| known.outcome() == outcome);
+        let levels: Vec<Level> = of_outcome.map(|known| known.level).collect();
         let counts = [Level::Recommended, Level::WorthTesting, Level::Leave]
             .map(|level| levels.iter().filter(|known| **known == level).count().to_string());
         [vec![outcome.label().to_owned(), levels.len().to_string()], counts.to_vec()].concat()
@@ -241,14 +256,44 @@ pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
 /// The table of all loads.
 pub(crate) fn table(judged: &[JudgedAdvice]) -> String {
     let lines = judged.iter().map(|JudgedAdvice { name, setting, result }| match result {
-        Ok((level, concerns)) => {
-            let decided = concerns.iter().filter(|(_, comparison)| comparison.verdict.is_decided());
+        Ok(known) => {
+            let decided = known.concerns.iter().filter(|concern| concern.comparison.verdict.is_decided());
             let changes: Vec<String> =
-                decided.map(|(name, comparison)| format!("{name} {}", with_interval(comparison))).collect();
+                decided.map(|concern| format!("{} {}", concern.name, with_interval(&concern.comparison))).collect();
             let changes = if changes.is_empty() { "none".to_owned() } else { changes.join("; ") };
-            vec![name.clone(), setting.clone(), level.label().to_owned(), outcome(concerns).label().to_owned(), changes]
+            let words = [known.level.label(), known.outcome().label()].map(str::to_owned);
+            [vec![name.clone(), setting.clone()], words.to_vec(), vec![changes]].concat()
         }
         Err(sentence) => vec![name.clone(), setting.clone(), "-".to_owned(), "-".to_owned(), sentence.clone()],
     });
     markdown::table(&["load", "booted with", "advice", "outcome", "decided changes of concerns in the kernel"], lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(verdicts: &[Verdict]) -> AdviceWithOutcome {
+        let concern = |verdict: &Verdict| {
+            let sample = Sample::new(vec![1.0; 5]);
+            let comparison = samples::compare(sample.clone(), sample, Scale::Counts, Direction::Lower, 1, MARGIN);
+            ConcernChange { name: "x", comparison: Comparison { verdict: *verdict, ..comparison } }
+        };
+        AdviceWithOutcome { level: Level::Leave, concerns: verdicts.iter().map(concern).collect() }
+    }
+
+    #[test]
+    fn the_first_decided_concern_gives_the_outcome() {
+        assert_eq!(known(&[Verdict::WithinNoise, Verdict::Better, Verdict::Worse]).outcome(), Outcome::Helped);
+        assert_eq!(known(&[Verdict::NoChange, Verdict::Worse, Verdict::Better]).outcome(), Outcome::Harmed);
+        assert_eq!(known(&[Verdict::NoChange, Verdict::TooFewEvents]).outcome(), Outcome::Neutral);
+    }
+
+    #[test]
+    fn loads_can_be_booted() {
+        for load in &LOADS {
+            assert!(freehold_boot::Workload::find(load.workload).is_ok(), "{}", load.workload);
+            assert!(load.as_kernel_is().cell.is_possible());
+        }
+    }
 }
