@@ -1,8 +1,8 @@
 //! Statistics of measurements, and the verdicts drawn from them.
 //!
-//! [`intervals`] has medians and their confidence intervals, [`samples`] compares two groups of repeated runs, and
-//! [`verdict`] holds the words of every verdict and the rule for two numbers that repeat exactly. The crate depends on
-//! no other crate of the laboratory.
+//! [`intervals`] contains medians and confidence intervals. [`samples`] compares two groups of repeated runs.
+//! [`verdict`] contains the labels of all verdicts and the rules that assign them. The crate depends on no other crate
+//! of the laboratory.
 
 pub mod intervals;
 pub mod samples;

@@ -1,27 +1,27 @@
-//! Two samples of runs: by how much the second differs from the first.
+//! Comparison of two samples of runs.
 //!
-//! Runs of one kind repeat more or less, so their means are compared, by an interval of their difference (Welch's,
-//! which allows each sample its own spread). Numbers above zero are compared by their logarithms, so that the interval
-//! is one of the ratio. Counts of events get no smaller spread than counts of independent events have: three runs that
-//! all count 1 repeat by chance, not by law. Where many measures are judged together, the confidence of each is raised
-//! until all intervals hold together (Bonferroni).
+//! The means of both samples are compared by a confidence interval of their difference. The interval is Welch's, which
+//! allows each sample its own variance. If all values are above zero, the logarithms are compared instead, so the
+//! interval is one of the ratio. Counts of events get at least the variance that counts of independent events have,
+//! because three runs that all count 1 may agree by chance. If many measures are judged together, the confidence of
+//! each interval is raised until all intervals hold together (Bonferroni).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::verdict::{Change, Direction, Evidence, Verdict, judge, relative_change};
 
-/// Confidence in all intervals together.
+/// Confidence in all intervals of a family together.
 const CONFIDENCE: f64 = 0.95;
-/// Degrees of freedom beyond which Student's distribution is the normal one.
+/// Degrees of freedom above which Student's distribution is practically normal.
 const FREEDOM_MAX: f64 = 1e6;
-/// Runs of each sample that a verdict needs.
+/// Fewest runs of each sample for a verdict.
 pub const RUNS_MIN: usize = 3;
 
 /// Kind of number that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Counts of events, which spread by themselves.
+    /// Counts of events, whose variance is at least that of independent events.
     Counts,
     /// Any other number.
     Numbers,
@@ -30,33 +30,33 @@ pub enum Scale {
 /// Values of one measure in all runs of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// Run by run.
+    /// Values, one for each run.
     pub values: Vec<f64>,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the values.
     pub deviation: f64,
 }
 
 /// Two samples, and the change from A to B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// A's runs.
+    /// Runs of A.
     pub a: Sample,
-    /// B's runs.
+    /// Runs of B.
     pub b: Sample,
-    /// `b / a - 1` of the geometric means; of the means, where a run gave zero or less; `None` where only A's mean is
-    /// zero.
+    /// Change from A to B: `b / a - 1` of the geometric means, or of the arithmetic means if any value is zero or less
+    /// or if there are too few runs. `None` if only the mean of A is zero.
     pub change: Option<f64>,
-    /// The interval of that, which holds together with those of its family; `None` where A's mean is zero, or there are
-    /// too few runs.
+    /// Confidence interval of the change; all intervals of the family hold together. `None` if the mean of A is zero,
+    /// or if there are too few runs.
     pub interval: Option<(f64, f64)>,
     /// Verdict on the interval; not judged with too few runs.
     pub verdict: Verdict,
 }
 
 impl Sample {
-    /// Computes mean and standard deviation of these values.
+    /// Computes the mean and the standard deviation of the values.
     pub fn new(values: Vec<f64>) -> Sample {
         let count = values.len() as f64;
         let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / count };
@@ -65,7 +65,7 @@ impl Sample {
         Sample { values, mean, deviation }
     }
 
-    /// Spread as a share of the mean; `None` for a mean of zero.
+    /// Returns the standard deviation as a share of the mean; `None` if the mean is zero.
     pub fn spread(&self) -> Option<f64> {
         (self.mean != 0.0).then(|| self.deviation / self.mean.abs())
     }
@@ -80,18 +80,18 @@ impl Sample {
 }
 
 impl Comparison {
-    /// Whether B is said to differ from A.
+    /// Returns whether the verdict is that B differs from A.
     pub fn differs(&self) -> bool {
         self.verdict.is_change()
     }
 }
 
-/// Whether any run has a value other than zero.
+/// Returns whether any run has a value other than zero.
 pub fn any_nonzero(a: &Sample, b: &Sample) -> bool {
     !(a.is_zero() && b.is_zero())
 }
 
-/// Compares two samples of one of `family` measures. Relative changes up to `margin` are none.
+/// Compares two samples of one of `family` measures. Relative changes up to `margin` count as no change.
 pub fn compare(a: Sample, b: Sample, scale: Scale, direction: Direction, family: usize, margin: f64) -> Comparison {
     let is_enough = a.values.len().min(b.values.len()) >= RUNS_MIN;
     let tail = (1.0 - CONFIDENCE) / 2.0 / family.max(1) as f64;
@@ -120,7 +120,7 @@ fn judge_interval(evidence: &Evidence, (low, high): (f64, f64)) -> Verdict {
     judge(&Evidence { change: Change::Interval { low, high, exceeds: evidence.margin, middle: None }, ..*evidence })
 }
 
-/// `b / a - 1` of the geometric means, and its interval.
+/// Returns `b / a - 1` of the geometric means, and its interval.
 fn ratio(a: &Sample, b: &Sample, scale: Scale, tail: f64) -> (f64, (f64, f64)) {
     let [log_a, log_b] = [a, b].map(|sample| Sample::new(sample.values.iter().map(|value| value.ln()).collect()));
     let [floor_a, floor_b] = [a, b].map(|sample| log_variance_floor(sample, scale));
@@ -133,16 +133,16 @@ fn log_variance_floor(sample: &Sample, scale: Scale) -> f64 {
     if scale == Scale::Counts { 1.0 / sample.mean } else { 0.0 }
 }
 
-/// The interval of `b - a`.
+/// Returns the interval of `b - a`.
 fn difference(a: &Sample, b: &Sample, scale: Scale, tail: f64) -> (f64, f64) {
     let floor = if scale == Scale::Counts { f64::midpoint(a.mean, b.mean).abs() } else { 0.0 };
     welch([(a, floor), (b, floor)], tail)
 }
 
-/// The interval of the difference of two means that leaves out `tail` at each end. No run's variance is below its
-/// floor, which is known and not estimated.
+/// Returns the interval of the difference of two means that leaves out `tail` at each end. The variance of a run is not
+/// assumed to be below its floor, which is known and not estimated.
 fn welch(samples: [(&Sample, f64); 2], tail: f64) -> (f64, f64) {
-    // The variance of each mean, and one over the degrees of freedom with which it is known.
+    // Variance of each mean, and the reciprocal of the degrees of freedom of that variance.
     let parts = samples.map(|(sample, floor)| {
         let (count, variance) = (sample.values.len() as f64, sample.deviation.powi(2));
         (variance.max(floor) / count, if variance < floor { 0.0 } else { 1.0 / (count - 1.0) })
@@ -170,7 +170,7 @@ mod tests {
         compare(a, b, Scale::Numbers, Direction::Lower, 1, 0.02)
     }
 
-    /// The textbook's example (R's `sleep`): -1.58, of which the 95 % interval is -3.365 to 0.205.
+    /// Textbook example (R's `sleep`): the difference is -1.58, with a 95 % interval of -3.365 to 0.205.
     #[test]
     fn the_interval_is_welchs() {
         let a = Sample::new(vec![0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]);
@@ -192,7 +192,8 @@ mod tests {
         );
     }
 
-    /// An interval from below minus the margin to above plus the margin is no agreement of its ends.
+    /// An interval that reaches beyond the margin on both sides has ends that disagree, so the verdict is "within
+    /// noise" and not "changed".
     #[test]
     fn ends_on_two_sides_decide_nothing() {
         let [a, b] = [[90.0, 100.0, 110.0], [92.0, 104.0, 111.0]].map(|values| Sample::new(values.to_vec()));
@@ -209,8 +210,8 @@ mod tests {
         assert_eq!(few.verdict, Verdict::TooFewEvents, "one event a run may be chance");
     }
 
-    /// Of families of twenty measures that do not differ, one in twenty may have a measure that is said to: normal
-    /// values, and counts so small that three runs often agree by chance.
+    /// The measures of a family do not differ. In at most about one of twenty families of twenty measures, a measure
+    /// may be judged to differ. The values are normal, or counts so small that three runs often agree by chance.
     #[test]
     fn what_does_not_differ_is_rarely_said_to() {
         let mut rng = Rng::with_seed(7);
@@ -222,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Whether any of twenty measures that do not differ is judged to differ.
+    /// Returns whether any of twenty measures that do not differ is judged to differ.
     fn family_differs(draw: fn(&mut Rng) -> f64, scale: Scale, runs: usize, rng: &mut Rng) -> bool {
         (0..20).any(|_| {
             let [a, b] = [(); 2].map(|()| Sample::new((0..runs).map(|_| draw(rng)).collect()));

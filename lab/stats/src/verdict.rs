@@ -1,15 +1,14 @@
-//! The label of a row: the verdict on the change from A to B in one measure.
+//! Verdicts: the label of a row, for the change from A to B in one measure.
 //!
 //! Every report takes its labels from [`judge`]: comparisons of replays, simulations, fleets, benchmarks, recordings
-//! and sweeps. Its rules, in their order:
+//! and sweeps. The first rule that applies decides:
 //!
-//! 1. [`NotJudged`](Verdict::NotJudged): the replay does not reproduce the measure on this recording. Equal values
-//!    under A and B do not change that.
+//! 1. [`NotJudged`](Verdict::NotJudged): the replay does not reproduce the measure on this recording. This holds even
+//!    if the values under A and B are equal.
 //! 2. [`TooFewEvents`](Verdict::TooFewEvents): fewer than [`EVENTS_MIN`] events under A and under B.
-//! 3. [`NoChange`](Verdict::NoChange): every change that the evidence allows is within the margin.
-//! 4. The change is uncertain. Where one recording was replayed with varied watermarks:
-//!    [`SensitiveToWatermarks`](Verdict::SensitiveToWatermarks). Where runs were repeated:
-//!    [`WithinNoise`](Verdict::WithinNoise).
+//! 3. [`NoChange`](Verdict::NoChange): every change that is compatible with the evidence is within the margin.
+//! 4. The change is uncertain. [`SensitiveToWatermarks`](Verdict::SensitiveToWatermarks) if one recording was replayed
+//!    with varied watermarks, [`WithinNoise`](Verdict::WithinNoise) if runs were repeated.
 //! 5. [`Better`](Verdict::Better), [`Worse`](Verdict::Worse), or [`Changed`](Verdict::Changed) for a measure without a
 //!    better direction.
 
@@ -17,10 +16,10 @@ use std::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
 
-/// Fewest events that a verdict needs, under A or under B.
+/// Fewest events for a verdict, under A or under B.
 pub const EVENTS_MIN: f64 = 20.0;
 
-/// Largest difference of two shares that counts as none: half a percentage point.
+/// Largest difference of two shares that counts as no change: half a percentage point.
 pub const SHARE_MARGIN: f64 = 0.005;
 
 /// Direction in which a measure is better.
@@ -30,7 +29,7 @@ pub enum Direction {
     Lower,
     /// More is better.
     Higher,
-    /// Neither direction is better by itself.
+    /// Neither direction is better.
     Neutral,
 }
 
@@ -40,15 +39,15 @@ pub enum Verdict {
     /// The value cannot be judged: it was not measured, or the replay does not reproduce it.
     #[default]
     NotJudged,
-    /// A and B have too few events to tell a change from chance.
+    /// A and B have too few events to distinguish a change from chance.
     TooFewEvents,
-    /// When watermarks vary by 1 %, the ranges of A and B overlap, or only a part of the changes is within the margin.
+    /// When watermarks vary by 1 %, the ranges of A and B overlap, or only some of the changes are within the margin.
     SensitiveToWatermarks,
-    /// Repeated runs do not tell the change from their own spread.
+    /// The change is not distinguishable from the spread of repeated runs.
     WithinNoise,
     /// Several recordings have different verdicts.
     Mixed,
-    /// Every change that the evidence allows is within the margin.
+    /// Every change that is compatible with the evidence is within the margin.
     NoChange,
     /// The value changes, and neither direction is better.
     Changed,
@@ -58,31 +57,31 @@ pub enum Verdict {
     Worse,
 }
 
-/// Certainty of a change.
+/// Change from A to B, by the kind of its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// One value under A and one under B, both exact.
+    /// One exact value under A and one under B.
     Exact(f64),
     /// Replays with varied watermarks.
     Watermarks {
         /// Least change from a value under A to a value under B.
         low: f64,
-        /// Greatest such change.
+        /// Greatest change from a value under A to a value under B.
         high: f64,
         /// Change from the middle value under A to the middle value under B.
         middle: f64,
-        /// Whether the ranges of A and B overlap.
+        /// `true` if the ranges of A and B overlap.
         overlap: bool,
     },
-    /// Interval of the change over repeated runs, hosts, or recordings.
+    /// Confidence interval of the change over repeated runs, hosts or recordings.
     Interval {
         /// Lower end.
         low: f64,
         /// Upper end.
         high: f64,
-        /// Smallest change that the whole interval has to exceed, in one direction.
+        /// Size of a change that the whole interval has to exceed, upwards or downwards.
         exceeds: f64,
-        /// Middle of the changes, which has to exceed the margin; `None` where the interval alone decides.
+        /// Median change, which has to exceed the margin; `None` if the interval alone decides.
         middle: Option<f64>,
     },
 }
@@ -90,15 +89,15 @@ pub enum Change {
 /// Evidence for a verdict on one measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
-    /// Change from A to B, as a ratio less one or as a difference of shares; infinite from zero.
+    /// Change from A to B, as a ratio less one or as a difference of shares; infinite if A is zero.
     pub change: Change,
     /// Direction in which the measure is better.
     pub direction: Direction,
-    /// Largest change that counts as none.
+    /// Largest change that counts as no change.
     pub margin: f64,
-    /// Whether the measure is reproduced; `true` where nothing is replayed.
+    /// `true` if the replay reproduces the measure, or if nothing is replayed.
     pub is_reproduced: bool,
-    /// Events behind the values: the larger number of A and B. `None` where the measure does not count events.
+    /// Number of events behind the values: the larger number of A and B. `None` if the measure does not count events.
     pub events: Option<f64>,
 }
 
@@ -163,7 +162,7 @@ fn judge_exact(change: f64, direction: Direction, margin: f64) -> Verdict {
 }
 
 impl Verdict {
-    /// Every label, those that say something of B first.
+    /// All labels, those that state a change first.
     pub const ALL: [Verdict; 9] = [
         Verdict::Better,
         Verdict::Worse,
@@ -191,27 +190,27 @@ impl Verdict {
         }
     }
 
-    /// Whether the row says anything of its measure: it is judged, and has enough events.
+    /// Returns whether the measure is judged and has enough events.
     pub fn is_judged(self) -> bool {
         !matches!(self, Verdict::NotJudged | Verdict::TooFewEvents)
     }
 
-    /// Whether B is better or worse.
+    /// Returns whether B is better or worse.
     pub fn is_decided(self) -> bool {
         matches!(self, Verdict::Better | Verdict::Worse)
     }
 
-    /// Whether nothing can be said of the change.
+    /// Returns whether the evidence leaves open if the value changes.
     pub fn is_open(self) -> bool {
         !self.is_change() && self != Verdict::NoChange
     }
 
-    /// Whether the value is known to differ, in any direction.
+    /// Returns whether the value is known to differ, in any direction.
     pub fn is_change(self) -> bool {
         matches!(self, Verdict::Better | Verdict::Worse | Verdict::Changed)
     }
 
-    /// Compares two exact numbers, of which the lower is the better.
+    /// Compares two exact numbers, of which the lower is better.
     pub fn compare_exact<T: PartialOrd>(a: T, b: T) -> Verdict {
         match a.partial_cmp(&b) {
             Some(Ordering::Less) => Verdict::Worse,
@@ -228,13 +227,13 @@ impl Serialize for Verdict {
     }
 }
 
-/// Counts labels: each of [`Verdict::ALL`] with the number of its rows, which may be zero.
+/// Counts the rows of each label of [`Verdict::ALL`]; a count may be zero.
 pub fn count_labels(labels: impl IntoIterator<Item = Verdict>) -> impl Iterator<Item = (Verdict, usize)> {
     let labels: Vec<Verdict> = labels.into_iter().collect();
     Verdict::ALL.into_iter().map(move |label| (label, labels.iter().filter(|other| **other == label).count()))
 }
 
-/// Returns `(b - a) / |a|`: zero for equal numbers, `None` where only `a` is zero. The sign is that of `b - a`.
+/// Returns `(b - a) / |a|`: zero for equal numbers, `None` if only `a` is zero. The sign is that of `b - a`.
 pub fn relative_change(a: f64, b: f64) -> Option<f64> {
     if a == b {
         Some(0.0)
