@@ -1,8 +1,8 @@
-//! What a command answers, and the formats in which people and programs ask for it.
+//! Results of commands, and the formats in which they are written.
 //!
-//! Every answer is a [`Document`]: JSON of its own, whose names are a contract with scripts, and reports of the one
-//! model, from which text, CSV, Markdown, pages for browsers and the table of mmtests are made. `--json FILE` writes a file and still
-//! prints the text; `--json -` prints the JSON alone; the other formats likewise.
+//! Every result is a [`Document`]. A document has its own JSON, whose names are a contract with scripts, and reports of
+//! the shared model. Text, CSV, Markdown, HTML pages and the table of mmtests are rendered from the reports. `--json
+//! FILE` writes a file and still prints the text; `--json -` prints the JSON alone. The other formats work likewise.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -17,29 +17,29 @@ use crate::output::{OutputError, print, try_file, write_atomically};
 use crate::report::{self, Report, csv, markdown, mmtests, terminal};
 use crate::terminal::Style;
 
-/// What a command found: one value with several views.
+/// The result of a command: one value with several views.
 pub trait Document: Serialize {
-    /// The views for people.
+    /// Returns the reports, from which all formats for people are rendered.
     fn reports(&self) -> Cow<'_, [Report]>;
 
-    /// The text at a terminal, lines ended by newlines.
+    /// Returns the text for a terminal. Every line ends with a newline.
     fn text(&self, style: Style) -> String {
         self.reports().iter().map(|report| terminal::text(report, style)).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// The views of a document whose type nobody needs to know: what every command's answer is.
+/// Object-safe interface to the views of a document, through which every command returns its result.
 pub trait Views: Send + Sync {
-    /// The views for people.
+    /// Returns the reports, from which all formats for people are rendered.
     fn reports(&self) -> Cow<'_, [Report]>;
 
-    /// The text at a terminal, lines ended by newlines.
+    /// Returns the text for a terminal. Every line ends with a newline.
     fn text(&self, style: Style) -> String;
 
-    /// Pretty JSON, ended by a newline.
+    /// Returns pretty-printed JSON that ends with a newline.
     fn json(&self) -> Vec<u8>;
 
-    /// A page for a browser.
+    /// Returns an HTML page.
     fn page(&self) -> String {
         let program = Program::this();
         report::page::text(&self.reports(), &program.command, &program.version())
@@ -56,14 +56,14 @@ impl<D: Document + Send + Sync> Views for D {
     }
 
     fn json(&self) -> Vec<u8> {
-        // It cannot fail: our documents have string keys and plain data.
+        // Serialization cannot fail, because documents have string keys and plain data.
         let mut text = serde_json::to_vec_pretty(self).expect("a document is plain data with string keys");
         text.push(b'\n');
         text
     }
 }
 
-/// Where each format of a document goes.
+/// Targets of the formats of a document.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Formats {
     /// Write the result as JSON to FILE as well; `-` prints JSON instead of text
@@ -84,7 +84,7 @@ pub struct Formats {
     html: Option<Target>,
 }
 
-/// The formats of a document that judges B by A.
+/// Targets of the formats of a document that compares A and B.
 #[derive(Clone, Debug, Default, Args)]
 pub struct VerdictFormats {
     #[command(flatten)]
@@ -95,12 +95,12 @@ pub struct VerdictFormats {
     mmtests: Option<Target>,
 }
 
-/// Where a format goes.
+/// Target of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
     /// Stdout, in place of the text.
     Stdout,
-    /// This file, beside the text on stdout.
+    /// A file, in addition to the text on stdout.
     File(PathBuf),
 }
 
@@ -115,28 +115,29 @@ impl FromStr for Target {
     }
 }
 
-/// Makes the bytes of a format.
+/// Function that renders a document in one format.
 type Render<'d> = Box<dyn Fn() -> Vec<u8> + 'd>;
 
 impl Formats {
-    /// Whether every file can be written, and none is one of the inputs: before the work, because afterwards is late to
-    /// hear that it cannot be.
+    /// Checks that every file can be written and that no file is one of the inputs. Commands call this before the work
+    /// starts, so that a long run is not lost to a path that cannot be written.
     ///
     /// # Errors
-    /// When one cannot be, or two formats want one place.
+    /// If a file cannot be written, if a file is one of the inputs, or if two formats have the same target.
     pub fn try_all<'p>(&self, inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
         try_targets(&self.targets(), inputs)
     }
 
-    /// Sends a document where the user wants it: files first, then what is printed.
+    /// Writes a document to all targets: first the files, then stdout.
     ///
     /// # Errors
-    /// When stdout or a file cannot be written.
+    /// If stdout or a file cannot be written.
     pub fn emit(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
         send(&self.renderings(document), document, style)
     }
 
-    /// Sends it likewise, but for the text, which goes to stderr: stdout belongs to a program that was run.
+    /// Writes a document as [`Formats::emit`] does, except that the text goes to stderr. Stdout is left to the program
+    /// that the command ran, unless a format was directed there.
     ///
     /// # Errors
     /// As for [`Formats::emit`].
@@ -150,7 +151,7 @@ impl Formats {
         Ok(())
     }
 
-    /// Whether a page is wanted: only then is what it shows, and nothing else does, worth its time.
+    /// Returns whether an HTML page was requested. Data that only a page shows is computed only in this case.
     pub fn wants_page(&self) -> bool {
         self.html.is_some()
     }
@@ -171,23 +172,23 @@ impl Formats {
 }
 
 impl VerdictFormats {
-    /// As [`Formats::wants_page`].
+    /// Returns whether an HTML page was requested, as [`Formats::wants_page`].
     pub fn wants_page(&self) -> bool {
         self.formats.wants_page()
     }
 
-    /// As [`Formats::try_all`].
+    /// Checks all targets, as [`Formats::try_all`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Formats::try_all`].
     pub fn try_all<'p>(&self, inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
         try_targets(&self.formats.targets().into_iter().chain(&self.mmtests).collect::<Vec<_>>(), inputs)
     }
 
-    /// As [`Formats::emit`].
+    /// Writes a document to all targets, as [`Formats::emit`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Formats::emit`].
     pub fn emit(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
         let mut renderings = self.formats.renderings(document);
         if let Some(target) = &self.mmtests {
@@ -209,7 +210,7 @@ fn try_targets<'p>(targets: &[&Target], inputs: impl IntoIterator<Item = &'p Pat
     })
 }
 
-/// Whether both are there, and are one file.
+/// Returns whether both paths exist and refer to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
 }

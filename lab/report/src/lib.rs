@@ -1,9 +1,10 @@
-//! Reports and how they leave the program.
+//! Reports, and how they are written out.
 //!
-//! [`report`] is the model of a report and has a renderer for each kind of reader. [`number`], [`terminal`] and
-//! [`markdown`] format numbers, terminal text and Markdown; [`formats`], [`output`] and [`origin`] write files and name
-//! the commit and machine they come from. [`progress`], [`observer`], [`parallel`] and [`room`] serve long runs:
-//! progress lines, cancellation, worker threads and memory limits.
+//! [`report`] contains the model of a report and a renderer for each output format. [`number`], [`terminal`] and
+//! [`markdown`] format numbers, terminal text and Markdown. [`formats`] and [`output`] write results to stdout and to
+//! files, and [`origin`] identifies the command, the commit and the machine behind a result. [`progress`],
+//! [`observer`], [`parallel`] and [`room`] serve long runs: progress lines, cancellation, worker threads and memory
+//! limits.
 
 pub mod formats;
 pub mod markdown;

@@ -1,19 +1,21 @@
-//! Markdown: tables, and paragraphs and items wrapped at a width. Tables, headings, code and comments stay as they are.
+//! Markdown tables, and line wrapping of Markdown paragraphs and list items. Tables, headings, code, HTML and images
+//! keep their lines.
 //!
-//! A page that is written anew is wrapped in the same way, so that what changed of it is what came out anew.
+//! Generated pages are always wrapped in the same way, so a difference between two versions of a page shows only
+//! changed contents.
 
-/// Most characters of a line.
+/// Longest line, in characters.
 const WIDTH: usize = 120;
 
-/// A paragraph or an item, on its way.
+/// A paragraph or a list item that is being collected.
 #[derive(Default)]
 struct Paragraph {
-    /// What an item begins with; empty for a paragraph.
+    /// List mark with its trailing space; empty for a paragraph.
     mark: String,
     text: String,
 }
 
-/// The text with its paragraphs and items wrapped.
+/// Returns the text with its paragraphs and list items wrapped.
 pub fn wrapped(text: &str) -> String {
     let mut out = Vec::new();
     let mut paragraph = None;
@@ -39,7 +41,7 @@ pub fn wrapped(text: &str) -> String {
     out.join("\n")
 }
 
-/// What the line of an item begins with.
+/// Returns the list mark at the start of a line, with its trailing space; empty if the line starts no item.
 fn mark_of(line: &str) -> &str {
     let digits = line.len() - line.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
     let is_numbered = digits > 0 && line[digits..].starts_with(". ");
@@ -68,8 +70,8 @@ fn finish(paragraph: &mut Option<Paragraph>, out: &mut Vec<String>) {
     out.push(line);
 }
 
-/// The words of a text; a span of code is one, and what would be a mark at the start of a line belongs to the word
-/// before.
+/// Splits a text into words for wrapping. A code span is one word. A word that would be a mark at the start of a line
+/// is joined to the word before it.
 fn atoms(text: &str) -> Vec<String> {
     let mut atoms: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -89,7 +91,7 @@ fn is_mark(word: &str) -> bool {
     matches!(word, "-" | "+" | "*" | ">" | "|") || word.bytes().all(|byte| byte == b'#') || is_number
 }
 
-/// A table in Markdown.
+/// Formats a table in Markdown.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let rule = format!("|{}", "---|".repeat(header.len()));
     let mut lines = vec![format!("| {} |", header.join(" | ")), rule];

@@ -1,4 +1,4 @@
-//! Numbers: what a measured one is, and how numbers look in text. JSON carries the bare numbers instead.
+//! Measured numbers, and the format of numbers in text. JSON contains the bare numbers instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,18 +13,19 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// `part / whole`, or nothing when `whole` is zero.
+    /// Returns `part / whole`; `None` if `whole` is zero.
     pub fn ratio(part: u64, whole: u64) -> Option<Quantity> {
         (whole > 0).then(|| Quantity::Ratio(part as f64 / whole as f64))
     }
 
-    /// A mean of counts: whole where that loses nothing.
+    /// Returns a mean of counts. The mean becomes a count if it is a whole number, or if it is at least 100, where it
+    /// is rounded.
     pub fn from_mean(mean: f64) -> Quantity {
         let is_whole = mean >= 100.0 || (mean >= 0.0 && mean == mean.round());
         if is_whole { Quantity::Count(mean.round() as u64) } else { Quantity::Ratio(mean) }
     }
 
-    /// The number as a float; counts above 2^53 lose their last digits.
+    /// Returns the number as a float. Counts above 2^53 lose their last digits.
     pub fn value(self) -> f64 {
         match self {
             Quantity::Count(count) => count as f64,
@@ -33,15 +34,16 @@ impl Quantity {
     }
 }
 
-/// What stands where there is no number.
+/// Text in place of a missing number.
 pub const ABSENT: &str = "-";
 
-/// What so many are called, given what many are.
+/// Returns the singular of the plural `many` if `number` is 1, else `many`. The singular is the plural without its
+/// final "s".
 pub fn unit(number: u64, many: &str) -> &str {
     if number == 1 { many.strip_suffix('s').unwrap_or(many) } else { many }
 }
 
-/// A count with its thousands set apart by commas.
+/// Formats a count with commas between groups of three digits.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -54,7 +56,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A count or a ratio, or a dash.
+/// Formats a count or a ratio; `None` becomes a dash.
 pub fn quantity(quantity: Option<Quantity>) -> String {
     match quantity {
         None => ABSENT.to_owned(),
@@ -63,7 +65,7 @@ pub fn quantity(quantity: Option<Quantity>) -> String {
     }
 }
 
-/// A number that need not be whole: three decimals below ten, one below a thousand, none above.
+/// Formats a number that need not be whole: three decimals below ten, one below a thousand, none above.
 pub fn decimal(number: f64) -> String {
     let size = number.abs();
     if size >= 1000.0 {
@@ -76,7 +78,7 @@ pub fn decimal(number: f64) -> String {
     }
 }
 
-/// A time span in the unit that suits it.
+/// Formats a time span in a unit of suitable size.
 pub fn duration(ns: u64) -> String {
     let ns = ns as f64;
     if ns < 1e3 {
@@ -90,15 +92,15 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// A share as a percentage without sign.
+/// Formats a share as a percentage without a sign.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Relative changes below this would be rounded to nothing.
+/// Smallest relative change that is not rounded to zero.
 const SMALLEST_SHOWN: f64 = 0.0005;
 
-/// A relative change as a percentage with its sign, or a dash.
+/// Formats a relative change as a percentage with its sign; `None` becomes a dash.
 pub fn change(change: Option<f64>) -> String {
     match change {
         None => ABSENT.to_owned(),

@@ -1,15 +1,16 @@
-//! Whoever looks at work from outside: is told how far it is, and may end it.
+//! Observation and cancellation of work from another thread.
 //!
-//! A person at a terminal sees lines move, and has Ctrl-C. A program that asks for an answer gets neither: it hands over
-//! an [`Observer`], does the work [under it](Observer::watch), and looks at it from another thread. Lines of
-//! [`Progress`](crate::progress::Progress) are then the observer's and not the terminal's, and jobs that the work does
-//! on other threads ([`crate::parallel`]) are under the same observer.
+//! A user at a terminal has progress lines and Ctrl-C. A program that calls the laboratory has neither: it creates an
+//! [`Observer`], runs the work [under it](Observer::watch), and reads the observer from another thread. Lines of
+//! [`Progress`](crate::progress::Progress) then go to the observer and not to the terminal. Jobs that the work runs on
+//! other threads ([`crate::parallel`]) are under the same observer.
 //!
-//! **How work ends early.** [`Observer::stop`] sets a flag. Work looks at it where it counts something as done and
-//! where a job begins, and unwinds from there with a payload that only [`Observer::watch`] catches. That is sound for the
-//! reason that an early return is: what the work owned is dropped, so part files go, threads of a scope are joined, and
-//! suspended fibers are unwound. What outlives it are caches of whole values, since no place that looks at the flag is
-//! in the middle of changing one; and the observer itself, whose lock is not held then.
+//! **Cancellation.** [`Observer::stop`] sets a flag. The work reads the flag when it reports progress and when a job
+//! starts. It then unwinds with a payload that only [`Observer::watch`] catches. Unwinding is safe for the same reason
+//! as an early return: the values that the work owns are dropped, so part files are removed, threads of a scope are
+//! joined, and suspended fibers are unwound. Two things outlive the work: caches, which hold only complete values
+//! because no code reads the flag while it changes one, and the observer itself, whose lock is not held while the flag
+//! is read.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -20,11 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::ProgressBar;
 
 thread_local! {
-    /// Whoever looks at what this thread does.
+    /// Observer of the work on this thread.
     static CURRENT: RefCell<Option<Arc<Observer>>> = const { RefCell::new(None) };
 }
 
-/// Looks at work from outside.
+/// Progress of observed work, and the flag that stops it.
 #[derive(Debug, Default)]
 pub struct Observer {
     is_stopped: AtomicBool,
@@ -45,7 +46,7 @@ struct Line {
 }
 
 impl Line {
-    /// Returns how far this part of the work is.
+    /// Returns the progress of this part of the work.
     fn stage(&self) -> Stage {
         Stage {
             number: self.number,
@@ -57,33 +58,34 @@ impl Line {
     }
 }
 
-/// How far a part of the work is.
+/// Progress of a part of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Its number, which no other part of the work has.
+    /// Number of the part, unique within the observer.
     pub number: u64,
-    /// What is going on, in a few words.
+    /// Short description of the part.
     pub what: String,
-    /// What was done.
+    /// Completed steps.
     pub done: u64,
-    /// What there is to do.
+    /// Total steps.
     pub total: u64,
-    /// What is counted; nothing where it is weighed.
+    /// Unit of the steps; `None` if the part is weighed.
     pub unit: Option<&'static str>,
 }
 
-/// The work was ended before it was done.
+/// The work was stopped before it was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ended before it was done")]
 pub struct Cancellation;
 
 impl Observer {
-    /// Does the work under this observer.
+    /// Runs the work under this observer.
     ///
     /// # Errors
-    /// [`Cancellation`], if it was [ended](Observer::stop) before it was done. A panic of the work's comes out as it was.
+    /// [`Cancellation`] if the work was [stopped](Observer::stop) before it was complete. Any other panic of the work
+    /// is resumed.
     pub fn watch<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> Result<T, Cancellation> {
-        // What the work had in hand is dropped, and not looked at any more.
+        // `AssertUnwindSafe` is justified: the values of the work are dropped and not used after an unwind.
         let worked = catch_unwind(AssertUnwindSafe(|| under(Some(self), work)));
         worked.or_else(|panic: Box<dyn Any + Send>| match panic.downcast::<Cancellation>() {
             Ok(stopped) => Err(*stopped),
@@ -91,22 +93,22 @@ impl Observer {
         })
     }
 
-    /// Ends the work, soon: where it next counts something as done, or begins a job.
+    /// Stops the work. The work ends when it next reports progress or starts a job.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// How far the parts of the work are that are under way, the oldest first.
+    /// Returns the progress of the parts that are under way, the oldest first.
     pub fn stages(&self) -> Vec<Stage> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).open.iter().map(Line::stage).collect()
     }
 
-    /// Whoever looks at what this thread does.
+    /// Returns the observer of the work on this thread.
     pub(crate) fn current() -> Option<Arc<Observer>> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Shows a line; its number.
+    /// Adds a line and returns its number.
     pub(crate) fn show(&self, bar: &ProgressBar, unit: Option<&'static str>) -> u64 {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.begun += 1;
@@ -115,12 +117,12 @@ impl Observer {
         number
     }
 
-    /// Shows the line with this number no more.
+    /// Removes the line with this number.
     pub(crate) fn wipe(&self, number: u64) {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).open.retain(|line| line.number != number);
     }
 
-    /// Unwinds if the work is to end. Without the message of a panic, since it is none.
+    /// Unwinds if the work was stopped. No panic message is printed, because a stop is not an error.
     pub(crate) fn go_on(&self) {
         if self.is_stopped.load(Ordering::Relaxed) {
             resume_unwind(Box::new(Cancellation));
@@ -128,26 +130,26 @@ impl Observer {
     }
 }
 
-/// Whether somebody looks at what this thread does, who wants no lines on stderr.
+/// Returns whether the work on this thread is under an observer, so that no lines are written to stderr.
 pub fn is_watched() -> bool {
     CURRENT.with_borrow(Option::is_some)
 }
 
-/// Does work of this thread under the observer, if there is one.
+/// Runs work on this thread under the observer, if there is one.
 pub(crate) fn under<T>(observer: Option<&Arc<Observer>>, work: impl FnOnce() -> T) -> T {
     let _before = Before(CURRENT.replace(observer.cloned()));
     go_on();
     work()
 }
 
-/// Goes on with the work unless it is to end: for work that takes long before it counts anything as done.
+/// Unwinds if the work was stopped. Work that takes long before its first progress report calls this function.
 pub fn go_on() {
     if let Some(observer) = Observer::current() {
         observer.go_on();
     }
 }
 
-/// Whoever looked before, and does again however the work ends.
+/// Guard that restores the previous observer of the thread, also on unwinding.
 struct Before(Option<Arc<Observer>>);
 
 impl Drop for Before {

@@ -1,4 +1,4 @@
-//! The origin of a result: which command of which program, and, if time was measured, on which machine.
+//! Origin of a result: the command and the program version and, if time was measured, the machine.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -8,22 +8,22 @@ use std::sync::OnceLock;
 use rustix::system::uname;
 use serde::Serialize;
 
-/// The commit that the program was built from.
+/// Commit that the program was built from.
 static COMMIT: OnceLock<Option<&'static str>> = OnceLock::new();
 
-/// Notes the commit that the program was built from, once, for all results.
+/// Records the commit that the program was built from, for all results. Only the first call has an effect.
 pub fn built_from(commit: Option<&'static str>) {
-    // Said twice, it is the same.
+    // A second call passes the same commit, so its error is ignored.
     let _ = COMMIT.set(commit);
 }
 
 thread_local! {
-    /// What this thread was asked, where it was not the process's arguments.
+    /// Arguments of the current command on this thread, if they are not those of the process.
     static ASKED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Does work that was asked for by these words after the program's name, and not by the process's arguments: what it
-/// brings says so.
+/// Runs `work` on behalf of a command with these arguments, which replace the arguments of the process. Results that
+/// the work produces name this command.
 pub fn asked_by<T>(words: &[String], work: impl FnOnce() -> T) -> T {
     struct Before(Option<Vec<String>>);
     impl Drop for Before {
@@ -35,25 +35,25 @@ pub fn asked_by<T>(words: &[String], work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The program that brought a result.
+/// The program that produced a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Program {
-    /// The command.
+    /// Command line that produces the result, without options that affect only the output.
     pub command: String,
     /// Version of this program.
     pub freehold: &'static str,
-    /// The commit it was built from, if that was in a repository.
+    /// Commit that the program was built from; `None` if it was built outside of a repository.
     pub commit: Option<&'static str>,
 }
 
 impl Program {
-    /// This process.
+    /// Returns the description of this process and its current command.
     pub fn this() -> Program {
         let words = ASKED.with_borrow(Clone::clone).unwrap_or_else(|| words(std::env::args_os()));
         Program { command: command(words.into_iter()), freehold: VERSION, commit: commit() }
     }
 
-    /// Its version, and the commit.
+    /// Returns the version of the program and the commit.
     pub fn version(&self) -> String {
         version_of(self.freehold, self.commit)
     }
@@ -62,7 +62,7 @@ impl Program {
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Version of this program, and the commit, whatever it was asked.
+/// Returns the version of this program and the commit, independent of the current command.
 pub fn version() -> String {
     version_of(VERSION, commit())
 }
@@ -78,24 +78,24 @@ fn commit() -> Option<&'static str> {
     COMMIT.get().copied().flatten()
 }
 
-/// The words after the program's name. A file may be called by bytes that are no text.
+/// Returns the arguments after the program's name. Bytes of a file name that are not UTF-8 are replaced.
 fn words(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     arguments.skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// The machine on which time was measured, and how the program was built for it.
+/// The machine on which time was measured, and the build profile of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// `release` or `debug`.
+    /// Build profile: `release` or `debug`.
     pub build: &'static str,
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu_model: String,
-    /// Version of the running kernel, without what its builder added.
+    /// Version of the running kernel, without the suffix of its builder.
     pub kernel_release: String,
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the description of this machine.
     pub fn this() -> Machine {
         Machine {
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
@@ -105,13 +105,14 @@ impl Machine {
     }
 }
 
-/// Options about where results go and how they look, which take a value.
+/// Options with a value that affect only the place or the look of the output.
 const ELSEWHERE: [&str; 9] =
     ["--json", "--csv", "--markdown", "--html", "--mmtests", "--color", "--picture", "--resume", "--jobs"];
-/// The same, without a value.
+/// Options without a value that affect only the look of the output.
 const LOOKS: [&str; 2] = ["--hosts-table", "--all"];
 
-/// The command, without its options about where results go and how the text looks: those change nothing.
+/// Returns the command line without the options that affect only the place or the look of the output, because these do
+/// not change the result.
 fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut words = vec!["freehold".to_owned()];
     let mut arguments = arguments;
@@ -125,7 +126,7 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     quoted(words.iter().map(String::as_str))
 }
 
-/// A command of this program as a shell takes it, to be copied: words with anything in them are quoted.
+/// Returns a command of this program as a line for a shell. Words with special characters are quoted.
 pub fn command_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     quoted(["freehold"].into_iter().chain(words))
 }
@@ -134,28 +135,28 @@ fn quoted<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let quoted = words.into_iter().map(|word| {
         match word.chars().all(|letter| PLAIN.contains(letter) || letter.is_ascii_alphanumeric()) {
             true if !word.is_empty() => word.to_owned(),
-            // Inside of single quotes nothing means anything but they themselves.
+            // Inside single quotes, the shell interprets no character but the closing quote.
             _ => format!("'{}'", word.replace('\'', "'\\''")),
         }
     });
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Letters beside those of the alphabet and digits that mean nothing to a shell.
+/// Characters, besides ASCII letters and digits, that have no special meaning to a shell.
 const PLAIN: &str = "-_./,:=+@%{}";
 
-/// The processor's name as the kernel prints it, or what kind it is.
+/// Returns the name of the processor as the kernel prints it, or else the architecture.
 fn cpu_model() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model_in(&text).unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
-/// The running kernel's version, without what its builder added: that may name a host.
+/// Returns the version of the running kernel, without the suffix of its builder, which may contain a host name.
 fn kernel_release() -> String {
     version_in(&uname().release().to_string_lossy()).to_owned()
 }
 
-/// A kernel's version, of what `uname -r` prints.
+/// Returns the version part of a kernel release as `uname -r` prints it.
 pub fn version_in(release: &str) -> &str {
     release.split_once(['-', '+']).map_or(release, |(version, _)| version)
 }

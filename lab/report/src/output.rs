@@ -1,29 +1,29 @@
-//! How bytes leave the program.
+//! Output to stdout and to files.
 //!
-//! A file is written beside its final place and renamed into it, so that a full disk or Ctrl-C leaves either the whole
-//! file or none.
+//! A file is written under a temporary name next to its final path and then renamed. A full disk or Ctrl-C therefore
+//! leaves either the whole new file or the previous contents.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Why an answer did not leave the program.
+/// Reasons why a result could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// A file could not be written; nothing was left under its name.
+    /// A file could not be written; no unfinished file is left under its name.
     #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
     Write {
-        /// The file as the user named it.
+        /// Path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 
-    /// A format was to go where the input is.
+    /// The output path is one of the inputs.
     #[error("{path} is what is read, and would be lost; name another file", path = .0.display())]
     Input(PathBuf),
 
-    /// Two formats were to go to one place.
+    /// Two formats have the same target.
     #[error("two formats cannot go to one place; give each its own")]
     SamePlace,
 
@@ -33,7 +33,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.
+    /// Returns whether the reader closed the pipe (`freehold inspect x | head`), which is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, OutputError::Stdout(source) if source.kind() == ErrorKind::BrokenPipe)
     }
@@ -45,14 +45,15 @@ pub fn print(bytes: &[u8]) -> Result<(), OutputError> {
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(OutputError::Stdout)
 }
 
-/// Whether [`write_atomically`] can write to `path`. Neither touches what is there nor leaves anything behind.
+/// Checks that [`write_atomically`] can write to `path`. The check leaves existing contents as they are and removes its
+/// own temporary file.
 ///
 /// # Errors
-/// When it cannot be.
+/// [`OutputError::Write`] if the file cannot be written.
 pub fn try_file(path: &Path) -> Result<(), OutputError> {
     let tried = match fs::metadata(path) {
         Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        // A pipe's reader would see it opened.
+        // Not opened here, because the reader of a pipe would notice that.
         Ok(there) if !there.is_file() => Ok(()),
         _ if path.file_name().is_none() => Err(ErrorKind::NotFound.into()),
         _ => {
@@ -63,15 +64,15 @@ pub fn try_file(path: &Path) -> Result<(), OutputError> {
     tried.map_err(|source| OutputError::Write { path: path.to_path_buf(), source })
 }
 
-/// Writes `bytes` to `path`, which afterwards holds all of them or what it held before.
+/// Writes `bytes` to `path`. Afterwards the file contains all of them or, on failure, its previous contents.
 ///
-/// Something that is not a regular file, such as `/dev/null` or a pipe, is written in place.
+/// A path that is not a regular file, such as `/dev/null` or a pipe, is written in place.
 ///
 /// # Errors
 /// [`OutputError::Write`], after removing the unfinished file.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     let in_place = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    // What a link leads to is replaced, and not the link.
+    // A symbolic link is followed: its target is replaced, the link itself stays.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let result = if in_place { fs::write(path, bytes) } else { write_and_rename(&target, bytes) };
     result.map_err(|source| OutputError::Write { path: path.to_path_buf(), source })
@@ -81,13 +82,13 @@ fn write_and_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = part_of(path);
     let written = write_durably(&part, bytes).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
-        // The first failure is the one to report; the file may not even exist.
+        // The error of the write is reported. An error of the removal is ignored, since the file may not exist.
         let _ = fs::remove_file(&part);
     }
     written
 }
 
-/// Where a file is written before it has its name.
+/// Returns the temporary path under which a file is written before it is renamed.
 fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));

@@ -1,6 +1,6 @@
-//! Independent jobs, as many at a time as this machine has CPUs.
+//! Independent jobs, run in parallel on as many threads as the machine has CPUs.
 //!
-//! What a job brought is kept by its number, so the results are the same whatever ended first.
+//! Each result is stored by the number of its job, so the order of results does not depend on the order of completion.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,14 +10,14 @@ use rayon::prelude::*;
 
 use crate::observer::{Observer, under};
 
-/// Bytes of a stack, as a process has for what it does first.
+/// Stack size of a worker thread in bytes, the usual size of a main thread's stack.
 const STACK: usize = 8 << 20;
 
-/// Does the jobs that `order` numbers, those early in it early, and returns what they brought in the order of their
-/// numbers. `order` holds each number from 0 up once.
+/// Runs the jobs numbered by `order`, roughly in that order, and returns their results sorted by job number. `order`
+/// contains each number from 0 up exactly once.
 ///
 /// # Errors
-/// That of a job that failed; then no more are begun.
+/// The error of a job that failed. After a failure, no more jobs are started.
 pub fn run_jobs<T: Send, E: Send>(order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
     let observer = Observer::current();
     let jobs = order.par_iter().with_max_len(1);
@@ -27,29 +27,32 @@ pub fn run_jobs<T: Send, E: Send>(order: &[usize], job: impl Fn(usize) -> Result
     Ok(numbered.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Does so many jobs, none of which is better begun early, and returns what they brought in the order of their numbers.
+/// Runs `jobs` jobs in any order and returns their results sorted by job number.
 ///
 /// # Errors
-/// As [`run_jobs`].
+/// As for [`run_jobs`].
 pub fn run_all<T: Send, E: Send>(jobs: usize, job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
     run_jobs(&(0..jobs).collect::<Vec<_>>(), job)
 }
 
-/// Begins work whose jobs are done by threads of its own, and which end with it; what it brought comes out of the
-/// channel, or nothing if it panicked. For processes that fork between calls: of threads that calls share there would
-/// be none in the child, and it would wait for them.
+/// Starts work on a thread pool of its own, which ends with the work. The result is received from the channel; if the
+/// work panics, the channel closes without a result.
+///
+/// A process that forks between calls needs this function. Threads of a shared pool do not exist in the child, so the
+/// child would wait for them forever.
 ///
 /// # Errors
-/// When the system has no more threads.
+/// If the system cannot create the threads.
 pub fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Receiver<T>> {
     let (sender, receiver) = mpsc::channel();
     let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build().map_err(io::Error::other)?;
-    // Who began it may not wait any more; a panic has said why already.
+    // The caller may have dropped the receiver, so an error of `send` is ignored. A panic has already printed its
+    // message.
     pool.spawn(move || drop(catch_unwind(AssertUnwindSafe(|| sender.send(work())))));
     Ok(receiver)
 }
 
-/// How many jobs are done at a time.
+/// Returns the number of jobs that run at the same time.
 pub fn at_once() -> usize {
     rayon::current_num_threads()
 }

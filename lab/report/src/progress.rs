@@ -1,9 +1,9 @@
-//! The line that moves while a long command works.
+//! Progress lines of long commands.
 //!
-//! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead. Where
-//! somebody [looks from outside](crate::observer), it is theirs, and nothing is written. The time
-//! left is what all of it takes at the pace so far, so it holds where what is counted takes the same time throughout:
-//! work whose parts differ is [weighed](Progress::weighing) and not counted.
+//! On a terminal, a bar moves on stderr. If stderr is a log or a pipe, a line is written every ten seconds instead.
+//! Under an [observer](crate::observer), nothing is written, and the observer reads the progress. The remaining time is
+//! extrapolated from the rate so far. This holds only if all counted steps take about the same time, so work whose
+//! parts differ is [weighed](Progress::weighing) instead of counted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -27,33 +27,34 @@ static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
     })
 });
 
-/// Between two lines in a log.
+/// Interval between two lines in a log.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// A bar that counts events, or what else is done one by one. Dropping it wipes it off the terminal.
+/// A progress bar that counts events or other steps. Dropping the bar removes it from the terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
-    /// When a line is due in a log; nothing on a terminal.
+    /// Time of the next line in a log; `None` on a terminal or under an observer.
     due: Option<Mutex<Instant>>,
-    /// What is counted; nothing where it is weighed, since weights are nothing to people.
+    /// Unit of the count; `None` if the work is weighed, because weights are not shown.
     unit: Option<&'static str>,
-    /// Who sees it in place of the terminal, and the number that it has there.
+    /// Observer that shows the bar in place of the terminal, and the number of the bar there.
     observer: Option<(Arc<Observer>, u64)>,
 }
 
 impl Progress {
-    /// A bar for `total` events, opened by a few words that say what is going on.
+    /// Starts a bar for `total` events, labelled with a short description of the work.
     pub fn new(what: impl Into<String>, total: u64) -> Progress {
         Progress::counting(what, total, "events")
     }
 
-    /// A bar for `total` of something else than events.
+    /// Starts a bar for `total` steps that are not events.
     pub fn counting(what: impl Into<String>, total: u64, unit: &'static str) -> Progress {
         Progress::start(what.into(), total, Some(unit))
     }
 
-    /// A bar for work whose parts weigh `total` together, each as much as the time that it takes.
+    /// Starts a bar for work whose parts weigh `total` together. The weight of a part is proportional to the time that
+    /// the part takes.
     pub fn weighing(what: impl Into<String>, total: u64) -> Progress {
         Progress::start(what.into(), total, None)
     }
@@ -66,7 +67,7 @@ impl Progress {
         }
         let count = if unit.is_some() { "  {human_pos} {unit}" } else { "" };
         let template = format!("{{wide_msg}} [{{bar:20}}] {{percent:>3}} %{count}  {{left}} left");
-        // A bar has no way to say that its line could not be made.
+        // The callbacks of a bar return nothing, so an error of formatting is ignored.
         let style = ProgressStyle::with_template(&template)
             .expect("the template is a constant")
             .with_key("unit", move |state: &ProgressState, text: &mut dyn fmt::Write| {
@@ -81,8 +82,8 @@ impl Progress {
         Progress { bar, due, unit, observer: None }
     }
 
-    /// Counts so many more as done; work that its observer ended unwinds from here. Cheap, but call it per batch, not
-    /// per event.
+    /// Adds `done` completed steps. Unwinds if the observer has stopped the work. The call is cheap, but is meant for
+    /// batches and not for single events.
     pub fn advance(&self, done: u64) {
         self.bar.inc(done);
         if let Some((observer, _)) = &self.observer {
@@ -93,13 +94,13 @@ impl Progress {
             let now = Instant::now();
             if now >= *due {
                 *due = now + PAUSE;
-                // A log that nobody reads any more is no reason to stop.
+                // A write error does not stop the work, since the reader of the log may have exited.
                 let _ = writeln!(io::stderr(), "{}", self.line(self.bar.elapsed()));
             }
         }
     }
 
-    /// How far it is after so long, as a line for a log.
+    /// Formats the progress after this elapsed time as a line for a log.
     fn line(&self, elapsed: Duration) -> String {
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let percent = (100 * done).checked_div(all).unwrap_or(0);
@@ -109,7 +110,7 @@ impl Progress {
     }
 }
 
-/// How long the rest takes at the pace so far; nothing before anything is done.
+/// Returns the remaining time, extrapolated from the rate so far; `None` before the first step is done.
 fn left(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
     let rest = all.saturating_sub(done);
     (done > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
@@ -124,7 +125,7 @@ fn left_text(left: Option<Duration>) -> String {
     }
 }
 
-/// A part of the work that knows its share and not its steps.
+/// A part of the work that reports its share of completion instead of its steps.
 #[derive(Debug)]
 pub struct Part<'b> {
     bar: &'b Progress,
@@ -133,14 +134,15 @@ pub struct Part<'b> {
 }
 
 impl Progress {
-    /// A part of this weight, of which nothing is done.
+    /// Returns a part with this weight, of which nothing is done.
     pub fn part(&self, weight: u64) -> Part<'_> {
         Part { bar: self, weight, told: Cell::new(0) }
     }
 }
 
 impl Part<'_> {
-    /// Says that so much of it is done, from 0 to 1; what is beyond is all of it.
+    /// Reports that `share` of the part is done, from 0 to 1. A share above 1 counts as 1, and a share below an earlier
+    /// one is ignored.
     pub fn reach(&self, share: f64) {
         let reached = (share.min(1.0) * self.weight as f64) as u64;
         self.bar.advance(reached.saturating_sub(self.told.get()));

@@ -1,46 +1,46 @@
-//! How much memory there is for what is about to be done: who knows beforehand that it will not fit can say so, and an
-//! allocation that fails in the middle only aborts.
+//! Memory that is available for planned work. Work that would not fit can be refused beforehand with an error, whereas
+//! a failed allocation in the middle aborts the process.
 //!
-//! Three may limit a process: its own address space (`ulimit -v`), its control group, and the machine. Each is read
-//! from where the kernel tells it; one that cannot be read does not limit.
+//! Three limits apply to a process: its own address space (`ulimit -v`), its control group, and the machine. Each limit
+//! is read from the kernel; a limit that cannot be read is not applied.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-/// What a process may still take.
+/// Memory that a process may still allocate under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// So many bytes.
+    /// Available bytes.
     pub bytes: u64,
-    /// Who says so, as it stands in a sentence.
+    /// Name of the limit, as part of a sentence.
     pub of: &'static str,
 }
 
-/// What some work takes, in bytes.
+/// Memory that some work needs, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// Memory that is written to.
     pub memory: u64,
-    /// Address space, which is more: stacks are reserved whole.
+    /// Address space. It exceeds `memory`, because stacks are reserved whole.
     pub addresses: u64,
 }
 
-/// There is not enough.
+/// The error that the available memory is too small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
 pub struct TooLittle {
-    /// What it takes.
+    /// Bytes that the work needs.
     pub needed: u64,
-    /// What there is.
+    /// Limit that is exceeded.
     pub room: Room,
 }
 
-/// Whether there is room for this.
+/// Checks that the work fits within all limits.
 ///
 /// # Errors
-/// When there is not, by the limit that is exceeded the most.
+/// If a limit is exceeded. The error names the limit that is exceeded the most.
 pub fn expect(need: &Need) -> Result<(), TooLittle> {
     let by_addresses = addresses().map(|room| (need.addresses, room));
     let by_memory = [group(), machine()].into_iter().flatten().map(|room| (need.memory, room));
@@ -49,12 +49,12 @@ pub fn expect(need: &Need) -> Result<(), TooLittle> {
     worst.map_or(Ok(()), |(needed, room)| Err(TooLittle { needed, room }))
 }
 
-/// Whether so many bytes can be had in one piece, at this moment. They are given back.
+/// Returns whether an allocation of this many bytes in one piece succeeds at this moment. The allocation is freed.
 pub fn is_to_be_had(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Address space that this process may still take; nothing where there is no limit.
+/// Returns the address space that this process may still allocate; `None` if it is not limited.
 fn addresses() -> Option<Room> {
     let limit = getrlimit(Resource::As).current?;
     let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
@@ -62,12 +62,12 @@ fn addresses() -> Option<Room> {
     Some(Room { bytes, of: "the address space of this process (`ulimit -v`)" })
 }
 
-/// The files of a control group that say what it may take, in each of the two hierarchies that Linux has.
+/// Files that describe the memory of a control group, for one of the two hierarchies of Linux.
 struct Files {
     root: &'static str,
     limit: &'static str,
     used: &'static str,
-    /// What is in the page cache of the group would be dropped.
+    /// Field with the inactive page cache of the group, which the kernel would reclaim.
     cached: &'static str,
 }
 
@@ -80,7 +80,7 @@ const MEMORY_CONTROLLER: Files = Files {
     cached: "total_inactive_file",
 };
 
-/// What is left in the control group of this process, or in one around it.
+/// Returns the memory left in the control group of this process or in one of its ancestors, whichever is least.
 fn group() -> Option<Room> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let rooms = [(UNIFIED, unified(&groups)), (MEMORY_CONTROLLER, find_memory_group(&groups))];
@@ -106,12 +106,12 @@ fn read_number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// This process's group in the one hierarchy.
+/// Returns the group of this process in the unified hierarchy (version 2).
 fn unified(groups: &str) -> Option<&str> {
     groups.lines().find_map(|line| line.strip_prefix("0::/"))
 }
 
-/// This process's group in the older hierarchy of the memory controller.
+/// Returns the group of this process in the hierarchy of the memory controller (version 1).
 fn find_memory_group(groups: &str) -> Option<&str> {
     groups.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -120,14 +120,14 @@ fn find_memory_group(groups: &str) -> Option<&str> {
     })
 }
 
-/// What the machine has, swap included.
+/// Returns the available memory of the machine, including swap.
 fn machine() -> Option<Room> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let kibibytes = field(&text, "MemAvailable:")? + field(&text, "SwapFree:").unwrap_or(0);
     Some(Room { bytes: kibibytes << 10, of: "this machine" })
 }
 
-/// The number behind a name at the beginning of a line.
+/// Returns the number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])))?;
     line.split_whitespace().next()?.parse().ok()

@@ -1,9 +1,9 @@
-//! What the terminal can show: colour, width, line drawing.
+//! Terminal output: colour, width, and tables.
 //!
-//! Tables that go to a file or a pipe are plain and as wide as they need to be, so that `grep` and `awk` find whole
-//! rows. On a terminal they keep to its width: first words wrap, never a number; where that is not enough, every row
-//! becomes a few lines. COLUMNS, where set, is the width. Colour follows `--color`, then NO_COLOR, then whether stdout
-//! is a terminal.
+//! Tables for a file or a pipe have no colour by default and are as wide as needed, so that `grep` and `awk` find whole
+//! rows. Tables for a terminal are limited to its width: words wrap first, numbers never do. If that is not enough,
+//! every row is printed as several lines. The width is COLUMNS if it is set. Colour follows `--color`, then NO_COLOR,
+//! then whether stdout is a terminal.
 
 use std::borrow::Cow;
 use std::env;
@@ -25,27 +25,27 @@ pub enum ColorChoice {
     Never,
 }
 
-/// How text is to look.
+/// Colour and width of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     colored: bool,
-    /// Columns of the terminal; nothing where text goes elsewhere.
+    /// Columns of the terminal; `None` if the output is not a terminal.
     width: Option<u16>,
 }
 
-/// Columns of text that does not go to a terminal, where it is prose.
+/// Columns of prose that does not go to a terminal.
 const PROSE_WIDTH: u16 = 80;
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal that does not report its width.
 const USUAL_WIDTH: u16 = 80;
 
-/// What a cell means, for its colour.
+/// Meaning of a cell, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing to point out.
+    /// Neutral.
     Plain,
-    /// Good news.
+    /// An improvement.
     Good,
-    /// Bad news.
+    /// A deterioration.
     Bad,
     /// Of lesser importance.
     Faint,
@@ -61,7 +61,7 @@ impl From<Verdict> for Tone {
     }
 }
 
-/// How a column is aligned: words to the left, numbers to the right.
+/// A column with its alignment: words to the left, numbers to the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column<'a> {
     /// Words.
@@ -71,15 +71,15 @@ pub enum Column<'a> {
 }
 
 impl Style {
-    /// No colour, no terminal: what files get.
+    /// Style of files: no colour and no terminal.
     pub const PLAIN: Style = Style { colored: false, width: None };
 
-    /// What a terminal of so many columns gets, without colour.
+    /// Returns the style of a terminal of this many columns, without colour.
     pub fn with_width(columns: u16) -> Style {
         Style { colored: false, width: Some(columns) }
     }
 
-    /// The style for stdout.
+    /// Returns the style for stdout.
     pub fn for_stdout(choice: ColorChoice) -> Style {
         let terminal = io::stdout().is_terminal();
         let colored = match choice {
@@ -90,22 +90,22 @@ impl Style {
         Style { colored, width: terminal.then(measure_stdout) }
     }
 
-    /// Whether colours are shown.
+    /// Returns whether colours are shown.
     pub fn is_colored(self) -> bool {
         self.colored
     }
 
-    /// Columns that a picture made of characters may take.
+    /// Returns the width of pictures made of characters, in columns.
     pub fn width(self) -> usize {
         usize::from(self.width.unwrap_or(PROSE_WIDTH))
     }
 
-    /// Text in one of a terminal's 256 colours, if colours are shown.
+    /// Formats text in one of a terminal's 256 colours, if colours are shown.
     pub fn colored(self, color: u8, text: &str) -> String {
         if self.colored { format!("\u{1b}[38;5;{color}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// An empty table with these columns.
+    /// Creates an empty table with these columns.
     pub fn table(self, columns: &[Column]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -130,7 +130,7 @@ impl Style {
         table
     }
 
-    /// A cell in a tone.
+    /// Creates a cell in a tone.
     pub fn cell(self, text: impl ToString, tone: Tone) -> Cell {
         let cell = Cell::new(printable(&text.to_string()));
         match (self.colored, tone) {
@@ -141,7 +141,7 @@ impl Style {
         }
     }
 
-    /// A section's heading, on a line of its own.
+    /// Formats the heading of a section, on a line of its own.
     pub fn heading(self, text: &str) -> String {
         let text = text.split('\n').map(printable).collect::<Vec<_>>().join("\n");
         if self.colored { format!("\u{1b}[1m{text}\u{1b}[0m\n") } else { format!("{text}\n") }
@@ -153,7 +153,7 @@ impl Style {
     }
 }
 
-/// The columns of the terminal that stdout is.
+/// Returns the width of the terminal behind stdout, in columns.
 fn measure_stdout() -> u16 {
     let variable = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     if let Some(columns) = variable.filter(|&columns| columns > 0) {
@@ -165,11 +165,11 @@ fn measure_stdout() -> u16 {
     }
 }
 
-/// Characters that are shown of one text.
+/// Most characters of one text that are shown.
 const LENGTH_MAX: usize = 8192;
 
-/// Text of any origin that can be shown: what would move the cursor, colour, or turn the direction of writing stands as
-/// its code, as in `\u{1b}`; what is far too long is cut. A task may call itself anything.
+/// Makes untrusted text safe to print, since a task may have any name. Control characters and characters that change
+/// the direction of writing are replaced by their escapes, as in `\u{1b}`. Text longer than 8192 characters is cut.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.len() <= LENGTH_MAX && text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
@@ -192,7 +192,8 @@ fn is_harmless(letter: char) -> bool {
     !letter.is_control() && !turns && letter != '\u{feff}'
 }
 
-/// Prose in lines that fit, each ended by a newline; an item's lines are indented behind its mark.
+/// Wraps prose to the width of the style, with a newline at the end of each line. The lines of a list item are indented
+/// after its mark.
 pub fn wrapped(text: &str, style: Style) -> String {
     let width = style.width.unwrap_or(PROSE_WIDTH);
     let indent = if text.starts_with("- ") { "  " } else { "" };
@@ -200,11 +201,11 @@ pub fn wrapped(text: &str, style: Style) -> String {
         .subsequent_indent(indent)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .break_words(true);
-    // A number and its sign stay together.
+    // A number and its percent sign stay on the same line.
     textwrap::fill(&printable(text).replace(" %", "\u{a0}%"), options).replace('\u{a0}', " ") + "\n"
 }
 
-/// The table's text, ended by a newline and without blanks at the ends of lines.
+/// Formats a table, with a newline at the end and without trailing blanks in its lines.
 pub fn table_text(table: &Table) -> String {
     let width = table.width().filter(|_| matches!(table.content_arrangement(), ContentArrangement::Dynamic));
     let text = match width.map(usize::from) {
@@ -215,12 +216,13 @@ pub fn table_text(table: &Table) -> String {
     text + "\n"
 }
 
-/// What a cell needs if only words stay whole.
+/// Returns the width of the longest word of a cell.
 fn longest_word(cell: &Cell) -> usize {
     cell.content().split_whitespace().map(textwrap::core::display_width).max().unwrap_or(0)
 }
 
-/// What each column needs: numbers all of their content, words what `of_words` says.
+/// Returns the width that each column needs: that of the whole content for numbers, and that given by `of_words` for
+/// words.
 fn widths(table: &Table, of_words: fn(&Cell) -> usize) -> Vec<usize> {
     let mut widths = Vec::new();
     for column in table.column_iter() {
@@ -236,7 +238,7 @@ fn whole_cell(cell: &Cell) -> usize {
     textwrap::core::display_width(&cell.content())
 }
 
-/// The table with columns wide enough for whole words, which its width has room for.
+/// Widens the columns so that no word is broken. The width of the table has room for that.
 fn with_whole_words(mut table: Table) -> Table {
     for (index, width) in widths(&table, longest_word).into_iter().enumerate() {
         let column = table.column_mut(index).expect("it has so many columns");
@@ -247,8 +249,8 @@ fn with_whole_words(mut table: Table) -> Table {
     table
 }
 
-/// The table for a terminal that is too narrow for it: each row as a few lines, the first cell on its own if it is
-/// words, and each other one behind the name of its column.
+/// Formats a table for a terminal that is too narrow: each row as several lines. A first cell of words has its own
+/// line; each other cell follows the name of its column.
 fn stacked(table: &Table, width: usize) -> String {
     let names: Vec<String> = table.header().into_iter().flat_map(|row| row.cell_iter()).map(Cell::content).collect();
     let begins_with_words = table.column(0).is_none_or(|column| column.constraint().is_none());
@@ -266,7 +268,7 @@ fn stacked(table: &Table, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Wraps a text to a width, all of its lines indented.
+/// Wraps a text to a width, with the same indentation for all lines.
 fn fill(text: &str, width: usize, indent: &str) -> String {
     textwrap::fill(text, textwrap::Options::new(width).initial_indent(indent).subsequent_indent(indent))
 }

@@ -1,22 +1,23 @@
-//! Reports as CSV (RFC 4180), numbers bare: a line for each measure in each case; of reports that have no measures, a
-//! line for each place in their tables.
+//! Renderer of reports as CSV (RFC 4180), with unformatted numbers.
+//!
+//! If any report has measures, each line is one measure in one case. Otherwise each line is one cell of a table.
 
 use std::io;
 
 use super::{Measure, Report, Row};
 use crate::number::Quantity;
 
-/// The names of the columns.
+/// Columns for measures.
 const HEADER: [&str; 11] =
     ["policy_a", "policy_b", "group", "measure", "unit", "of", "a", "b", "change", "verdict", "replay_error"];
 
-/// The names of the columns, where tables are told.
+/// Columns for cells of tables.
 const HEADER_OF_TABLES: [&str; 5] = ["table", "row", "column", "unit", "value"];
 
-/// The text of some reports, under one header.
+/// Returns the CSV of the reports, under one header.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// If a record cannot be written to memory.
 pub fn text(reports: &[Report]) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     match reports.iter().any(|report| !report.groups.is_empty()) {

@@ -1,4 +1,4 @@
-//! A report as Markdown, for a page, an issue or a mail.
+//! Renderer of a report as Markdown, for a web page, an issue or a mail.
 
 use super::{Measure, Report, Table, Value};
 use crate::markdown::{table, wrapped};
@@ -6,7 +6,7 @@ use crate::number::{change, quantity};
 use crate::terminal::printable;
 use freehold_stats::verdict::Verdict;
 
-/// The text of a report: everything in it.
+/// Returns the complete report as Markdown.
 pub fn text(report: &Report) -> String {
     let shown = |lines: &[String]| lines.iter().map(|line| printable(line)).collect::<Vec<_>>().join("\n\n");
     let mut blocks = vec![shown(&report.subject), shown(&report.verdict)];
@@ -31,7 +31,7 @@ pub fn text(report: &Report) -> String {
     joined(blocks) + "\n"
 }
 
-/// Blocks with an empty line between them, wrapped.
+/// Joins the non-empty blocks with an empty line between them, and wraps the text.
 fn joined(blocks: Vec<String>) -> String {
     wrapped(&blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n\n"))
 }
@@ -57,7 +57,7 @@ fn measures(measures: &[Measure]) -> String {
     table(&["measure", "unit", "of", "A", "B", "change", "verdict"], rows)
 }
 
-/// A table without its title: what is said above it, its rows, what follows from it.
+/// Formats a table without its title: the text above it, its rows, and its conclusions.
 pub fn format_table(shown: &Table) -> String {
     let titles: Vec<String> = shown.columns.iter().map(super::Column::title).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
@@ -69,7 +69,7 @@ pub fn format_table(shown: &Table) -> String {
     joined(vec![shown.about.clone(), rows, items(&shown.conclusions)])
 }
 
-/// Text that stays in its cell, whatever it is.
+/// Escapes text so that it cannot end its table cell or start an HTML element.
 fn cell(text: &str) -> String {
     printable(text).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;")
 }

@@ -1,14 +1,16 @@
-//! The measures of a report as the table that kernel developers paste: both sides, and in brackets the gain of B.
+//! Renderer of the measures of a report as the table of mmtests, which kernel developers paste into mails: the values
+//! of both sides, and the gain of B in brackets.
 //!
-//! As in mmtests, the gain is positive where B is better: `(A - B) / A` for what should be low, `(B - A) / A` for what
-//! should be high. A row has one value a side, so it is not called a mean. Rows without a better direction, and rows
-//! that are not judged or have too few events, are left out; a last line counts them.
+//! As in mmtests, the gain is positive if B is better: `(A - B) / A` for measures that should be low, `(B - A) / A` for
+//! measures that should be high. A row has one value for each side, so the value is not called a mean. Rows without a
+//! better direction, and rows that are not judged or have too few events, are left out. A last line counts the rows
+//! without a verdict.
 
 use super::{Measure, Report, Row};
 use crate::number::Quantity;
 use freehold_stats::verdict::{Direction, count_labels};
 
-/// The text of a report.
+/// Returns the table of a report.
 pub fn text(report: &Report) -> String {
     let measures = report.groups.iter().flat_map(|group| &group.measures);
     let judged = measures.filter(|measure| measure.direction != Direction::Neutral);
@@ -25,7 +27,7 @@ pub fn text(report: &Report) -> String {
     table + &left_out(report)
 }
 
-/// Counts the rows that are left out, as a line.
+/// Returns a line that counts the rows left out because of their label.
 fn left_out(report: &Report) -> String {
     let rows = report.groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.rows);
     let left_out = count_labels(rows.map(|row| row.verdict)).filter(|(label, count)| !label.is_judged() && *count > 0);

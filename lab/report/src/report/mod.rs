@@ -1,10 +1,10 @@
-//! One model of a report: what was found, in the order in which people read it.
+//! The model of a report: results in the order in which they are read.
 //!
-//! First the verdict in sentences; then the measures that it stands on, those with one cause together; then tables,
-//! what must be known to read all this, and how to make it again. Every reader has a renderer: a person at a terminal
-//! ([`terminal`]), a document ([`markdown`]), a browser ([`page`], with what there is to see in [`plot`] and [`map`]), a
-//! spreadsheet ([`csv`]), a mail to kernel developers ([`mmtests`]), a program (the model itself, as JSON). No renderer
-//! decides anything.
+//! A report starts with the verdict in sentences. The measures behind the verdict follow, grouped by cause, then
+//! tables, caveats, and the recipe to reproduce the report. There is a renderer for each output: a terminal
+//! ([`terminal`]), Markdown ([`markdown`]), a browser ([`page`], with plots from [`plot`] and maps from [`map`]), a
+//! spreadsheet ([`csv`]), a mail to kernel developers ([`mmtests`]), and JSON (the model itself). Renderers do not
+//! judge; all verdicts are in the model.
 
 pub mod csv;
 pub mod map;
@@ -22,46 +22,46 @@ use serde::{Serialize, Serializer};
 use crate::number::{ABSENT, Quantity, change, duration, percent, quantity};
 use freehold_stats::verdict::{Direction, Verdict};
 
-/// What was found.
+/// Results of a command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Names of A and of B.
     pub sides: [String; 2],
-    /// What was looked at, a line each.
+    /// Subjects of the report, such as recordings, one line each.
     pub subject: Vec<String>,
-    /// What changed, by how much, and how far to believe it.
+    /// Verdict in sentences: the change, its size, and its certainty.
     pub verdict: Vec<String>,
-    /// Measures, those with one cause together.
+    /// Measures, grouped by cause.
     pub groups: Vec<Group>,
-    /// What else there is to look at.
+    /// Further tables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<Table>,
-    /// What there is to see.
+    /// Plots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plots: Vec<plot::Plot>,
-    /// Memory, pageblock by pageblock.
+    /// Memory maps, pageblock by pageblock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<map::MemoryMap>,
-    /// What must be known to read it.
+    /// Caveats for the reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveats>,
-    /// Where to read on, in sentences.
+    /// References to further documents, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reading: Vec<String>,
-    /// How to make it again: what each entry is, and the entry.
+    /// Entries that describe how to reproduce the report: a label and its text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recipe: Vec<(String, String)>,
-    /// What a person at a terminal sees of it.
+    /// Detail of the output at a terminal.
     #[serde(skip)]
     pub detail: Detail,
 }
 
-/// How much of a report a person at a terminal sees.
+/// Level of detail of a report at a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// The verdict, measures that differ, and a line for the rest.
+    /// The verdict, the measures that differ, and a line for each label of the others.
     Differences,
-    /// The verdict, tables, and what must be known to read them; the measures are those of the tables.
+    /// The verdict, tables and caveats. The measures are those of the tables.
     Tables,
     /// Everything.
     #[default]
@@ -71,55 +71,55 @@ pub enum Detail {
 /// Measures with one cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// The cause.
+    /// Name of the cause.
     pub name: &'static str,
-    /// The measures, the one that speaks for all of them first.
+    /// Measures, the most representative one first.
     pub measures: Vec<Measure>,
 }
 
-/// Something that was measured under A and under B.
+/// A quantity that was measured under A and under B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
-    /// Its fixed name.
+    /// Fixed name.
     pub name: &'static str,
-    /// What its numbers count.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// Which way is better.
+    /// Direction in which the measure is better.
     #[serde(skip)]
     pub direction: Direction,
-    /// A row for each case.
+    /// Rows, one for each case.
     #[serde(rename = "lines")]
     pub rows: Vec<Row>,
-    /// All cases together, if there are several.
+    /// Result over all cases; `None` if there is only one case.
     pub pooled: Option<Pooled>,
 }
 
 /// A measure in one case, such as a recording or a simulated host, under A and under B.
 ///
-/// Engines fill this type and every renderer reads it: no row of a report has another type in between.
+/// Engines fill this type and every renderer reads it. No other row type exists in between.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the case.
     #[serde(rename = "of")]
     pub case: String,
-    /// Value under A; the middle one, where there are several.
+    /// Value under A; the median if there are several values.
     pub a: Option<Quantity>,
-    /// Value under B; the middle one, where there are several.
+    /// Value under B; the median if there are several values.
     pub b: Option<Quantity>,
-    /// Least and greatest value under A, where there are several.
+    /// Least and greatest value under A, if there are several.
     #[serde(skip)]
     pub a_range: Option<[f64; 2]>,
-    /// Least and greatest value under B, where there are several.
+    /// Least and greatest value under B, if there are several.
     #[serde(skip)]
     pub b_range: Option<[f64; 2]>,
-    /// `(b - a) / |a|`; `None` when A has none but B has some, or one was not measured.
+    /// Relative change `(b - a) / |a|`; `None` if only the value under A is zero, or if a value was not measured.
     pub change: Option<f64>,
-    /// Interval of the change, where the case was measured often enough to have one.
+    /// Confidence interval of the change, if the case was measured often enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
     /// Verdict on the change.
     pub verdict: Verdict,
-    /// Relative error of the replay under the recorded kernel's rules, where it is too large for a verdict.
+    /// Relative error of the replay under the recorded kernel's rules, if the error is too large for a verdict.
     #[serde(rename = "error")]
     pub replay_error: Option<f64>,
 }
@@ -127,148 +127,148 @@ pub struct Row {
 /// A measure over several cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pooled {
-    /// Cases that it stands on: those that are reproduced in this measure, and that had anything to measure.
+    /// Number of pooled cases: those that are reproduced in this measure and have a value other than zero.
     pub cases: usize,
-    /// The change: of fewer cases than an interval takes (six, unless many comparisons are made) the geometric mean of
-    /// B/A, less one; of more that of the middle one.
+    /// Change over the cases: the median change if there are enough cases for an interval (six, or more if many
+    /// comparisons are made), else the geometric mean of B/A, less one.
     pub change: Option<f64>,
-    /// The interval of the change: of the middle case, at 95 % confidence for all comparisons together; or, of fewer
-    /// cases than that takes, all that they gave.
+    /// Interval of the median change, at 95 % confidence for all comparisons together. With too few cases for that, the
+    /// least and the greatest change of the cases.
     pub interval: Option<(f64, f64)>,
     /// Verdict on the change.
     pub verdict: Verdict,
 }
 
-/// A table of its own.
+/// A table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What its columns are, in a sentence or two, where their names do not say it.
+    /// Description of the columns, in a sentence or two; empty if their names are enough.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Its columns.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// Its rows.
+    /// Rows of values, one value for each column.
     pub rows: Vec<Vec<Value>>,
-    /// What follows from it, in sentences.
+    /// Conclusions from the table, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conclusions: Vec<String>,
 }
 
-/// A column: its name, what its numbers count, and how it is aligned.
+/// A column of a table: its name, the unit of its numbers, and its alignment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
-    /// Its name.
+    /// Name.
     pub name: Cow<'static, str>,
-    /// What its numbers count; empty for words.
+    /// Unit of the numbers; empty for words.
     pub unit: &'static str,
-    /// What stands in it.
+    /// Kind of contents, which decides the alignment.
     #[serde(skip)]
     pub kind: Kind,
 }
 
-/// What stands in a column.
+/// Kind of contents of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Words, which may wrap.
     Words,
-    /// Numbers, which never do.
+    /// Numbers, which are never wrapped.
     Numbers,
 }
 
-/// What stands in a table.
+/// A value in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Words, or a number as its measure writes it.
+    /// Words, or a number in the format of its measure.
     Text(String),
-    /// The same, of lesser importance.
+    /// Words of lesser importance.
     Faint(String),
-    /// The same, as good or bad news.
+    /// Words, coloured by a verdict.
     Judged(String, Verdict),
     /// A number.
     Number(Quantity),
     /// A relative change or error.
     Change(f64),
-    /// A share without sign.
+    /// A share without a sign.
     Share(f64),
-    /// Whether something is as it should be.
+    /// Yes or no; `true` is the desired answer.
     Is(bool),
-    /// Nothing.
+    /// No value.
     None,
 }
 
-/// What must be known to read a report.
+/// Caveats of a report: facts that a reader must know to interpret it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caveats {
-    /// What they are about.
+    /// Subject of the caveats.
     pub title: Cow<'static, str>,
     /// Sentences.
     pub sentences: Vec<String>,
 }
 
 impl Table {
-    /// A table with these columns and rows.
+    /// Creates a table with these columns and rows.
     pub fn new(title: impl Into<String>, columns: Vec<Column>, rows: impl IntoIterator<Item = Vec<Value>>) -> Table {
         Table { title: title.into(), columns, rows: rows.into_iter().collect(), ..Table::default() }
     }
 }
 
 impl Column {
-    /// A column of words.
+    /// Creates a column of words.
     pub fn words(name: impl Into<Cow<'static, str>>) -> Column {
         Column { name: name.into(), unit: "", kind: Kind::Words }
     }
 
-    /// A column of numbers, each of which says itself what it counts, or whose name does.
+    /// Creates a column of numbers without a common unit.
     pub fn numbers(name: impl Into<Cow<'static, str>>) -> Column {
         Column::counting(name, "")
     }
 
-    /// A column of numbers that count this.
+    /// Creates a column of numbers with this unit.
     pub fn counting(name: impl Into<Cow<'static, str>>, unit: &'static str) -> Column {
         Column { name: name.into(), unit, kind: Kind::Numbers }
     }
 
-    /// Columns of words, and columns of numbers after them.
+    /// Creates columns of words, followed by columns of numbers.
     pub fn several(words: &[&'static str], numbers: &[&'static str]) -> Vec<Column> {
         let words = words.iter().map(|&name| Column::words(name));
         words.chain(numbers.iter().map(|&name| Column::numbers(name))).collect()
     }
 
-    /// Its name with what its numbers count.
+    /// Returns the name of the column with its unit.
     pub fn title(&self) -> String {
         if self.unit.is_empty() { self.name.clone().into_owned() } else { format!("{}, {}", self.name, self.unit) }
     }
 }
 
 impl Value {
-    /// Words, or a number as its measure writes it.
+    /// Creates a text value from words or a formatted number.
     pub fn text(text: impl ToString) -> Value {
         Value::Text(text.to_string())
     }
 
-    /// Returns the label of a verdict.
+    /// Creates a value with the label of a verdict.
     pub fn verdict(verdict: Verdict) -> Value {
         Value::Judged(verdict.word().to_owned(), verdict)
     }
 
-    /// A count; nothing where nothing was counted.
+    /// Creates a count; `None` creates an empty value.
     pub fn count(count: impl Into<Option<u64>>) -> Value {
         count.into().map_or(Value::None, |count| Value::Number(Quantity::Count(count)))
     }
 
-    /// A time span in the unit that suits it.
+    /// Creates a time span, formatted in a unit of suitable size.
     pub fn duration(ns: u64) -> Value {
         Value::Text(duration(ns))
     }
 
-    /// A number that need not be whole; nothing where there is none.
+    /// Creates a number that need not be whole; `None` creates an empty value.
     pub fn decimal(number: Option<f64>) -> Value {
         number.map_or(Value::None, |number| Value::Number(Quantity::Ratio(number)))
     }
 
-    /// How it looks.
+    /// Formats the value for people.
     pub fn shown(&self) -> String {
         match self {
             Value::Text(text) | Value::Faint(text) | Value::Judged(text, _) => text.clone(),
@@ -281,7 +281,7 @@ impl Value {
         }
     }
 
-    /// What it is to a program: words, or the bare number; empty for nothing.
+    /// Formats the value for programs: words, or the unformatted number; empty without a value.
     pub fn bare(&self) -> String {
         match self {
             Value::Number(Quantity::Count(count)) => count.to_string(),
@@ -305,7 +305,7 @@ impl Serialize for Value {
 }
 
 impl Row {
-    /// Returns the label of the row, with the replay's error if that is the reason.
+    /// Returns the label of the row, with the error of the replay if that is the reason.
     pub fn label(&self) -> Cow<'static, str> {
         match (self.verdict, self.replay_error) {
             (Verdict::NotJudged, Some(error)) => format!("not judged (replay error {})", change(Some(error))).into(),
@@ -313,19 +313,19 @@ impl Row {
         }
     }
 
-    /// Whether the case was measured under A, and has the same value under B.
+    /// Returns whether the case was measured under A and has the same value under B.
     pub fn is_same(&self) -> bool {
         self.a.is_some() && self.a == self.b
     }
 
-    /// Whether both values were measured and at least one of them is not zero.
+    /// Returns whether both values were measured and at least one of them is not zero.
     pub fn is_nonzero(&self) -> bool {
         self.a.zip(self.b).is_some_and(|(a, b)| a.value() != 0.0 || b.value() != 0.0)
     }
 }
 
 impl Measure {
-    /// Whether every case gave the same under A and B: nothing to look at.
+    /// Returns whether every case has the same value under A and B.
     pub fn is_same(&self) -> bool {
         self.rows.iter().all(Row::is_same)
     }
@@ -339,7 +339,7 @@ impl Measure {
         }
     }
 
-    /// The change over all cases.
+    /// Returns the change over all cases.
     pub fn change(&self) -> Option<f64> {
         match (&self.pooled, self.rows.as_slice()) {
             (Some(pooled), _) => pooled.change,

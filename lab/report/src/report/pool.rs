@@ -1,11 +1,11 @@
-//! Pools the rows of a measure over all cases.
+//! Pooling of the rows of a measure over all cases.
 //!
-//! Rows that are not judged, that have too few events, or that are zero under A and B are left out; one row that remains
-//! of several decides nothing. Six rows or more
-//! have a median with an interval, which is exact by rank and widened by a bootstrap; the interval is judged. Fewer rows
-//! have no interval of such confidence, so their verdicts have to agree, and otherwise they are
-//! [`Mixed`](Verdict::Mixed). Their change is the geometric mean of B/A, in which a half and a double cancel. Where many
-//! comparisons are made, each needs a higher confidence ([`confidence_of`]), and so more rows.
+//! Rows that are not judged, that have too few events, or that are zero under A and B are left out. If only one of
+//! several rows remains, nothing is decided. Six or more rows have a median with an interval, which is exact by rank
+//! and widened by a bootstrap, and the interval is judged. Fewer rows have no interval of that confidence. Their
+//! verdicts have to agree, else the result is [`Mixed`](Verdict::Mixed). The change of few rows is the geometric mean
+//! of B/A, in which a half and a double cancel. If many comparisons are made, each needs a higher confidence
+//! ([`confidence_of`]), and therefore more rows.
 
 use fastrand::Rng;
 
@@ -13,11 +13,11 @@ use super::{Pooled, Row};
 use freehold_stats::intervals::{has_rank_interval, median, median_interval};
 use freehold_stats::verdict::{Change, Direction, Evidence, Verdict, judge};
 
-/// Cases of which an interval by rank can have the confidence of 95 %.
+/// Fewest cases for an interval by rank at 95 % confidence.
 pub const CASES_MIN: usize = 6;
-/// That confidence.
+/// Confidence of all comparisons together.
 pub const CONFIDENCE: f64 = 0.95;
-/// What the bootstrap draws by: the same cases give the same interval.
+/// Seed of the bootstrap, fixed so that the same cases give the same interval.
 const SEED: u64 = 1;
 
 /// Returns the confidence that each of `comparisons` needs for all of them together to have [`CONFIDENCE`]
@@ -26,7 +26,7 @@ pub fn confidence_of(comparisons: usize) -> f64 {
     1.0 - (1.0 - CONFIDENCE) / comparisons.max(1) as f64
 }
 
-/// Pools all rows of a measure. The interval has this confidence, if there are rows enough for one.
+/// Pools all rows of a measure. The interval has this confidence, if there are enough rows for one.
 pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) -> Pooled {
     let judged: Vec<&Row> = rows.iter().filter(|row| row.verdict.is_judged() && row.is_nonzero()).collect();
     let changes: Option<Vec<f64>> = judged.iter().map(|row| judged_change(row, margin)).collect();
@@ -37,7 +37,7 @@ pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) ->
             let verdict = if verdict == Verdict::Mixed { Verdict::NotJudged } else { verdict };
             Pooled { cases, change: None, interval: None, verdict }
         }
-        // A change from zero has no ratio, and no mean.
+        // A change from zero has no ratio, and therefore no mean.
         None => Pooled { cases, change: None, interval: None, verdict: agreed },
         Some(mut changes) if has_rank_interval(cases, confidence) => {
             let (low, high) = median_interval(&changes, confidence, &mut Rng::with_seed(SEED));
@@ -52,12 +52,14 @@ pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) ->
     }
 }
 
-/// Returns the change of a row; zero where a large change of a tiny share counts as none. `None` from zero.
+/// Returns the change of a row; zero if the row is labelled "no change" although its relative change exceeds the
+/// margin, as for a very small share. `None` for a change from zero.
 fn judged_change(row: &Row, margin: f64) -> Option<f64> {
     row.change.map(|change| if row.verdict == Verdict::NoChange && change.abs() > margin { 0.0 } else { change })
 }
 
-/// Returns the verdict of all rows, if they have the same one and, without a better direction, the same sign.
+/// Returns the common verdict of all rows, or `Mixed` if they differ. Changes without a better direction must also have
+/// the same sign.
 fn agreed_verdict(rows: &[&Row]) -> Verdict {
     let Some(first) = rows.first() else { return Verdict::NotJudged };
     let is_agreed = rows.iter().all(|row| {
@@ -66,12 +68,13 @@ fn agreed_verdict(rows: &[&Row]) -> Verdict {
     if is_agreed { first.verdict } else { Verdict::Mixed }
 }
 
-/// Returns whether B has more than A.
+/// Returns whether B is larger than A.
 fn is_growth(row: &Row) -> bool {
     row.change.is_none_or(|change| change > 0.0)
 }
 
-/// The geometric mean of ratios, as a change. A ratio of nothing counts as a thousandth: a mean of it would be nothing.
+/// Returns the geometric mean of ratios, as a change. A ratio below a thousandth counts as a thousandth, because a
+/// ratio of zero would make the mean zero.
 fn geometric_mean(changes: &[f64]) -> f64 {
     let logarithms = changes.iter().map(|change| (1.0 + change).max(0.001).ln());
     (logarithms.sum::<f64>() / changes.len() as f64).exp() - 1.0
@@ -174,7 +177,7 @@ mod tests {
         assert!(has_rank_interval(CASES_MIN, confidence_of(1)) && !has_rank_interval(CASES_MIN - 1, confidence_of(1)));
     }
 
-    /// Eleven of twelve recordings gain: enough for one comparison, not for one of a hundred.
+    /// Eleven of twelve recordings gain, which is enough for one comparison but not for one of a hundred.
     #[test]
     fn one_of_many_comparisons_has_to_be_surer() {
         let rows = rows(&[[(100, 80); 11].as_slice(), &[(100, 101)]].concat());

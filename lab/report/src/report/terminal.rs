@@ -1,7 +1,8 @@
-//! A report for a person at a terminal: the verdict first, and what differs before what does not.
+//! Renderer of a report for a terminal: the verdict first, then the measures that differ.
 //!
-//! Unless everything is asked for, only rows that are better or worse are in the table. All other rows are listed by
-//! label, a paragraph each; tables and caveats are left out.
+//! With [`Detail::Differences`], the table contains only rows that are better or worse. All other rows are listed by
+//! label, one paragraph for each label, and tables and caveats are left out. With [`Detail::Tables`], the measures are
+//! left out instead.
 
 use comfy_table::Cell;
 
@@ -10,10 +11,10 @@ use crate::number::{ABSENT, change, quantity};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
 use freehold_stats::verdict::{Direction, Verdict};
 
-/// How to see everything.
+/// Hint at the option that shows everything.
 const MORE: &str = "All rows: --all.";
 
-/// The text of a report, lines ended by newlines.
+/// Returns the text of a report. Every line ends with a newline.
 pub fn text(report: &Report, style: Style) -> String {
     let subject: String = report.subject.iter().map(|line| wrapped(line, style)).collect();
     let verdict = report.verdict.iter().enumerate().map(|(number, sentence)| {
@@ -32,7 +33,7 @@ pub fn text(report: &Report, style: Style) -> String {
     blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The measures that are shown, those with one cause under its name.
+/// Formats the measures that are shown, grouped under the name of their cause.
 fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
     let has_cases = groups.iter().any(|group| group.measures.iter().any(|measure| measure.rows.len() > 1));
     let mut columns = vec![Column::Text("measure")];
@@ -56,7 +57,7 @@ fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
     if table.row_count() == 0 { String::new() } else { table_text(&table) }
 }
 
-/// A measure's rows: each case in which it differs, or each case, and all of them together.
+/// Returns the rows of a measure: every case, or only the cases that are better or worse, and a row over all cases.
 fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec<Vec<Cell>> {
     let is_shown = |row: &&Row| detail == Detail::All || is_judged(measure, row);
     let mut names = std::iter::once(measure.name).chain(std::iter::repeat(""));
@@ -82,12 +83,12 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
     rows
 }
 
-/// Whether a case is better or worse.
+/// Returns whether a case is better or worse.
 fn is_judged(measure: &Measure, row: &Row) -> bool {
     measure.direction != Direction::Neutral && row.verdict.is_decided()
 }
 
-/// Returns the cells of all cases together.
+/// Returns the cells of the row over all cases.
 fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
     let (low, high) = pooled.interval.unzip();
     let ends = [format_end("from", low), format_end("to", high)];
@@ -102,7 +103,7 @@ fn format_end(word: &str, end: Option<f64>) -> String {
     end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))))
 }
 
-/// Lists the rows that have no line of their own, by label and case.
+/// Lists the rows that are not in the table, by label and case.
 fn folded(report: &Report, style: Style) -> String {
     let labels = Verdict::ALL.into_iter().filter(|label| !label.is_decided());
     let lists = labels.filter_map(|label| {
@@ -113,7 +114,7 @@ fn folded(report: &Report, style: Style) -> String {
     lines.chain(report.reading.iter().map(|sentence| wrapped(sentence, style))).collect()
 }
 
-/// Lists the measures that have this label, case by case, with their changes unless they are none.
+/// Lists the measures that have this label, by case, with their changes unless the values are equal.
 fn list_rows(report: &Report, label: Verdict) -> String {
     let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
     let measures = report.groups.iter().flat_map(|group| &group.measures);
@@ -148,7 +149,7 @@ fn everything_else(report: &Report, style: Style) -> String {
     tables.chain(caveats).chain(reading).chain(recipe).collect::<Vec<_>>().join("\n")
 }
 
-/// The text of one table, with what is to be said above and below it.
+/// Formats a table with the text above and below it.
 fn format_table(table: &Table, style: Style) -> String {
     let titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
     let columns = table.columns.iter().zip(&titles).map(|(column, title)| match column.kind {
@@ -167,7 +168,7 @@ fn format_table(table: &Table, style: Style) -> String {
     format!("{heading}{about}{}{below}", table_text(&rows))
 }
 
-/// The recipe as a table of two columns.
+/// Formats the recipe as a table of two columns.
 fn recipe(entries: &[(String, String)], style: Style) -> String {
     let mut rows = style.table(&[Column::Text("recipe"), Column::Text("")]);
     for (what, entry) in entries {

@@ -1,31 +1,31 @@
-//! Frames of a pageblock: what each of them is, in runs.
+//! States of the frames of a pageblock, as runs.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What a frame is.
+/// State of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameState {
     /// Free, in the zone.
     Free,
-    /// Free, on a CPU's list.
+    /// Free, on a per-CPU list.
     Listed,
-    /// In use; it can be moved.
+    /// In use and movable.
     Movable,
-    /// In use; it cannot be moved.
+    /// In use and not movable.
     Fixed,
-    /// Nothing is known of it but that it is there.
+    /// Present, but its state is not known.
     Unknown,
-    /// In nobody's use, and not the allocator's either.
+    /// Reserved: neither in use nor managed by the allocator.
     Reserved,
-    /// Not there.
+    /// Absent.
     Absent,
 }
 
 impl FrameState {
-    /// All, in the order of their numbers.
+    /// All states, in the order of their numbers.
     pub const ALL: [FrameState; 7] = [
         FrameState::Free,
         FrameState::Listed,
@@ -36,7 +36,7 @@ impl FrameState {
         FrameState::Absent,
     ];
 
-    /// The letter that stands for it.
+    /// Returns the letter of the state in a map.
     pub fn letter(self) -> char {
         match self {
             FrameState::Free => '.',
@@ -49,7 +49,7 @@ impl FrameState {
         }
     }
 
-    /// What it is, in words.
+    /// Returns a description of the state.
     pub fn about(self) -> &'static str {
         match self {
             FrameState::Free => "free, in the zone",
@@ -63,33 +63,33 @@ impl FrameState {
     }
 }
 
-/// Frames one after the other that are in the same state, in blocks of one order.
+/// Consecutive frames in the same state, in blocks of one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// What they are.
+    /// State of the frames.
     pub state: FrameState,
-    /// Order of the blocks that they form.
+    /// Order of the blocks of the run.
     pub order: u8,
-    /// How many.
+    /// Number of frames.
     pub pages: u16,
 }
 
-/// Frames of some blocks, by the block's number.
+/// Frames of some pageblocks, by the number of the pageblock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames(BTreeMap<u32, Vec<Run>>);
 
 impl Frames {
-    /// Numbers of the blocks whose frames are known.
+    /// Returns the numbers of the pageblocks whose frames are known.
     pub fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.keys().copied()
     }
 
-    /// The frames of a block, if they are known.
+    /// Returns the frames of a pageblock, if they are known.
     pub fn get(&self, block: u32) -> Option<&[Run]> {
         self.0.get(&block).map(Vec::as_slice)
     }
 
-    /// Says what the next pages of a block are.
+    /// Appends a run to a pageblock. A run that continues the last one is merged with it.
     pub fn push(&mut self, block: u32, next: Run) {
         let runs = self.0.entry(block).or_default();
         match runs.last_mut() {

@@ -1,9 +1,9 @@
-//! The memory map: every pageblock of a machine, moment by moment, as A left it and as B did.
+//! Memory maps: the state of every pageblock of a machine at several moments, under A and under B.
 //!
-//! A pageblock is a *cell*: its type, how many of its pages are in use, how many of these can be moved, and which CPU
-//! owns it. Cells are in the order of addresses. Below the cells are frames, of those blocks in which A and B end up
-//! most different. A page for browsers draws it ([`packed`]), a terminal prints one moment of it ([`terminal`]), and
-//! JSON has the sums of each moment.
+//! A *cell* is the state of one pageblock: its type, the number of its pages in use, the number of these that are
+//! movable, and the CPU that owns it. Cells are in the order of addresses. A map also has the frames of the pageblocks
+//! in which A and B differ most at the end. An HTML page draws the map ([`packed`]), a terminal prints one moment of it
+//! ([`terminal`]), and JSON contains the sums of each moment.
 
 pub mod frames;
 pub mod packed;
@@ -14,33 +14,33 @@ use serde::{Serialize, Serializer};
 
 pub use frames::{FrameState, Frames};
 
-/// Moments of a map, at most.
+/// Largest number of moments of a map.
 pub const MOMENTS_MAX: usize = 64;
-/// Blocks whose frames a map has, at most.
+/// Largest number of pageblocks whose frames a map contains.
 pub const FRAMES_OF_MAX: usize = 64;
 
-/// Types of pageblocks by their number in a cell; what comes after them is not there.
+/// Types of pageblocks, by their number in a cell.
 pub const TYPES: [&str; 6] = ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"];
-/// Number of the type of a block of which no frame is in any zone.
+/// Type number of a pageblock that has no frame in any zone.
 pub const ABSENT: u8 = TYPES.len() as u8;
 
-/// A pageblock at a moment.
+/// State of a pageblock at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Number of its type in [`TYPES`], or [`ABSENT`].
+    /// Type of the pageblock, an index in [`TYPES`] or [`ABSENT`].
     pub migratetype: u8,
     /// Pages in use.
     pub used: u16,
-    /// Pages of these that can be moved.
+    /// Pages in use that are movable.
     pub movable: u16,
-    /// One more than the number of the CPU that owns it; 0 if none does.
+    /// Number of the owning CPU plus one; 0 without an owner.
     pub owner: u16,
 }
 
-/// Frames that lie together and belong to one zone.
+/// Contiguous pageblocks of one zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stretch {
-    /// Name of the zone, with its node if there are several.
+    /// Name of the zone, with its node if there are several nodes.
     pub zone: String,
     /// First frame of the first pageblock.
     pub first: u64,
@@ -48,59 +48,59 @@ pub struct Stretch {
     pub blocks: u32,
 }
 
-/// The map of one machine.
+/// Memory map of one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryMap {
-    /// What it shows: a recording.
+    /// Name of the recording that the map shows.
     pub of: String,
-    /// What must be known to read it, in sentences; empty where nothing must.
+    /// Caveats for the reader, in sentences; empty if there are none.
     pub note: String,
     /// Frames of a pageblock.
     pub block_pages: u16,
-    /// Where the cells lie, in their order.
+    /// Stretches of memory, in the order of their cells.
     pub stretches: Vec<Stretch>,
-    /// Moments, in nanoseconds since the recording started.
+    /// Times of the moments, in nanoseconds since the start of the recording.
     pub moments: Vec<u64>,
-    /// What was there under each policy.
+    /// Contents of memory, one side for each policy.
     pub sides: Vec<Side>,
 }
 
-/// What was there under one policy.
+/// Contents of memory under one policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
-    /// The policy, or where it is from.
+    /// Name of the policy or of the source.
     pub name: String,
-    /// The command that prints the map, with `{time}` for a moment, and with `--block` the frames of any block; empty if
-    /// there is none.
+    /// Command that prints this side, with `{time}` in place of the moment. With `--block`, it prints the frames of any
+    /// pageblock. Empty if there is no such command.
     pub command: String,
-    /// All cells at each moment.
+    /// Cells, all of them for each moment.
     pub cells: Vec<Vec<Cell>>,
-    /// Frames of blocks at the last moment, by the block's number.
+    /// Frames of some pageblocks at the last moment, by the number of the pageblock.
     pub frames: Frames,
 }
 
-/// What all cells of a moment come to.
+/// Sums over all cells of a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sums {
-    /// Blocks of each type, as in [`TYPES`].
+    /// Number of pageblocks of each type, indexed as [`TYPES`].
     pub by_type: [u32; TYPES.len()],
-    /// Blocks of which no page is in use.
+    /// Number of pageblocks without a page in use.
     pub empty: u32,
-    /// Blocks with pages that can be moved and pages that cannot.
+    /// Number of mixed pageblocks: movable and unmovable pages are in use.
     pub mixed: u32,
-    /// Blocks that a CPU owns.
+    /// Number of pageblocks that a CPU owns.
     pub owned: u32,
-    /// Pages in use.
+    /// Number of pages in use.
     pub used: u64,
 }
 
 impl Cell {
-    /// Whether it holds pages that can be moved, and pages that cannot.
+    /// Returns whether the pageblock has both movable and unmovable pages in use.
     pub fn is_mixed(&self) -> bool {
         self.movable > 0 && self.movable < self.used
     }
 
-    /// How different two are: pages, and more than all of these if the blocks are of different types.
+    /// Returns a measure of the difference between two cells: the difference in pages, plus 512 if the types differ.
     fn distance(&self, other: &Cell) -> u32 {
         let of_type = if self.migratetype == other.migratetype { 0 } else { 512 };
         of_type + u32::from(self.used.abs_diff(other.used)) + u32::from(self.movable.abs_diff(other.movable))
@@ -108,7 +108,7 @@ impl Cell {
 }
 
 impl Sums {
-    /// Those of these cells.
+    /// Returns the sums over these cells. Absent pageblocks are not counted.
     pub fn from_cells(cells: &[Cell]) -> Sums {
         let mut sums = Sums::default();
         for cell in cells {
@@ -123,7 +123,7 @@ impl Sums {
     }
 }
 
-/// The number of the pageblock, of so many frames, that a frame is in.
+/// Returns the number of the pageblock that contains a frame, where a pageblock has `block_pages` frames.
 pub fn block_of(stretches: &[Stretch], block_pages: u64, pfn: u64) -> Option<usize> {
     let mut before = 0;
     stretches.iter().find_map(|stretch| {
@@ -136,13 +136,13 @@ pub fn block_of(stretches: &[Stretch], block_pages: u64, pfn: u64) -> Option<usi
 }
 
 impl MemoryMap {
-    /// What it is called.
+    /// Returns the title of the map.
     pub fn title(&self) -> String {
         let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
         format!("{}: {}", self.of, names.join(" beside "))
     }
 
-    /// How to read it.
+    /// Returns the caption of the map: how to read and use it.
     pub fn caption(&self) -> String {
         let note = if self.note.is_empty() { String::new() } else { format!(" {}", self.note) };
         format!(
@@ -152,17 +152,17 @@ impl MemoryMap {
         )
     }
 
-    /// Cells of a moment.
+    /// Returns the number of cells of one moment.
     pub fn len(&self) -> usize {
         self.stretches.iter().map(|stretch| stretch.blocks as usize).sum()
     }
 
-    /// Whether it has none.
+    /// Returns whether the map has no cells.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The first frame of a block.
+    /// Returns the first frame of a pageblock.
     pub fn first_frame(&self, block: usize) -> Option<u64> {
         let mut before = 0;
         self.stretches.iter().find_map(|stretch| {
@@ -172,8 +172,8 @@ impl MemoryMap {
         })
     }
 
-    /// Blocks whose frames are known on all sides, those first in which the last moments of the first two sides differ
-    /// most.
+    /// Returns the pageblocks whose frames are known on all sides, at most [`FRAMES_OF_MAX`] of them. Pageblocks in
+    /// which the last moments of the first two sides differ most are first.
     pub fn differing(&self) -> Vec<usize> {
         let Some([first, rest @ ..]) = self.sides.get(..) else { return Vec::new() };
         let other = rest.first().unwrap_or(first);
@@ -187,7 +187,7 @@ impl MemoryMap {
 }
 
 impl Serialize for MemoryMap {
-    /// The sums of each moment: cells are for maps.
+    /// Serializes the sums of each moment instead of the cells, which only pages and terminals draw.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct SideSums<'s> {

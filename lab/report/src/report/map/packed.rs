@@ -1,8 +1,9 @@
-//! A map as a page holds it: what changed from moment to moment, squeezed.
+//! Packed form of a map in an HTML page: differences between moments, compressed.
 //!
-//! Of each cell there are seven bytes: its type, then pages in use, movable ones and owner, the lower byte first. Bytes
-//! of one kind lie together, a plane of all cells each, and each plane of a moment is combined with that of the moment
-//! before by exclusive or. Most of memory stays as it was, so nearly all is zero, and 64 moments of 64 GiB fit.
+//! A cell has seven bytes: its type, then its pages in use, movable pages and owner, each with the lower byte first.
+//! The bytes of all cells at one position form a plane. Each plane of a moment is combined by exclusive or with the
+//! same plane of the moment before. Most of memory does not change between moments, so nearly all bytes are zero and
+//! compress well; 64 moments of 64 GiB fit in a page.
 
 use std::io::Write;
 
@@ -18,7 +19,7 @@ use super::{Cell, FrameState, MemoryMap, Side, Sums, TYPES};
 /// Bytes of a cell.
 const PLANES: usize = 7;
 
-/// The map, ready for the page's script.
+/// Packs a map for the script of the page.
 pub fn pack(map: &MemoryMap) -> Value {
     let differing = map.differing();
     json!({
@@ -45,7 +46,7 @@ fn pack_side(side: &Side, differing: &[usize]) -> Value {
     })
 }
 
-/// State, order and number of pages of each run.
+/// Returns the state, the order and the number of pages of each run.
 fn runs(side: &Side, block: usize) -> Vec<[u16; 3]> {
     let runs = side.frames.get(block as u32).unwrap_or_default();
     runs.iter().map(|&Run { state, order, pages }| [state as u16, u16::from(order), pages]).collect()
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_large_machine_fits_with_all_moments() {
-        // 64 GiB; at each moment one block in eight changes.
+        // 64 GiB of memory; one pageblock in eight changes at each moment.
         let cells = |moment: usize| {
             let of = |block: usize| Cell {
                 migratetype: (block % 3) as u8,

@@ -1,25 +1,25 @@
-//! A map at a terminal: one moment of it, and the frames of one block.
+//! Terminal output of a map: one moment of it, and the frames of one pageblock.
 //!
-//! A character stands for as many blocks as it must so that the map fits. In colour, its colour is the type that most
-//! of these blocks have, and how dense it is says how many pages are in use. Without colour it is that type's letter,
-//! small where less than half is in use, and a dot where nothing is.
+//! A character shows as many pageblocks as needed for the map to fit. With colour, the colour is the most frequent type
+//! of these pageblocks, and the density of the character shows the share of pages in use. Without colour, the character
+//! is the letter of that type, in lower case if less than half is in use, and a dot if nothing is in use.
 
 use super::frames::{FrameState, Run};
 use super::{ABSENT, Cell, MemoryMap, Side, Sums, TYPES};
 use crate::number::{count, percent, unit};
 use crate::terminal::Style;
 
-/// Rows of one side of a map, at most.
+/// Most rows of one side of a map.
 const ROWS_MAX: usize = 40;
 /// Characters from empty to full.
 const DENSITY: [char; 5] = ['.', '░', '▒', '▓', '█'];
-/// Colours of types, as a terminal numbers its 256, and their letters: capital where half or more is in use.
+/// Colours of the types in a terminal's palette of 256, and their letters: a capital letter if half or more is in use.
 const COLORS: [u8; TYPES.len()] = [208, 39, 35, 175, 220, 245];
 const LETTERS: [(char, char); TYPES.len()] = [('U', 'u'), ('M', 'm'), ('R', 'r'), ('H', 'h'), ('C', 'c'), ('I', 'i')];
 /// Frames in a row.
 const FRAMES_ABREAST: usize = 64;
 
-/// The cells of one side at one moment, with a legend.
+/// Formats the cells of one side at one moment, with a legend.
 pub fn moment(map: &MemoryMap, side: &Side, moment: usize, style: Style) -> String {
     let Some(cells) = side.cells.get(moment) else { return String::new() };
     let width = style.width().clamp(20, 160);
@@ -40,7 +40,7 @@ pub fn moment(map: &MemoryMap, side: &Side, moment: usize, style: Style) -> Stri
     text + &legend(&Sums::from_cells(cells), map, style)
 }
 
-/// The character for these cells.
+/// Returns the character for these cells.
 fn character(cells: &[Cell], block_pages: u16, style: Style) -> String {
     let there: Vec<&Cell> = cells.iter().filter(|cell| cell.migratetype != ABSENT).collect();
     if there.is_empty() {
@@ -85,7 +85,7 @@ fn legend(sums: &Sums, map: &MemoryMap, style: Style) -> String {
     )
 }
 
-/// The frames of a block on one side, with what the letters mean; `None` if they are not known.
+/// Formats the frames of a pageblock on one side, with a legend of the letters; `None` if the frames are not known.
 pub fn block(map: &MemoryMap, side: &Side, block: usize) -> Option<String> {
     let runs = side.frames.get(block as u32)?;
     let cell = side.cells.last()?.get(block)?;

@@ -1,17 +1,18 @@
-//! The numbers of a page's plots and maps, as JSON that stands in a script element.
+//! Numbers of the plots and maps of a page, as JSON in a script element.
 
 use serde_json::{Value, json};
 
 use super::super::map::{MemoryMap, packed};
 use super::super::plot::Plot;
 
-/// Plots as in the document's own JSON; maps packed, since they have millions of cells.
+/// Returns plots in the format of the document's own JSON, and packed maps, since these have millions of cells.
 pub(super) fn json(plots: &[&Plot], maps: &[&MemoryMap]) -> String {
     let maps: Vec<Value> = maps.iter().map(|map| packed::pack(map)).collect();
     inert(&json!({ "plots": plots, "maps": maps }).to_string())
 }
 
-/// JSON in which no text can end the element that it stands in: `<` occurs in strings only, where it may be written so.
+/// Escapes JSON so that no text can end the script element around it. `<` occurs only in strings, where an escape is
+/// allowed.
 fn inert(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -1,11 +1,11 @@
-//! Reports as a page for a browser: the verdict, the measures, plots and maps that one can point into, what must be
-//! known to read them, and the command that made them.
+//! Renderer of reports as an HTML page: the verdict, the measures, interactive plots and maps, caveats, and the command
+//! that made the page.
 //!
-//! One file with nothing beside it, which asks no network for anything (its security policy forbids it), to be mailed
-//! or put up as it is. Tables, sentences and plots are there without a script, so that it can be printed and searched.
-//! Plots are SVG ([`super::plot`]); a script reads their values out to a pointer or to arrow keys, and draws maps, from
-//! the numbers that the page holds ([`data`]). Texts come from recordings of anybody's: all of them are escaped, here by
-//! the templates and there by being set as text.
+//! The page is one self-contained file, so it can be mailed or published as it is. Its security policy forbids all
+//! network access. Tables, sentences and plots do not need the script, so the page can be printed and searched. Plots
+//! are SVG ([`super::plot`]). A script shows values at the pointer or for arrow keys, and draws maps, from the numbers
+//! in the page ([`data`]). Text may come from untrusted recordings, so all of it is escaped: by the templates in Rust,
+//! and by assignment as text content in the script.
 
 mod data;
 mod tables;
@@ -16,15 +16,15 @@ use super::map::MemoryMap;
 use super::plot::{COLORS, LOOK as PLOT_LOOK, LineStyles, Plot, Shape, inline, key};
 use super::{Caveats, Report};
 
-/// Rules for the elements of the page; those of plots come with the plots.
+/// Style sheet of the page, without that of the plots.
 const LOOK: &str = include_str!("look.css");
-/// The scripts of plots, of maps and of the page.
+/// Scripts of plots, maps and the page.
 const SCRIPT: &str = concat!(include_str!("readout.js"), include_str!("map.js"), include_str!("page.js"));
 
-/// What the page may do: run what is in it, and nothing else.
+/// Content security policy: only inline scripts and styles and embedded images are allowed.
 const SECURITY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// The page about these reports, which have one subject, and how it was made.
+/// Returns the page for these reports, which have one subject, with the command and the version that made it.
 pub fn text(reports: &[Report], command: &str, version: &str) -> String {
     let title = reports.iter().flat_map(|report| &report.subject).next().map_or("Freehold", String::as_str);
     let plots: Vec<&Plot> = reports.iter().flat_map(|report| &report.plots).collect();
@@ -59,7 +59,7 @@ pub fn text(reports: &[Report], command: &str, version: &str) -> String {
     page.into_string()
 }
 
-/// What was looked at beyond the title, what was found, and the measures that it stands on.
+/// Renders the subjects beyond the title, the verdict, and the measures behind it.
 fn findings(report: &Report) -> Markup {
     html! {
         section.findings {
@@ -72,7 +72,7 @@ fn findings(report: &Report) -> Markup {
     }
 }
 
-/// Tables, what must be known to read them, and where to read on.
+/// Renders tables, caveats, and references to further documents.
 fn further(report: &Report) -> Markup {
     html! {
         @if !report.tables.is_empty() {
@@ -94,7 +94,7 @@ fn caveat_list(caveats: &Caveats) -> Markup {
     }
 }
 
-/// Figures of all plots. A line has one colour, dash pattern and mark in all plots of a report.
+/// Renders the figures of all plots. A line has the same colour, dash pattern and mark in all plots of a report.
 fn plot_figures(reports: &[Report]) -> Markup {
     let mut number = 0;
     let mut figures = Vec::new();
@@ -108,7 +108,7 @@ fn plot_figures(reports: &[Report]) -> Markup {
     html! { section.plots { @for figure in figures { (figure) } } }
 }
 
-/// A figure: the plot with its legend, values that are read out, and a table of all numbers.
+/// Renders a figure: the plot with its legend, a field for the values at the pointer, and a table of all numbers.
 fn plot_figure(plot: &Plot, number: usize, styles: &LineStyles<'_>) -> Markup {
     html! {
         figure data-plot=(number) {
@@ -127,7 +127,7 @@ fn plot_figure(plot: &Plot, number: usize, styles: &LineStyles<'_>) -> Markup {
     }
 }
 
-/// The legend of a plot; the highest of stacked areas is the first.
+/// Renders the legend of a plot. The highest of stacked areas is first.
 fn legend(plot: &Plot, styles: &LineStyles<'_>) -> Markup {
     let mut numbers: Vec<usize> = (0..plot.lines.len()).collect();
     if plot.shape == Shape::Stacked {
@@ -142,7 +142,7 @@ fn legend(plot: &Plot, styles: &LineStyles<'_>) -> Markup {
     }
 }
 
-/// A figure for each map; a script draws the map.
+/// Renders an empty figure for each map; a script draws the map.
 fn map_figures(maps: &[&MemoryMap]) -> Markup {
     html! {
         section.maps {

@@ -1,4 +1,4 @@
-//! Tables of a page: of measures with a bar for each change, of what a report has in tables, of a plot's numbers.
+//! Tables of a page: measures with a bar for each change, the tables of a report, and the numbers of a plot.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::super::{Column, Group, Kind, Measure, Report, Row, Table, Value};
 use crate::number::{change, decimal, quantity};
 use freehold_stats::verdict::Verdict;
 
-/// A bar is drawn for changes up to this; what is larger reaches its end.
+/// Largest relative change that a bar shows; larger changes reach the end of the bar.
 const REACH_MAX: f64 = 1.0;
-/// So many measures are shown whatever became of them.
+/// Number of measures up to which all measures are shown, independent of their verdicts.
 const FEW: usize = 12;
 
-/// Every measure of a report; of many, only those that are decided, and the others are folded.
+/// Renders the measures of a report. If there are more than [`FEW`], the measures without a decision are folded.
 pub(super) fn measures(report: &Report) -> Markup {
     let [a, b] = &report.sides;
     let (reach, count) = (reach(&report.groups), count(&report.groups));
@@ -41,12 +41,12 @@ fn count(groups: &[Group]) -> usize {
     groups.iter().map(|group| group.measures.len()).sum()
 }
 
-/// Those that are decided in any case or in all, and the others.
+/// Splits groups into the measures that are decided, in any case or over all cases, and the others.
 fn split(groups: &[Group]) -> (Vec<Group>, Vec<Group>) {
     (select(groups, true), select(groups, false))
 }
 
-/// Returns groups with those measures only that are decided, or that are not.
+/// Returns groups with only those measures that are decided, or only those that are not.
 fn select(groups: &[Group], decided: bool) -> Vec<Group> {
     let mut selected = Vec::new();
     for group in groups {
@@ -62,7 +62,7 @@ fn is_decided(measure: &Measure) -> bool {
     measure.rows.iter().map(|row| row.verdict).chain(pooled).any(Verdict::is_decided)
 }
 
-/// How far the bars of a report reach: to its largest change, but not beyond [`REACH_MAX`].
+/// Returns the range of the bars of a report: the largest change, but at most [`REACH_MAX`].
 fn reach(groups: &[Group]) -> f64 {
     let measures = groups.iter().flat_map(|group| &group.measures);
     let sizes = measures.flat_map(|measure| {
@@ -99,7 +99,7 @@ fn grid(groups: &[Group], reach: f64) -> Markup {
     }
 }
 
-/// The row of all cases together, if there is one, then one a case.
+/// Renders the row over all cases, if there is one, then one row for each case.
 fn rows(measure: &Measure, reach: f64) -> Markup {
     let pooled = measure.pooled.as_ref().filter(|pooled| pooled.change.is_some());
     let name = html! { td rowspan=(measure.rows.len() + usize::from(pooled.is_some())) {
@@ -122,7 +122,7 @@ fn rows(measure: &Measure, reach: f64) -> Markup {
     }
 }
 
-/// A row for one case; with the measure's name if it is the first of that.
+/// Renders the row of one case; with the name of the measure if the row is its first.
 fn case(row: &Row, name: Option<&Markup>, reach: f64) -> Markup {
     html! {
         tr.first[name.is_some()] {
@@ -148,7 +148,7 @@ fn label(verdict: Verdict, text: &str) -> Markup {
     html! { td class=(verdict.word().replace(' ', "-")) { (text) } }
 }
 
-/// A change and its interval as a line with a mark on it; the middle is no change.
+/// Renders a change and its interval as a line with a mark. The middle of the bar is a change of zero.
 fn bar(change: Option<f64>, interval: Option<(f64, f64)>, reach: f64) -> Markup {
     let at = change.filter(|change| change.is_finite());
     let (low, high) = interval.unwrap_or_else(|| (0.0_f64.min(at.unwrap_or(0.0)), 0.0_f64.max(at.unwrap_or(0.0))));
@@ -163,12 +163,12 @@ fn bar(change: Option<f64>, interval: Option<(f64, f64)>, reach: f64) -> Markup 
     }
 }
 
-/// Returns the place of a change on its bar, in percent.
+/// Returns the position of a change on its bar, in percent.
 fn percent_along(change: f64, reach: f64) -> f64 {
     50.0 + 50.0 * (change / reach).clamp(-1.0, 1.0)
 }
 
-/// A table of a report.
+/// Renders a table of a report.
 pub(super) fn table(table: &Table) -> Markup {
     html! {
         @if !table.title.is_empty() { h2 { (table.title) } }
@@ -201,7 +201,7 @@ fn cell(column: &Column, value: &Value) -> Markup {
     html! { td class=[(!classes.is_empty()).then(|| classes.join(" "))] { (value.shown()) } }
 }
 
-/// The numbers of a plot: a row for each place along the bottom, a column a line.
+/// Renders the numbers of a plot: a row for each place along the bottom, a column for each line.
 pub(super) fn numbers(plot: &Plot) -> Markup {
     let mut rows: BTreeMap<Along, Vec<Option<f64>>> = BTreeMap::new();
     for (number, line) in plot.lines.iter().enumerate() {
@@ -233,7 +233,7 @@ fn place_name(plot: &Plot, at: f64) -> String {
     }
 }
 
-/// A place along the bottom, which is never no number.
+/// A place along the bottom of a plot, ordered as a float that is not NaN.
 #[derive(Clone, Copy, PartialEq)]
 struct Along(f64);
 

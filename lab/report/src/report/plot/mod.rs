@@ -1,9 +1,9 @@
-//! Plots: how a value changes with time or with a number, a line for each policy.
+//! Plots: a value as a function of time or of a number, with a line for each policy.
 //!
-//! A plot is data ([`model`]), as tables are. One path draws it, as SVG: [`scale`] places values on the axes, [`stack`]
-//! adds up areas, [`style`] distinguishes lines, [`series`] draws lines, areas and bars, and [`panel`] adds the axes. A
-//! page holds panels among its text ([`super::page`]); [`sheet`] puts several of them on one picture. Colours are CSS
-//! variables ([`COLORS`]), so that a plot follows the light and the dark theme and prints.
+//! A plot is data ([`model`]), as tables are. All plots are drawn as SVG by the same code: [`scale`] places values on
+//! the axes, [`stack`] adds up areas, [`style`] distinguishes lines, [`series`] draws lines, areas and bars, and
+//! [`panel`] adds the axes. A page contains panels in its text ([`super::page`]); [`sheet`] puts several panels on one
+//! picture. Colours are CSS variables ([`COLORS`]), so a plot follows the light and the dark theme and can be printed.
 
 mod model;
 mod panel;

@@ -1,84 +1,84 @@
-//! The model of a plot: what is measured, its lines, and how both axes run.
+//! Model of a plot: the measure, the lines, and the scales of both axes.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// One measure against a number that varies: a panel.
+/// One measure as a function of a number: a panel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plot {
-    /// What is measured, with its unit.
+    /// Name of the measure with its unit.
     pub title: String,
-    /// What it was measured on; empty where the report says it.
+    /// Subject of the measurement; empty if the report names it.
     pub of: String,
-    /// What one sees in it, and how to read it, in a sentence or two; empty where the title says it.
+    /// Description of the plot and how to read it, in a sentence or two; empty if the title is enough.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub caption: String,
-    /// Unit of the values, drawn at the top of their axis; empty where labels of the axis carry it.
+    /// Unit of the values, drawn at the top of their axis; empty if the labels of the axis contain it.
     #[serde(skip)]
     pub unit: Cow<'static, str>,
-    /// What the number along the bottom counts.
+    /// Name of the number along the bottom.
     pub along: Cow<'static, str>,
-    /// How the numbers along the bottom follow each other.
+    /// Scale of the axis along the bottom.
     pub scale: Scale,
-    /// How the axis of values runs.
+    /// Scale of the axis of values.
     pub axis: Axis,
-    /// How values are drawn.
+    /// Shape in which values are drawn.
     pub shape: Shape,
-    /// The lines.
+    /// Lines.
     pub lines: Vec<PlotLine>,
 }
 
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlotLine {
-    /// Its name, the same in every plot.
+    /// Name, the same in every plot.
     pub name: String,
-    /// Its points: where along the bottom, and the value there.
+    /// Points: a place along the bottom and the value there.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How numbers along the bottom follow each other.
+/// Scale of the axis along the bottom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Each twice as far as the one before: CPUs are doubled, not counted. From 1 up.
+    /// Logarithmic to base two, from 1 up, because numbers of CPUs are usually doubled.
     #[default]
     Doubling,
-    /// Evenly: time.
+    /// Linear, for time.
     Even,
-    /// They are no numbers: the first is 0 and has the first of these names.
+    /// Names instead of numbers: place 0 has the first name.
     Named(Vec<String>),
 }
 
-/// How an axis of values runs.
+/// Scale of an axis of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Axis {
-    /// From zero, evenly.
+    /// Linear, from zero.
     #[default]
     Linear,
-    /// By powers of ten. What is not above zero is left out.
+    /// Logarithmic to base ten. Values that are not above zero are left out.
     Logarithmic,
-    /// A share, from 0 to 100 %.
+    /// Linear, for a share from 0 to 100 %.
     Percent,
 }
 
-/// How values are drawn.
+/// Shape in which values are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
-    /// A line through them.
+    /// A line through the points.
     #[default]
     Lines,
-    /// An area each, one upon the other: they are parts of a whole.
+    /// One area for each line, stacked, for parts of a whole.
     Stacked,
-    /// A bar each, side by side.
+    /// One bar for each line at each place, side by side.
     Bars,
 }
 
 impl PlotLine {
-    /// A line of this name through these points.
+    /// Creates a line with this name through these points.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> PlotLine {
         PlotLine { name: name.into(), points }
     }

@@ -8,26 +8,26 @@ use super::series::{coordinate, draw};
 use super::stack::stack;
 use super::style::LineStyles;
 
-/// Width of a plot in a page, in units of its own coordinates; areas have their legend beside them.
+/// Width of a plot in a page, in SVG units. Stacked areas are narrower, since their legend is beside them.
 const WIDTH: f64 = 480.0;
 const WIDTH_OF_AREAS: f64 = 400.0;
-/// Where the axis along the bottom is, in a page.
+/// Vertical position of the axis along the bottom, in a page.
 const BOTTOM: f64 = 240.0;
 /// Room for the unit of the values, for a line of labels below the axis, and at both sides.
 const TOP: f64 = 26.0;
 const LABELS: f64 = 20.0;
 const LEFT: f64 = 14.0;
 const RIGHT: f64 = 14.0;
-/// About how wide a letter is, at the size that labels have on a phone: there are no fonts to ask.
+/// Approximate width of a letter at the size of labels on a phone. Font metrics are not available here.
 const LETTER: f64 = 7.4;
-/// Room on both sides of points with marks.
+/// Room for marks on both sides of the points.
 const MARK_ROOM: f64 = 12.0;
-/// Slope of labels that do not fit side by side, and width and height of a letter of theirs.
+/// Slope of labels that do not fit side by side, and the width and the height of one of their letters.
 const SLOPE: &str = "-32";
 const SLOPE_WIDTH: f64 = 0.85;
 const SLOPE_HEIGHT: f64 = 0.46;
 
-/// The axes of a plot, laid out.
+/// Layout of the axes of a plot.
 struct Frame {
     left: f64,
     right: f64,
@@ -53,7 +53,7 @@ pub(in super::super) fn inline(plot: &Plot, styles: &LineStyles<'_>) -> Markup {
     }
 }
 
-/// Draws the axes and the lines of a plot that is this wide, and whose axis along the bottom is here.
+/// Draws the axes and the lines of a plot of this width, with the axis along the bottom at `bottom`.
 pub(super) fn draw_panel(plot: &Plot, styles: &LineStyles<'_>, width: f64, bottom: f64) -> Markup {
     Frame::new(plot, width, bottom).draw(plot, styles)
 }
@@ -74,7 +74,7 @@ impl Frame {
         Frame { left, right, bottom, is_sloped: false, x, y: y.between(bottom, TOP) }
     }
 
-    /// Leaves room at the left for sloped labels, which end below their bars.
+    /// Lays out the axes with room at the left for sloped labels, which end below their bars.
     fn sloped(left: f64, right: f64, bottom: f64, along: Ruler, y: Ruler) -> Frame {
         let mut first = left;
         for tick in &along.ticks {
@@ -136,7 +136,8 @@ impl Frame {
     }
 }
 
-/// Returns the lowest and the highest value that are drawn; zero is none on a logarithmic axis.
+/// Returns the lowest and the highest value that are drawn. Values that are not above zero are not drawn on a
+/// logarithmic axis.
 fn ends(plot: &Plot) -> (f64, f64) {
     let is_logarithmic = plot.axis == super::model::Axis::Logarithmic;
     let values: Vec<f64> = match plot.shape {
@@ -147,7 +148,7 @@ fn ends(plot: &Plot) -> (f64, f64) {
     drawn.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Returns how many letters the longest label has.
+/// Returns the number of characters of the longest label.
 fn widest(ticks: &[Tick]) -> f64 {
     ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or_default() as f64
 }

@@ -1,20 +1,20 @@
-//! The axes of a plot: where a value lies, and which values have labels.
+//! Axes of a plot: the coordinates of values, and the values that have labels.
 
 use super::model::{Axis, Plot, Scale, Shape, short};
 
-/// Labels along the bottom of a plot, about.
+/// Approximate number of labels along the bottom of a plot.
 const TICKS_ALONG: f64 = 6.0;
-/// Labels on the axis of values, about.
+/// Approximate number of labels on the axis of values.
 const TICKS_OF_VALUES: f64 = 5.0;
-/// Above this many decades, labels leave decades out.
+/// Number of decades above which labels skip decades.
 const DECADES_MAX: i32 = 6;
-/// A bar ends at least this part of a decade above the bottom of a logarithmic axis.
+/// Least height of a bar above the bottom of a logarithmic axis, in decades.
 const SHORTEST_BAR: f64 = 0.1;
 
 /// An axis: a map from values to coordinates, and its labels.
 pub(super) struct Ruler {
     transform: Transform,
-    /// The ends of the axis, transformed.
+    /// Ends of the axis, transformed.
     range: (f64, f64),
     /// Coordinates of both ends.
     span: (f64, f64),
@@ -30,7 +30,7 @@ pub(super) struct Tick {
     pub(super) label: String,
 }
 
-/// The function under which equal distances on the axis are equal differences.
+/// The function that makes the axis linear.
 #[derive(Clone, Copy)]
 enum Transform {
     Identity,
@@ -63,7 +63,7 @@ impl Ruler {
         }
     }
 
-    /// Returns the axis of values of a plot, where the lowest and the highest value drawn are these.
+    /// Returns the axis of values of a plot, given the lowest and the highest drawn value.
     pub(super) fn of_values(plot: &Plot, (low, high): (f64, f64)) -> Ruler {
         match plot.axis {
             Axis::Percent => Ruler::linear(plot.axis, (0.0, 1.0)),
@@ -86,7 +86,7 @@ impl Ruler {
         Ruler::new(Transform::Identity, (first as f64 * step, last as f64 * step), ticks)
     }
 
-    /// An axis between two powers of ten; one that is a single decade has labels within.
+    /// Returns an axis between two powers of ten. An axis of a single decade also has labels within the decade.
     fn decades(low: i32, high: i32) -> Ruler {
         let stride = (high - low + DECADES_MAX - 1) / DECADES_MAX;
         let mut values: Vec<f64> =
@@ -103,12 +103,12 @@ impl Ruler {
         Ruler { transform, range, span: (0.0, 1.0), ticks }
     }
 
-    /// Lays the axis between two coordinates.
+    /// Places the axis between two coordinates.
     pub(super) fn between(self, start: f64, end: f64) -> Ruler {
         Ruler { span: (start, end), ..self }
     }
 
-    /// Leaves labels out until each has this much room.
+    /// Removes labels until each has at least this much room.
     pub(super) fn with_room(mut self, room: f64) -> Ruler {
         let (mut last, mut kept) = (f64::NEG_INFINITY, Vec::new());
         for tick in std::mem::take(&mut self.ticks) {
@@ -121,7 +121,7 @@ impl Ruler {
         Ruler { ticks: kept, ..self }
     }
 
-    /// Returns the coordinate of a value; `None` if the axis does not have the value.
+    /// Returns the coordinate of a value; `None` if the value is not on the axis.
     pub(super) fn position(&self, value: f64) -> Option<f64> {
         let transformed = match self.transform {
             Transform::Identity => value,
@@ -137,7 +137,7 @@ impl Ruler {
         self.span.0
     }
 
-    /// Returns the room that each of this many values has, side by side.
+    /// Returns the room of each of this many values, side by side.
     pub(super) fn room_of_each(&self, values: usize) -> f64 {
         (self.span.1 - self.span.0).abs() / values.max(1) as f64
     }
@@ -149,12 +149,12 @@ impl Tick {
     }
 }
 
-/// The multiples of a step from the first to the last.
+/// Returns the multiples of a step from the first to the last.
 fn multiples(step: f64, first: i64, last: i64) -> impl Iterator<Item = f64> {
     (first..=last).map(move |index| index as f64 * step)
 }
 
-/// Returns the next of 1, 2, 5, 10, 20, ... from a step upwards.
+/// Returns the least of 1, 2, 5, 10, 20, ... that is not below a step.
 fn round_step(step: f64) -> f64 {
     let magnitude = 10_f64.powf(step.log10().floor());
     let lead = [1.0, 2.0, 5.0].into_iter().find(|lead| lead * magnitude >= step * (1.0 - 1e-9));

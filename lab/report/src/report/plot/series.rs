@@ -1,4 +1,4 @@
-//! Lines, stacked areas and bars.
+//! Drawing of lines, stacked areas and bars.
 
 use maud::{Markup, html};
 
@@ -7,13 +7,13 @@ use super::scale::Ruler;
 use super::stack::{Slice, stack};
 use super::style::{LineStyle, LineStyles, is_bright, step};
 
-/// A line with more points has no marks.
+/// Most points of a line that is drawn with marks.
 const MARKS_MAX: usize = 24;
-/// An area is labelled where it is at least this thick, all along the label.
+/// Least thickness of an area along its label.
 const LABEL_THICKNESS: f64 = 14.0;
 /// Half the width of a label.
 const LABEL_MARGIN: f64 = 26.0;
-/// Part of the room of a case that its bars fill.
+/// Share of a place's room that its bars fill.
 const BARS_SHARE: f64 = 0.74;
 
 /// A point of a line, and where it is drawn.
@@ -72,7 +72,7 @@ fn draw_bars(plot: &Plot, number: usize, style: LineStyle, x: &Ruler, y: &Ruler)
     }
 }
 
-/// Draws an area: its upper bound from left to right, then its lower one back.
+/// Draws an area: the upper bound from left to right, then the lower bound back.
 fn draw_area(plot: &Plot, number: usize, area: &[Slice], x: &Ruler, y: &Ruler) -> Markup {
     let line = &plot.lines[number];
     let upper = area.iter().filter_map(|slice| Some((x.position(slice.place)?, y.position(slice.upper)?)));
@@ -96,7 +96,7 @@ fn label_area(plot: &Plot, number: usize, area: &[Slice], x: &Ruler, y: &Ruler) 
     }
 }
 
-/// Returns the middle of an area where a label has the most room; `None` if it fits nowhere.
+/// Returns the centre of the place with the most room for a label in an area; `None` if a label fits nowhere.
 fn label_position(area: &[Slice], x: &Ruler, y: &Ruler) -> Option<(f64, f64)> {
     let end = x.position(area.last()?.place)?;
     let mut best = None;
@@ -113,7 +113,7 @@ fn label_position(area: &[Slice], x: &Ruler, y: &Ruler) -> Option<(f64, f64)> {
     best
 }
 
-/// Returns the highest and the lowest coordinate that lie within an area all along a label in the middle of `at`.
+/// Returns the highest and the lowest coordinate that are inside an area along a whole label centred at `at`.
 fn room_around(area: &[Slice], at: f64, x: &Ruler, y: &Ruler) -> Option<(f64, f64)> {
     let (mut top, mut bottom) = (f64::NEG_INFINITY, f64::INFINITY);
     for slice in area {
@@ -125,7 +125,7 @@ fn room_around(area: &[Slice], at: f64, x: &Ruler, y: &Ruler) -> Option<(f64, f6
     Some((top, bottom))
 }
 
-/// Returns the points of a line that both axes have.
+/// Returns the points of a line that are on both axes.
 fn dots(line: &PlotLine, x: &Ruler, y: &Ruler) -> Vec<Dot> {
     let points = line.points.iter();
     points
@@ -133,7 +133,7 @@ fn dots(line: &PlotLine, x: &Ruler, y: &Ruler) -> Vec<Dot> {
         .collect()
 }
 
-/// Formats what a point says: its line, place and value.
+/// Formats the description of a point: its line, place and value.
 fn describe(plot: &Plot, line: &PlotLine, dot: &Dot) -> String {
     let (place, value) = (plot.format_place(dot.place), plot.axis.format(dot.value));
     let separator = if plot.unit.is_empty() { "" } else { " " };
@@ -150,7 +150,7 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     path
 }
 
-/// Formats a coordinate: the same numbers give the same bytes.
+/// Formats a coordinate with one decimal, so that equal inputs give equal bytes.
 pub(super) fn coordinate(position: f64) -> String {
     format!("{position:.1}")
 }

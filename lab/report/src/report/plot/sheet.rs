@@ -1,4 +1,4 @@
-//! Several plots on one picture, under a title and with one legend: an SVG file, for paper and for documents.
+//! Several plots on one picture, under a title and with one legend: an SVG file for print and for documents.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -9,7 +9,7 @@ use super::style::{COLORS, KEY, LOOK, LineStyles, line_key};
 
 /// Size of a panel without its title.
 const PANEL: (f64, f64) = (460.0, 262.0);
-/// Where the axis along the bottom of a panel is.
+/// Vertical position of the axis along the bottom of a panel.
 const BOTTOM: f64 = 214.0;
 /// Panels side by side.
 const ABREAST: usize = 2;
@@ -17,9 +17,9 @@ const ABREAST: usize = 2;
 const TITLE: f64 = 36.0;
 const LEGEND_LINE: f64 = 20.0;
 const CAPTION: f64 = 44.0;
-/// Margin at the left, of titles and of the legend.
+/// Margin at the left of titles and of the legend.
 const MARGIN: f64 = 16.0;
-/// About how wide a letter of the legend is: there are no fonts to ask.
+/// Approximate width of a letter of the legend. Font metrics are not available here.
 const LETTER: f64 = 6.6;
 
 /// Draws plots under a title, with one legend.
@@ -43,7 +43,7 @@ pub fn svg(title: &str, plots: &[Plot]) -> String {
             }
         }
     };
-    // One element a line: a picture that is kept in a repository has readable differences.
+    // One element on each line, so that a picture in a repository has readable differences.
     drawing.into_string().replace("><", ">\n<") + "\n"
 }
 
@@ -66,7 +66,7 @@ fn draw_entry(name: &str, styles: &LineStyles<'_>, (x, y): (f64, f64)) -> Markup
     }
 }
 
-/// Returns the place of each name of the legend, in lines that break at the end of the picture.
+/// Returns the position of each name of the legend, in lines that wrap at the right edge of the picture.
 fn legend_positions(names: &[&str], width: f64) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (MARGIN, 0.0);
     let mut positions = Vec::with_capacity(names.len());

@@ -1,4 +1,4 @@
-//! Stacked areas: each line lies upon the one before it.
+//! Stacked areas: each line is added to the lines before it.
 
 use super::model::Plot;
 
@@ -10,7 +10,7 @@ pub(super) struct Slice {
     pub(super) upper: f64,
 }
 
-/// Returns the area of each line of a plot, the lowest first; a line without a point at some place is zero there.
+/// Returns the area of each line of a plot, the lowest first. A line without a point at a place counts as zero there.
 pub(super) fn stack(plot: &Plot) -> Vec<Vec<Slice>> {
     let places = plot.places();
     let mut heights = vec![0.0; places.len()];

@@ -1,7 +1,7 @@
-//! How lines of a plot are told apart: by colour, by dash pattern and by mark.
+//! Styles that distinguish the lines of a plot: colour, dash pattern and mark.
 //!
-//! A line keeps its style in all plots of a report. Colours are CSS classes; dash patterns and marks are drawn, and tell
-//! lines apart in grey and for readers who do not see all colours.
+//! A line keeps its style in all plots of a report. Colours are CSS classes. Dash patterns and marks also distinguish
+//! lines in greyscale and for readers with a colour vision deficiency.
 
 use maud::{Markup, html};
 
@@ -12,18 +12,18 @@ pub(in super::super) const COLORS: &str = include_str!("colors.css");
 /// Rules for the elements of a plot.
 pub(in super::super) const LOOK: &str = include_str!("plot.css");
 
-/// Classes of colours for lines and bars: `c0` to `c5`.
+/// Number of colour classes for lines and bars: `c0` to `c5`.
 const COLOR_COUNT: usize = 6;
-/// Classes of colours for areas, from dark to bright: `step-0` to `step-11`.
+/// Number of colour classes for areas, from dark to bright: `step-0` to `step-11`.
 const STEP_COUNT: usize = 12;
 /// Dash patterns; the first is a solid line.
 const DASHES: [&str; 6] = ["none", "7 4", "2 3", "10 3 2 3", "5 2", "12 4 3 4"];
-/// Opacity of bars, which tells neighbours apart without colour.
+/// Opacities of bars, which distinguish neighbours without colour.
 const OPACITIES: [&str; 3] = ["0.95", "0.5", "0.15"];
 /// Size of a key in a legend.
 pub(super) const KEY: (f64, f64) = (28.0, 14.0);
 
-/// The style of each line by its name, in order of first appearance.
+/// Styles of lines by name, in order of first appearance.
 #[derive(Default)]
 pub(in super::super) struct LineStyles<'p> {
     names: Vec<&'p str>,
@@ -34,7 +34,7 @@ pub(in super::super) struct LineStyles<'p> {
 pub(in super::super) struct LineStyle(usize);
 
 impl<'p> LineStyles<'p> {
-    /// Gives a style to every line of these plots. Areas have colours of their own.
+    /// Assigns a style to every line of these plots. Stacked areas are skipped, since they have their own colours.
     pub(in super::super) fn new(plots: impl IntoIterator<Item = &'p Plot>) -> LineStyles<'p> {
         let mut names: Vec<&str> = Vec::new();
         let drawn = plots.into_iter().filter(|plot| plot.shape != Shape::Stacked);
@@ -51,7 +51,7 @@ impl<'p> LineStyles<'p> {
         &self.names
     }
 
-    /// Returns the style of the line with a name; the first if the name has none.
+    /// Returns the style of the line with a name; the first style if the name is unknown.
     pub(in super::super) fn style(&self, name: &str) -> LineStyle {
         LineStyle(self.names.iter().position(|known| *known == name).unwrap_or_default())
     }
@@ -86,18 +86,18 @@ impl LineStyle {
     }
 }
 
-/// Returns the number of the colour of an area among others: the higher, the brighter.
+/// Returns the colour class number of an area among `count` areas; a higher number is brighter.
 pub(super) fn step(number: usize, count: usize) -> usize {
     let steps = STEP_COUNT - 1;
     (number * steps + count.saturating_sub(1) / 2) / count.saturating_sub(1).max(1)
 }
 
-/// Returns whether text on an area of this colour is dark.
+/// Returns whether an area of this colour is bright, so that its text is dark.
 pub(super) fn is_bright(step: usize) -> bool {
     step > STEP_COUNT / 2
 }
 
-/// Draws the key of a line for a legend, [`KEY`] large.
+/// Draws the key of a line for a legend, with the size [`KEY`].
 pub(in super::super) fn key(plot: &Plot, number: usize, styles: &LineStyles<'_>) -> Markup {
     let (width, height) = KEY;
     let content = match plot.shape {
