@@ -1,4 +1,4 @@
-//! Plain counts: events by kind, orders, GFP classes, migratetypes, tasks.
+//! Counts of rows: by kind, order, GFP class, migratetype and task.
 
 use freehold_report::report::map::TYPES;
 use freehold_trace::event::NO_PFN;
@@ -8,24 +8,24 @@ use serde::Serialize;
 
 use super::lifetimes::{ORDERS, order_index, share};
 
-/// Tasks and masks that get a row of their own; the rest are summed up.
+/// Number of task names with a separate row; the rest are summed up.
 const TOP: usize = 12;
 
 /// Events of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindRow {
-    /// The kind, in snake case.
+    /// Kind, in snake case.
     pub kind: String,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Events a second of the recording; absent for rows of state.
+    /// Events per second of the recording; `None` for rows of state, and for a recording without length.
     pub per_second: Option<f64>,
 }
 
 /// Requests and frees of one order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OrderRow {
-    /// The order; the last row also holds larger ones.
+    /// Order; the last row also contains larger orders.
     pub order: u8,
     /// Allocations that succeeded.
     pub allocations: u64,
@@ -33,14 +33,14 @@ pub struct OrderRow {
     pub failed: u64,
     /// Frees.
     pub frees: u64,
-    /// Share of all allocations and frees.
+    /// Share of all requests and frees.
     pub share: f64,
 }
 
 /// Requests of one GFP class or mask.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GfpRow {
-    /// The name.
+    /// Name of the class or mask.
     pub name: String,
     /// Allocations that succeeded.
     pub allocations: u64,
@@ -50,27 +50,27 @@ pub struct GfpRow {
     pub share: f64,
 }
 
-/// What happened to one migratetype.
+/// Requests and zone traffic of one migratetype.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MigratetypeRow {
-    /// Linux's name.
+    /// Linux's name of the migratetype.
     pub migratetype: &'static str,
-    /// Requests for it.
+    /// Requests for the migratetype.
     pub requests: u64,
-    /// Blocks that left the zone's lists of this type.
+    /// Blocks that left the zone's free lists of this type.
     pub blocks_from_zone: u64,
-    /// Blocks that were drained into them.
+    /// Blocks that were drained into the zone's free lists of this type.
     pub blocks_to_zone: u64,
 }
 
-/// What the tasks of one name did.
+/// Requests and frees of the tasks with one name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskRow {
-    /// Their name.
+    /// Name of the tasks.
     pub name: String,
-    /// Tasks of that name.
+    /// Tasks with this name.
     pub tasks: u64,
-    /// Allocations, failed ones too.
+    /// Allocations, including failed ones.
     pub allocations: u64,
     /// Frees.
     pub frees: u64,
@@ -78,7 +78,7 @@ pub struct TaskRow {
     pub share: f64,
 }
 
-/// The name of a migratetype, whatever its number.
+/// Returns the name of a migratetype; "unknown" for an invalid number.
 pub(crate) fn migratetype_name(migratetype: i64) -> &'static str {
     usize::try_from(migratetype).ok().and_then(|index| TYPES.get(index)).copied().unwrap_or("unknown")
 }
@@ -98,7 +98,7 @@ impl Requests {
     }
 }
 
-/// Counts rows.
+/// Counters of rows.
 #[derive(Debug)]
 pub(crate) struct Census {
     kinds: [u64; 128],
@@ -109,7 +109,7 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Nothing counted yet.
+    /// Creates counters that are all zero.
     pub(crate) fn new() -> Census {
         Census {
             kinds: [0; 128],
@@ -133,7 +133,7 @@ impl Census {
         }
     }
 
-    /// Events by kind, `seconds` being the length of the recording.
+    /// Returns the events by kind. `seconds` is the length of the recording.
     pub(crate) fn kinds(&self, seconds: f64) -> Vec<KindRow> {
         let rows = Kind::ALL.into_iter().map(|kind| {
             let events = self.kinds[kind as usize];
@@ -144,7 +144,7 @@ impl Census {
         rows.filter(|row| row.events > 0).collect()
     }
 
-    /// Orders that occurred.
+    /// Returns the orders that occurred.
     pub(crate) fn orders(&self) -> Vec<OrderRow> {
         let total = self.orders.iter().map(Requests::total).sum();
         let occurring = self.orders.iter().enumerate().filter(|(_, requests)| requests.total() > 0);
@@ -158,17 +158,17 @@ impl Census {
         rows.collect()
     }
 
-    /// GFP classes, the most frequent first.
+    /// Returns the requests by GFP class, the most frequent first.
     pub(crate) fn gfp_classes(&self) -> Vec<GfpRow> {
         self.gfp_rows(|mask| gfp_names::class(mask).to_owned())
     }
 
-    /// Whole GFP masks, the most frequent first.
+    /// Returns the requests by whole GFP mask, the most frequent first.
     pub(crate) fn gfp_masks(&self) -> Vec<GfpRow> {
         self.gfp_rows(gfp_names::name)
     }
 
-    /// Migratetypes that occurred.
+    /// Returns the migratetypes that occurred.
     pub(crate) fn migratetypes(&self) -> Vec<MigratetypeRow> {
         let occurring = TYPES.iter().zip(&self.migratetypes).filter(|(_, counts)| **counts != [0; 3]);
         let rows = occurring.map(|(migratetype, counts)| MigratetypeRow {
@@ -180,7 +180,7 @@ impl Census {
         rows.collect()
     }
 
-    /// The busiest tasks by name, and the rest in one row.
+    /// Returns the busiest tasks by name, and the rest in one row.
     pub(crate) fn tasks(&self, facts: &Facts) -> Vec<TaskRow> {
         let total = self.tasks.iter().map(Requests::total).sum();
         let mut names: FxHashMap<&str, (u64, Requests)> = FxHashMap::default();
@@ -205,7 +205,7 @@ impl Census {
         fold_tail(rows)
     }
 
-    /// Requests and pages of the tasks with these numbers.
+    /// Returns the requests and the allocated pages of the tasks with these process ids.
     pub(crate) fn of_tasks(&self, facts: &Facts, pids: &[u32]) -> (u64, u64) {
         let pids: FxHashSet<u32> = pids.iter().copied().collect();
         let tasks = facts.tasks.iter().zip(&self.tasks).filter(|(task, _)| pids.contains(&task.pid));
@@ -269,7 +269,7 @@ impl Census {
     }
 }
 
-/// Leaves the first rows alone and sums the rest up.
+/// Keeps the first rows and sums up the rest in one row.
 fn fold_tail(mut rows: Vec<TaskRow>) -> Vec<TaskRow> {
     if rows.len() <= TOP + 1 {
         return rows;
@@ -285,7 +285,7 @@ fn fold_tail(mut rows: Vec<TaskRow>) -> Vec<TaskRow> {
     rows
 }
 
-/// `ZoneLocked` as `zone_locked`.
+/// Converts a name such as `ZoneLocked` to `zone_locked`.
 fn snake_case(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 4);
     for letter in name.chars() {

@@ -1,6 +1,6 @@
-//! The course of a recording as plots: what its samples show of free memory, reclaim and stalls.
+//! Plots of the course of a recording, from its samples: free memory, reclaim and stalls.
 //!
-//! The lines of one recording stand in plots of their own; those of several in the same plots, each under its name.
+//! A plot of free pages by order shows one recording. Each of the other plots has a line for every recording.
 
 use freehold_report::report::plot::{Plot, PlotLine, Scale, Shape};
 use freehold_trace::Facts;
@@ -11,25 +11,25 @@ use super::machine::{free_blocks, pages, seconds};
 
 /// Order of a huge page.
 const HUGE_ORDER: usize = 9;
-/// Points of a line, at most: about every so many-th sample of a longer recording.
+/// Most points of a line. A longer recording contributes every n-th sample, ending with the last.
 const POINTS_MAX: usize = 200;
 
-/// What samples say at one moment.
+/// State of the machine at one sample. Counters are relative to the first sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Moment {
     /// Seconds since the start.
     pub seconds: f64,
     /// Free blocks by order, in all zones.
     pub free_blocks: Vec<u64>,
-    /// Pages that kswapd and requests have looked at since the start.
+    /// Pages that kswapd and direct reclaim have scanned since the start.
     pub pgscan: u64,
-    /// Requests that have reclaimed for themselves since then.
+    /// Direct reclaims since the start.
     pub allocstall: u64,
-    /// Requests that have compacted for themselves.
+    /// Direct compactions since the start.
     pub compact_stall: u64,
-    /// Faults that got a huge page.
+    /// Page faults that got a huge page since the start.
     pub thp_fault_alloc: u64,
-    /// Microseconds for which some task waited for memory; none where the kernel does not tell.
+    /// Microseconds in which some task waited for memory; `None` if the kernel has no pressure stall information.
     pub pressure_us: Option<u64>,
 }
 
@@ -55,8 +55,8 @@ fn moment(facts: &Facts, first: &Sample, now: &Sample) -> Moment {
     }
 }
 
-/// Returns by how much counters of `/proc/vmstat` went up between two samples. A name that ends in `_` stands for all
-/// counters that begin so.
+/// Returns the increase of counters of `/proc/vmstat` between two samples. A name that ends in `_` selects all counters
+/// with this prefix.
 fn vmstat_delta(facts: &Facts, [first, now]: [&Sample; 2], names: &[&str]) -> u64 {
     let mut sum = 0;
     for (index, counter) in facts.vmstat_names.iter().enumerate() {
@@ -68,13 +68,14 @@ fn vmstat_delta(facts: &Facts, [first, now]: [&Sample; 2], names: &[&str]) -> u6
     sum
 }
 
-/// Returns for how long some task waited for memory between two samples; `None` where the kernel does not tell.
+/// Returns the microseconds between two samples in which some task waited for memory; `None` if the kernel has no
+/// pressure stall information.
 fn pressure_delta(facts: &Facts, [first, now]: [&Sample; 2]) -> Option<u64> {
     let index = facts.pressure_names.iter().position(|name| name == "memory.some")?;
     Some(now.pressure.get(index)?.saturating_sub(*first.pressure.get(index)?))
 }
 
-/// The plots of recordings by name, those in which anything happens.
+/// Returns the plots of recordings, each with its name. Plots whose values are all zero are left out.
 pub(crate) fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
     let mut plots: Vec<Plot> = recordings.iter().map(|(name, moments)| by_order(name, moments)).collect();
     plots.extend([
@@ -124,7 +125,7 @@ pub(crate) fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
     plots
 }
 
-/// A plot of one number over time, with a line for each recording.
+/// Returns a plot of one number over time, with a line for each recording.
 fn over_time(
     recordings: &[(&str, &[Moment])],
     title: &str,

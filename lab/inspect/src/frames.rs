@@ -1,15 +1,15 @@
-//! What is known of each page frame, by frame number.
+//! State of each page frame, by frame number.
 //!
-//! Frames are kept in chunks of 64 behind a hash directory, because a recording names few of the frames
-//! that a machine could have: a build on a 24 GiB machine touches a tenth of them. A frame costs 16 bytes
-//! once its chunk is touched, a look-up one hash of a small integer.
+//! Frames are stored in chunks of 64, which are found through a hash table, because a recording names few of the frames
+//! of a machine: a build on a 24 GiB machine touches a tenth of them. A frame takes 16 bytes as soon as its chunk is
+//! touched. A look-up costs one hash of a small integer.
 
 use rustc_hash::FxHashMap;
 
-/// Frames in a chunk.
+/// Number of frames in a chunk.
 const CHUNK: u64 = 64;
 
-/// Where a frame stands, as far as the events tell.
+/// State of a frame according to the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// No event has named the frame as the head of a block.
@@ -17,38 +17,38 @@ pub(crate) enum State {
     Untouched,
     /// Head of an allocated block.
     Live,
-    /// Head of a piece of an allocated block that is being freed piece by piece.
+    /// Head of a part of an allocated block that is freed in parts.
     LivePart,
-    /// Head of a block that was freed, as far as known onto a per-CPU list.
+    /// Head of a block that was freed, presumably to a per-CPU list.
     Freed,
-    /// Head of a block that lies in the zone's free lists, or a frame inside a larger block.
+    /// Head of a block in the zone's free lists, or a frame inside a larger block.
     InZone,
     /// Head of a block that left the zone's free lists and was not seen allocated yet.
     Taken,
 }
 
-/// One frame.
+/// A page frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// When the block was allocated, in ns since the start; meaningful while live.
+    /// Time of the allocation, in ns since the start; valid while the block is live.
     pub time: u64,
-    /// The CPU that allocated it; meaningful while live.
+    /// CPU that allocated the block; valid while the block is live.
     pub cpu: u16,
-    /// The block's order.
+    /// Order of the block.
     pub order: u8,
-    /// Where the frame stands.
+    /// State of the frame.
     pub state: State,
 }
 
 impl Frame {
-    /// Whether the frame is the head of an allocated block or of a piece of one.
+    /// Returns whether the frame is the head of an allocated block or of a part of one.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.state, State::Live | State::LivePart)
     }
 }
 
-/// Every frame that an event named.
+/// All frames that an event named.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     directory: FxHashMap<u64, u32>,
@@ -56,7 +56,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// What is known of a frame.
+    /// Returns the state of a frame.
     #[inline]
     pub(crate) fn get(&self, pfn: u64) -> Frame {
         match self.directory.get(&(pfn / CHUNK)) {
@@ -65,7 +65,7 @@ impl Frames {
         }
     }
 
-    /// The frame, to be changed.
+    /// Returns a mutable reference to a frame. Its chunk is created if necessary.
     #[inline]
     pub(crate) fn get_mut(&mut self, pfn: u64) -> &mut Frame {
         let chunk = *self.directory.entry(pfn / CHUNK).or_insert_with(|| {
@@ -82,7 +82,7 @@ impl Frames {
         }
     }
 
-    /// Every live block's frame, in no particular order.
+    /// Returns the head frames of all live blocks, in no particular order.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Frame> {
         self.chunks.iter().flatten().filter(|frame| frame.is_live())
     }

@@ -1,4 +1,4 @@
-//! Heaps of processes whose malloc is Freehold: what became of the pages that the kernel gave them.
+//! Heaps of processes that use Freehold's malloc: the use of the pages that the kernel gave them.
 
 use freehold_trace::Facts;
 use freehold_trace::facts::HeapMoment;
@@ -7,36 +7,36 @@ use serde::Serialize;
 use super::census::Census;
 use super::machine;
 
-/// A process's heap, when the process was largest. Bytes, but where something else is said.
+/// Heap of a process at the moment when the process was largest. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeapRow {
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Pages that the kernel allocated for its threads in the recording.
+    /// Pages that the kernel allocated for the threads of the process during the recording.
     pub pages: u64,
-    /// Requests for them.
+    /// Requests for these pages.
     pub requests: u64,
-    /// Seconds into the recording when it was largest, of those times that it was looked at.
+    /// Time of the largest sample, in seconds since the start of the recording.
     pub seconds: f64,
-    /// Memory of the process in all.
+    /// Resident memory of the process.
     pub resident: u64,
-    /// Objects that the program had.
+    /// Resident objects that the program had allocated.
     pub objects: u64,
-    /// Runs of pages that the program had.
+    /// Resident runs of pages that the program had allocated.
     pub runs: u64,
-    /// At hand or idle in slabs, with memory.
+    /// Resident objects cached by CPUs, and the resident rest of slabs.
     pub idle: u64,
-    /// Free, with memory.
+    /// Resident free pages and runs.
     pub free: u64,
-    /// Given back, or never written to.
+    /// Free pages and runs that are not resident: returned to the kernel or never written to.
     pub given_back: u64,
-    /// Times that it was looked at.
+    /// Number of samples of the heap.
     pub looks: usize,
 }
 
-/// A row for each heap that was seen, the largest first.
+/// Returns a row for each heap that was sampled, the largest process first.
 pub(crate) fn rows(facts: &Facts, census: &Census) -> Vec<HeapRow> {
     let rows = facts.heaps.iter().filter_map(|heap| {
         let &HeapMoment { time, resident, objects, idle, runs, free, given_back } =

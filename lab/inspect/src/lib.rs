@@ -1,10 +1,11 @@
-//! Inspect: what a recording contains, in one pass over its rows.
+//! Inspection of a recording, in one pass over its rows.
 //!
-//! Rows go to six observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
-//! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction, [`map`] fills pageblocks if somebody wants to see them. The [`machine`] and the [`course`] come from
-//! the facts alone, [`stacks`] likewise; [`heaps`] from these and the census. Memory grows with the frames that the
-//! recording names (16 bytes each), not with its length.
+//! Each row goes to up to six observers. The [`census`] counts rows, [`pairing`] joins frees with allocations and
+//! measures lifetimes, [`memory`] adds up page states, [`sections`] estimates holds of the zone lock, [`pressure`]
+//! counts fallbacks, reclaim and compaction, and [`map`] fills pageblocks if a map was requested. The [`machine`], the
+//! [`course`] and the [`stacks`] are derived from the facts of the recording alone, and [`heaps`] from the facts and
+//! the census. Memory use grows with the number of frames that the recording names (16 bytes each), not with its
+//! length.
 
 mod census;
 mod course;
@@ -46,18 +47,18 @@ use sections::{SectionReport, Sections};
 use serde::Serialize;
 use stacks::StackRow;
 
-/// Everything that `freehold inspect` tells.
+/// Results of `freehold inspect`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
-    /// The file as it was named.
+    /// File name as it was given.
     pub file: String,
-    /// The machine and the recording as a whole.
+    /// Summary of the machine and the recording.
     pub machine: MachineReport,
-    /// Zones that hold memory.
+    /// Zones that contain memory.
     pub zones: Vec<ZoneRow>,
     /// Pages by state at the start and the end.
     pub memory: Vec<MemoryRow>,
-    /// What allocated memory is used for, as far as page flags say.
+    /// Uses of allocated memory, as far as page flags show them.
     pub uses: Vec<MemoryRow>,
     /// Settings of the machine.
     pub settings: BTreeMap<String, String>,
@@ -73,7 +74,7 @@ pub struct Inspection {
     pub migratetypes: Vec<MigratetypeRow>,
     /// Lifetimes by order.
     pub lifetimes: Vec<LifetimeRow>,
-    /// How frees found their allocations.
+    /// Pairing of frees with allocations.
     pub pairing: PairingReport,
     /// Estimated holds of the zone lock.
     pub zone_lock: SectionReport,
@@ -85,32 +86,32 @@ pub struct Inspection {
     pub compaction: CompactionReport,
     /// Fragmentation over time.
     pub fragmentation: Vec<FragmentationRow>,
-    /// How long tasks stalled, by resource; empty where the kernel did not tell.
+    /// Stall times of tasks by resource; empty if the kernel did not report them.
     pub stalls: Vec<StallRow>,
-    /// Counters of `/proc/vmstat` that moved.
+    /// Counters of `/proc/vmstat` that changed.
     pub vmstat: Vec<VmstatRow>,
-    /// All counters that the kernel has there.
+    /// Names of all counters in the kernel's `/proc/vmstat`.
     #[serde(skip)]
     pub vmstat_names: Vec<String>,
-    /// Heaps of the command and of what it started, whose malloc is Freehold.
+    /// Heaps of the recorded command and its children that use Freehold's malloc.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heaps: Vec<HeapRow>,
-    /// Who allocated, by stack, of a sample; empty where none was taken.
+    /// Sampled allocations by stack; empty if no stacks were sampled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRow>,
-    /// The busiest tasks.
+    /// Busiest tasks.
     pub tasks: Vec<TaskRow>,
-    /// What samples show of the way.
+    /// Course of the recording, from its samples.
     pub course: Vec<course::Moment>,
-    /// Memory, pageblock by pageblock, if somebody wanted to see it.
+    /// Memory map, pageblock by pageblock, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<MemoryMap>,
 }
 
-/// Reads the recording or snapshot at `path` once; with a map of its memory, if one is wanted.
+/// Reads the recording or snapshot at `path` once. `look` requests a map of its memory.
 ///
 /// # Errors
-/// When the file is no readable recording; nothing is concluded from a part of it.
+/// If the file is not a readable recording. A partly readable file gives no results.
 pub fn inspect(path: &Path, look: Option<Look>) -> Result<Inspection, OpenError> {
     let recording = Recording::open_any(path)?;
     let (name, reader) = (recording.facts(None).file, recording.reader);
@@ -124,7 +125,7 @@ pub fn inspect(path: &Path, look: Option<Look>) -> Result<Inspection, OpenError>
     Ok(inspector.finish(name, reader.facts()))
 }
 
-/// The observers.
+/// Observers of the rows.
 #[derive(Debug)]
 struct Inspector {
     census: Census,
@@ -222,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// SplitMix64: the same numbers for the same seed, everywhere.
+    /// SplitMix64, a generator that gives the same numbers for the same seed on every platform.
     struct Numbers(u64);
 
     impl Numbers {
@@ -242,7 +243,7 @@ mod tests {
         inspector.finish("test".to_owned(), &facts)
     }
 
-    /// A naive book of live blocks plays beside: what it pairs, the inspection must pair.
+    /// Compares the pairing with a simple table of live blocks.
     #[test]
     fn pairing_agrees_with_a_book_of_live_blocks() {
         let mut numbers = Numbers(1);
@@ -272,7 +273,7 @@ mod tests {
         assert!(found.pairing.unmatched.iter().all(|odd| odd.events == 0), "{:?}", found.pairing.unmatched);
     }
 
-    /// Rows that no kernel would write are counted, and are no crash.
+    /// Counts rows that no kernel would write, without a panic.
     #[test]
     fn nonsense_is_counted() {
         let mut numbers = Numbers(2);

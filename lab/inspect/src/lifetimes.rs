@@ -1,21 +1,21 @@
-//! How long blocks live, by order.
+//! Lifetimes of blocks, by order.
 //!
-//! Lifetimes go into histograms with two significant digits (a few kilobytes an order), from which the
-//! quantiles are read. Quantiles speak of the blocks that died within the recording; those still
-//! alive at its end are counted beside them, since leaving them out silently would make memory look short-lived.
+//! Lifetimes are collected in histograms with two significant digits, a few kilobytes for each order, from which the
+//! quantiles are read. Quantiles cover only the blocks that were freed within the recording. Blocks that are still live
+//! at the end are counted separately, because leaving them out would make memory look shorter-lived than it is.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Orders that get a row of their own; larger ones share the last.
+/// Number of orders with a separate row; larger orders share the last row.
 pub(crate) const ORDERS: usize = 12;
 
-/// Index of an order's row.
+/// Returns the row index of an order.
 pub(crate) fn order_index(order: u8) -> usize {
     usize::from(order).min(ORDERS - 1)
 }
 
-/// Returns `part / whole`; zero for an empty whole.
+/// Returns `part / whole`; zero if `whole` is zero.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -23,23 +23,23 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
 /// Lifetimes of blocks of one order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LifetimeRow {
-    /// The order.
+    /// Order; the last row also contains larger orders.
     pub order: u8,
     /// Blocks allocated and freed within the recording.
     pub freed: u64,
-    /// Half of those lived no longer than this, in nanoseconds.
+    /// Median lifetime of these blocks, in nanoseconds.
     pub median_ns: u64,
-    /// Nine in ten lived no longer than this.
+    /// 90th percentile of the lifetime, in nanoseconds.
     pub p90_ns: u64,
-    /// Ninety-nine in a hundred lived no longer than this.
+    /// 99th percentile of the lifetime, in nanoseconds.
     pub p99_ns: u64,
-    /// Blocks allocated within the recording and alive at its end.
+    /// Blocks allocated within the recording and live at its end.
     pub live_at_end: u64,
-    /// `live_at_end` over all blocks allocated within the recording.
+    /// `live_at_end` divided by all blocks allocated within the recording.
     pub live_share: f64,
 }
 
-/// Collects lifetimes.
+/// Collector of lifetimes.
 #[derive(Debug)]
 pub(crate) struct Lifetimes {
     histograms: Vec<Histogram<u64>>,
@@ -47,25 +47,25 @@ pub(crate) struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Nothing collected yet.
+    /// Creates an empty collector.
     pub(crate) fn new() -> Lifetimes {
         let histogram = Histogram::new(2).expect("two significant digits are supported");
         Lifetimes { histograms: vec![histogram; ORDERS], live: [0; ORDERS] }
     }
 
-    /// A block of `order` died at the age of `age_ns`.
+    /// Adds a block of `order` that was freed at an age of `age_ns`.
     #[inline]
     pub(crate) fn died(&mut self, order: u8, age_ns: u64) {
-        // The histogram starts at 1 ns and grows by itself.
+        // The smallest value of the histogram is 1 ns; its range grows automatically.
         self.histograms[order_index(order)] += age_ns.max(1);
     }
 
-    /// A block of `order` was alive at the end.
+    /// Adds a block of `order` that was live at the end.
     pub(crate) fn survived(&mut self, order: u8) {
         self.live[order_index(order)] += 1;
     }
 
-    /// One row for each order that occurred.
+    /// Returns a row for each order that occurred.
     pub(crate) fn rows(&self) -> Vec<LifetimeRow> {
         (0..ORDERS).filter_map(|index| self.row(index)).collect()
     }

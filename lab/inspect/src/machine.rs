@@ -1,4 +1,4 @@
-//! The recorded machine: what the facts say without a look at any row.
+//! The recorded machine, from the facts of the recording without its rows.
 
 use std::collections::BTreeMap;
 
@@ -6,61 +6,61 @@ use freehold_trace::Facts;
 use freehold_trace::facts::Sample;
 use serde::Serialize;
 
-/// The order of a huge page on the machines that Freehold is tried on; fragmentation is told at this order.
+/// Order of a huge page on the tested machines. Fragmentation is reported at this order.
 const HUGE_ORDER: usize = 9;
 
-/// The machine and the recording as a whole.
+/// Summary of the machine and the recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineReport {
-    /// `uname -r`.
+    /// Kernel release as `uname -r` prints it.
     pub kernel_release: String,
-    /// `uname -m`.
+    /// Machine type as `uname -m` prints it.
     pub machine: String,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u16,
-    /// Bytes in a page.
+    /// Bytes of a page.
     pub page_size: u32,
     /// Order of a pageblock.
     pub pageblock_order: u8,
-    /// The recorded command, if there was one.
+    /// Recorded command, if there was one.
     pub command: Option<String>,
     /// Program that wrote the recording.
     pub writer: String,
-    /// Length of the recording.
+    /// Length of the recording in seconds.
     pub duration_seconds: f64,
-    /// Events that the kernel dropped because a ring was full.
+    /// Events that the kernel dropped because a ring buffer was full.
     pub lost: u64,
-    /// What the recorder wants a reader to know.
+    /// Notes of the recorder for the reader.
     pub notes: Vec<String>,
-    /// What nobody recorded, and an importer took for granted.
+    /// Assumptions of an importer about facts that were not recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<String>,
 }
 
-/// One zone, in pages.
+/// A zone; sizes are in pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ZoneRow {
     /// NUMA node.
     pub node: u16,
-    /// Linux's name.
+    /// Linux's name of the zone.
     pub name: String,
     /// First frame.
     pub start_pfn: u64,
-    /// Pages given to the allocator.
+    /// Pages managed by the page allocator.
     pub managed: u64,
-    /// Watermarks without boost.
+    /// Min watermark without boost.
     pub min: u64,
     /// Low watermark.
     pub low: u64,
     /// High watermark.
     pub high: u64,
-    /// Boost at the start.
+    /// Watermark boost at the start.
     pub boost: u64,
     /// Free pages at the start.
     pub free_start: u64,
     /// Free pages at the end.
     pub free_end: Option<u64>,
-    /// Pages that a per-CPU list moves at once.
+    /// Batch size of the per-CPU lists: pages that a list moves at once.
     pub pcp_batch: Option<u32>,
     /// Pages on all per-CPU lists at the start.
     pub pcp_pages_start: u64,
@@ -69,7 +69,7 @@ pub struct ZoneRow {
 /// Free memory and its fragmentation at one moment, over all zones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FragmentationRow {
-    /// When: `start`, `worst`, `end`.
+    /// Moment: `start`, `worst` or `end`.
     pub moment: &'static str,
     /// Seconds since the start.
     pub seconds: f64,
@@ -77,35 +77,36 @@ pub struct FragmentationRow {
     pub free_pages: u64,
     /// Free blocks by order.
     pub free_blocks: Vec<u64>,
-    /// Share of the free pages in blocks too small for a huge page.
+    /// Share of the free pages that is in blocks too small for a huge page.
     pub unusable_free_index_order9: Option<f64>,
 }
 
-/// One counter of `/proc/vmstat` that moved.
+/// A counter of `/proc/vmstat` that changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VmstatRow {
-    /// Its name.
+    /// Name of the counter.
     pub name: String,
-    /// At the start.
+    /// Value at the start.
     pub start: u64,
-    /// At the end.
+    /// Value at the end.
     pub end: u64,
     /// `end - start`.
     pub delta: i64,
 }
 
-/// How long tasks stalled for want of one resource, as the kernel's pressure stall information (PSI) says.
+/// Stall time of tasks for one resource, from the kernel's pressure stall information (PSI).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StallRow {
-    /// `memory.some` while any task waited for memory, `memory.full` while no task ran for it, and so on.
+    /// Resource and kind: `memory.some` is the time in which any task waited for memory, `memory.full` that in which
+    /// all non-idle tasks waited for it, and so on.
     pub name: String,
-    /// Microseconds of the recording.
+    /// Stall time during the recording, in microseconds.
     pub us: u64,
     /// Share of the time between the first and the last sample.
     pub share: f64,
 }
 
-/// The machine as a whole.
+/// Returns the summary of the machine.
 pub(crate) fn machine(facts: &Facts) -> MachineReport {
     MachineReport {
         kernel_release: facts.kernel_release.clone(),
@@ -122,7 +123,7 @@ pub(crate) fn machine(facts: &Facts) -> MachineReport {
     }
 }
 
-/// Zones that hold memory.
+/// Returns the zones that contain memory.
 pub(crate) fn zones(facts: &Facts) -> Vec<ZoneRow> {
     let rows = facts.zones_start.iter().filter(|zone| zone.managed > 0).map(|zone| {
         let end = facts.zones_end.iter().find(|end| end.node == zone.node && end.name == zone.name);
@@ -144,15 +145,16 @@ pub(crate) fn zones(facts: &Facts) -> Vec<ZoneRow> {
     rows.collect()
 }
 
-/// Zones as ranges of frames `[start, end)`.
+/// Returns the zones as ranges of frames `[start, end)`.
 pub(crate) fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
     facts.zones_start.iter().map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned))).collect()
 }
 
-/// Counters that stand among the settings of transparent huge pages.
+/// Counters that sysfs lists among the settings of transparent huge pages.
 const COUNTERS: [&str; 2] = ["khugepaged.full_scans", "khugepaged.pages_collapsed"];
 
-/// The machine's settings. A choice among words, such as `always [madvise] never`, is reduced to the word chosen.
+/// Returns the settings of the machine. A choice among words, such as `always [madvise] never`, is reduced to the
+/// chosen word.
 pub(crate) fn settings(facts: &Facts) -> BTreeMap<String, String> {
     facts
         .settings
@@ -162,13 +164,13 @@ pub(crate) fn settings(facts: &Facts) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The word in brackets, or the whole value.
+/// Returns the word in brackets, or the whole value if there are no brackets.
 fn chosen(value: &str) -> &str {
     let bracketed = value.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(value.trim(), |(word, _)| word)
 }
 
-/// Fragmentation at the start, at its worst, and at the end, from the samples of `/proc/buddyinfo`.
+/// Returns the fragmentation at the start, at its worst, and at the end, from the samples of `/proc/buddyinfo`.
 pub(crate) fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
@@ -176,12 +178,12 @@ pub(crate) fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
     let indices = facts.samples.iter().map(|sample| (sample, unusable_free_index(&free_blocks(sample)).unwrap_or(0.0)));
     let worst = indices.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(last, |(sample, _)| sample);
     let moments = [("start", first), ("worst", worst), ("end", last)];
-    // A snapshot has one.
+    // A snapshot has only one moment.
     let count = if facts.is_snapshot() { 1 } else { moments.len() };
     moments.into_iter().take(count).map(|(moment, sample)| fragmentation_row(moment, sample)).collect()
 }
 
-/// Counters of `/proc/vmstat` that differ between the first and the last sample.
+/// Returns the counters of `/proc/vmstat` that differ between the first and the last sample.
 pub(crate) fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
@@ -201,19 +203,20 @@ pub(crate) fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
         .collect()
 }
 
-/// Processes that the OOM killer ended during the recording, for the machine or a control group, where the kernel counts
-/// them.
+/// Returns the number of processes that the OOM killer ended during the recording, for the machine or a control group;
+/// `None` if the kernel does not count them.
 pub(crate) fn oom_kills(facts: &Facts) -> Option<u64> {
     vmstat_increase(facts, &["oom_kill"])
 }
 
-/// Direct reclaims during the recording by the kernel's counters, one for each kind of zone; `None` without counters.
+/// Returns the direct reclaims during the recording by the kernel's counters, summed over zone types; `None` without
+/// counters.
 pub(crate) fn allocstall(facts: &Facts) -> Option<u64> {
     let of_zones = facts.vmstat_names.iter().map(String::as_str).filter(|name| name.starts_with("allocstall_"));
     vmstat_increase(facts, &of_zones.collect::<Vec<_>>())
 }
 
-/// Returns by how much counters of `/proc/vmstat` grew together; `None` where none of them was recorded.
+/// Returns the sum of the increases of counters of `/proc/vmstat`; `None` if none of the counters was recorded.
 fn vmstat_increase(facts: &Facts, names: &[&str]) -> Option<u64> {
     let (first, last) = (facts.samples.first()?, facts.samples.last()?);
     let places = facts.vmstat_names.iter().enumerate().filter(|(_, name)| names.contains(&name.as_str()));
@@ -222,7 +225,7 @@ fn vmstat_increase(facts: &Facts, names: &[&str]) -> Option<u64> {
     increases.reduce(u64::saturating_add)
 }
 
-/// Stalls by resource, where the kernel told them.
+/// Returns the stall times by resource; empty if the kernel did not report them.
 pub(crate) fn stalls(facts: &Facts) -> Vec<StallRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
@@ -240,7 +243,7 @@ pub(crate) fn stalls(facts: &Facts) -> Vec<StallRow> {
     rows.collect()
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -256,20 +259,21 @@ fn fragmentation_row(moment: &'static str, sample: &Sample) -> FragmentationRow 
     }
 }
 
-/// Free blocks by order, all zones together.
+/// Returns the free blocks by order, summed over all zones.
 pub(crate) fn free_blocks(sample: &Sample) -> Vec<u64> {
     let orders = sample.buddyinfo.iter().map(Vec::len).max().unwrap_or(0);
     (0..orders).map(|order| sample.buddyinfo.iter().filter_map(|zone| zone.get(order)).sum()).collect()
 }
 
-/// Pages in free blocks of `order` and above.
+/// Returns the pages in free blocks of `order` and above.
 pub(crate) fn pages(free_blocks: &[u64], order: usize) -> u64 {
     let sizes = free_blocks.iter().enumerate().skip(order);
     let pages = sizes.map(|(block_order, &blocks)| blocks.saturating_mul(1u64 << block_order.min(63)));
     pages.fold(0, u64::saturating_add)
 }
 
-/// linux: mm/vmstat.c:unusable_free_index, as a share
+/// Returns the unusable free index for a huge page as a share; `None` without free pages. linux:
+/// mm/vmstat.c:unusable_free_index
 fn unusable_free_index(free_blocks: &[u64]) -> Option<f64> {
     let free = pages(free_blocks, 0);
     (free > 0).then(|| 1.0 - pages(free_blocks, HUGE_ORDER) as f64 / free as f64)

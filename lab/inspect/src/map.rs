@@ -1,9 +1,9 @@
-//! The recorded machine's memory as a map: at the start and, where the recording has it, at the end.
+//! Memory map of the recorded machine, at the start and, if the recording contains it, at the end.
 //!
-//! Rows of state name every frame of memory, in runs. What lies on an LRU list can be moved, and what is free or on a
-//! CPU's list is not in use. Of pages without flags nothing is known, and at the end no later event tells which of them
-//! are on a CPU's list: they do not count as in use. The types of pageblocks are those of the start, as events and
-//! contents tell them. The page says both ([`NOTE`]).
+//! Rows of state name every frame of memory, in runs. Pages on an LRU list count as movable; free pages and pages on a
+//! per-CPU list count as not in use. The state of pages without flags is unknown, so they do not count as in use. At
+//! the end, no later event shows which of them are on a per-CPU list. The types of pageblocks are those of the start,
+//! as derived from events and contents. The map carries both caveats ([`NOTE`]).
 
 use super::memory::{NOT_YET_MEMORY, ON_PERCPU_LIST};
 use freehold_report::origin;
@@ -13,39 +13,39 @@ use freehold_trace::event::{Section, class};
 use freehold_trace::recording::name_of;
 use freehold_trace::{Facts, Kind, Row};
 
-/// What a side is called.
+/// Name of the only side of the map.
 const RECORDED: &str = "recorded kernel";
-/// What a reader must know.
+/// Caveats for the reader.
 const NOTE: &str = "Pages without flags do not count as in use: nothing is known of them. Types at the end are those of \
                     the start.";
 /// Largest order of a block of the allocator.
 const ORDER_MAX: u8 = 10;
 
-/// What of it is wanted.
+/// Requested contents of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Cells alone.
+    /// Only the cells.
     Cells,
-    /// The same, and the frames of the pageblock of this number.
+    /// The cells, and the frames of the pageblock with this number.
     Block(usize),
 }
 
-/// Fills a map while rows come by.
+/// Collector that fills a map from rows.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     look: Look,
     block_pages: u64,
     stretches: Vec<Stretch>,
-    /// By section: the start, the end.
+    /// Cells at the start and at the end.
     cells: [Vec<Cell>; 2],
-    /// Whether the recording has an end.
+    /// `true` if the recording contains the state at the end.
     has_end: bool,
-    /// By section: each frame of the block whose frames are wanted, and the order of the block that it is in.
+    /// Frames of the requested pageblock at the start and at the end, each with its state and the order of its block.
     frames: [Vec<(FrameState, u8)>; 2],
 }
 
 impl Mapping {
-    /// An empty map of the recorded zones.
+    /// Creates an empty map of the recorded zones.
     pub(crate) fn new(facts: &Facts, look: Look) -> Mapping {
         let block_pages = 1 << facts.pageblock_order.min(ORDER_MAX);
         let has_nodes = facts.zones_start.iter().any(|zone| zone.node > 0);
@@ -65,7 +65,7 @@ impl Mapping {
         Mapping { look, block_pages, stretches, cells, has_end: false, frames }
     }
 
-    /// Notes a row of state; others are ignored.
+    /// Adds a row of state; other rows are ignored.
     pub(crate) fn observe(&mut self, row: &Row) {
         let end = match row.kind.section() {
             Section::Events => return,
@@ -88,7 +88,7 @@ impl Mapping {
         cells.for_each(|cell| cell.migratetype = migratetype);
     }
 
-    /// Adds a run of pages to the blocks that it lies in.
+    /// Adds a run of pages to its pageblocks.
     fn add(&mut self, end: usize, pfn: u64, pages: u64, state: FrameState, order: u8) {
         let (mut at, last) = (pfn, pfn.saturating_add(pages));
         while at < last {
@@ -109,7 +109,7 @@ impl Mapping {
         block_of(&self.stretches, self.block_pages, pfn)
     }
 
-    /// The map.
+    /// Returns the finished map.
     pub(crate) fn finish(self, file: &str, facts: &Facts) -> MemoryMap {
         let [start, mut end] = self.cells;
         let blocks = end.iter_mut().zip(&start);

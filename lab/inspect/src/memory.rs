@@ -1,8 +1,8 @@
-//! Memory by what the page flags said of it, at the start and at the end.
+//! Memory by page state and use, from the page flags at the start and at the end.
 //!
-//! Free, allocated, and of neither kind: reserved pages never were the allocator's, those that are offline or in a
-//! balloon are withheld from it and allocated by nobody, and of some nothing is known. What is allocated is told apart
-//! by what for, as far as flags go.
+//! Besides free and allocated pages, there are pages in neither state: reserved pages were never managed by the
+//! allocator, pages that are offline or in a balloon are withheld from it, and the state of some pages is unknown.
+//! Allocated pages are also counted by use, as far as the flags show it.
 
 use freehold_trace::event::{Section, class};
 use freehold_trace::{Kind, Row};
@@ -17,9 +17,10 @@ pub(crate) const NOT_YET_MEMORY: i64 = 2;
 const STATES: [&str; 7] =
     ["free", "allocated", "on per-CPU lists", "unknown", "offline or in a balloon", "not initialised", "reserved"];
 
-/// The number of those that somebody allocated.
+/// Index of the state of allocated pages.
 const ALLOCATED: usize = 1;
-/// Uses of an allocated page, in the order of the report: which bits of its class must be there, and which must not.
+/// Uses of an allocated page, in the order of the report: a name, the class bits that must be set, and the bits that
+/// must be clear.
 const USES: [(&str, i64, i64); 13] = [
     ("of tasks", class::ANON | class::LRU, TYPED),
     ("- in huge pages", class::ANON | class::LRU | class::THP, TYPED),
@@ -35,23 +36,24 @@ const USES: [(&str, i64, i64); 13] = [
     ("of hugetlbfs", class::HUGETLB, 0),
     ("other pages of the kernel", 0, KNOWN),
 ];
-/// Types of pages whose other flags do not count: in a slab, the words that say "anonymous" mean something else.
+/// Page types that override the other flags: in a slab page, for example, the field that marks anonymous pages has
+/// another meaning.
 const TYPED: i64 = class::SLAB | class::PAGE_TABLE | class::HUGETLB;
-/// Flags of all uses.
+/// Flags of all known uses.
 const KNOWN: i64 = class::ANON | class::LRU | class::FILE | TYPED;
 
-/// The pages in one state, or of one use.
+/// Pages in one state or of one use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryRow {
-    /// The state or the use.
+    /// Name of the state or use.
     pub state: &'static str,
     /// Pages at the start.
     pub start: u64,
-    /// Pages at the end, which has no later events to tell per-CPU lists from unknown pages.
+    /// Pages at the end. Pages on per-CPU lists count as unknown here, because no later events identify them.
     pub end: u64,
 }
 
-/// Counts pages by state.
+/// Counters of pages by state and use.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pages: [[u64; 2]; STATES.len()],
@@ -59,7 +61,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Counts a row of state; others are ignored.
+    /// Counts a row of state; other rows are ignored.
     #[inline]
     pub(crate) fn observe(&mut self, row: &Row) {
         let end = match row.kind.section() {
@@ -78,12 +80,12 @@ impl Memory {
         }
     }
 
-    /// The states that occur.
+    /// Returns the states that occur.
     pub(crate) fn rows(&self) -> Vec<MemoryRow> {
         rows(STATES.iter().copied().zip(&self.pages))
     }
 
-    /// The uses that occur.
+    /// Returns the uses that occur.
     pub(crate) fn uses(&self) -> Vec<MemoryRow> {
         rows(USES.iter().map(|(name, ..)| *name).zip(&self.uses))
     }
@@ -94,12 +96,12 @@ fn rows<'m>(counts: impl Iterator<Item = (&'static str, &'m [u64; 2])>) -> Vec<M
     occurring.map(|(state, &[start, end])| MemoryRow { state, start, end }).collect()
 }
 
-/// Adds to a count that a forged file must not overflow.
+/// Adds to a count without overflow, which a forged file could cause.
 fn add(count: &mut u64, pages: u64) {
     *count = count.saturating_add(pages);
 }
 
-/// The number of the row's state, and its pages.
+/// Returns the state index and the number of pages of a row.
 fn pages_of(row: &Row) -> Option<(usize, u64)> {
     let size = 1_u64.checked_shl(row.order.into()).unwrap_or(u64::MAX);
     let run = u64::try_from(row.args[0]).unwrap_or(0);

@@ -1,39 +1,40 @@
-//! Why an event did not find its partner, or found it in an unusual way.
+//! Reasons why a free or an allocation could not be paired in the ordinary way.
 //!
-//! The kernel does more than it tells (see [`super::pairing`]), so no recording pairs up completely. Each reason
-//! has a fixed name for scripts and a line for people.
+//! The kernel moves pages without events (see [`super::pairing`]), so no recording can be paired completely. Each
+//! reason has a fixed name for scripts and a description for people.
 
 use serde::Serialize;
 
-/// Why an event did not find its partner, or found it in an unusual way.
+/// Reason why an event was not paired, or was paired in an unusual way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Oddity {
-    /// Freed, allocated before the recording started.
+    /// Free of a block that was allocated before the recording started.
     OlderThanRecording,
-    /// Freed, offline or in a balloon when the recording started: given to the allocator, and by nobody that had it.
+    /// Free of a page that was offline or in a balloon at the start: the page was given to the allocator without having
+    /// been allocated.
     FromBalloon,
-    /// Freed; the page flags at the start did not say whether it was allocated.
+    /// Free of a page whose flags at the start did not show if it was allocated.
     UnknownAtStart,
-    /// Freed after leaving the zone or a per-CPU list without an allocation event.
+    /// Free of a block that left the zone or a per-CPU list without an allocation event.
     BulkAllocation,
-    /// Freed after lying in the zone's free lists, and no event took it from there.
+    /// Free of a block that was in the zone's free lists and that no event took from there.
     TakenWithoutEvent,
-    /// Freed by a task that was compacting: the contents moved to another page.
+    /// Free by a compacting task, because the contents moved to another page.
     MigrationSource,
-    /// Freed where compaction had put the contents of an older page.
+    /// Free of a page to which compaction had moved the contents of an older page.
     MigrationTarget,
-    /// Freed by a task that was compacting, and not allocated: a target that was not needed.
+    /// Free by a compacting task of a page that was not allocated: a migration target that was not used.
     CompactionReturn,
-    /// A part of a larger allocation, freed by itself.
+    /// Free of a part of a larger allocation.
     SplitPart,
-    /// Freed as a block larger than the allocations in it.
+    /// Free of a block that is larger than the allocations in it.
     LargerThanAllocated,
-    /// Allocated while it was live: its free was not seen.
+    /// Allocation of a block that was live, because its free was not seen.
     AllocatedWhileLive,
 }
 
 impl Oddity {
-    /// Every oddity, in the order of reports.
+    /// All reasons, in the order of reports.
     pub(crate) const ALL: [Oddity; 11] = [
         Oddity::OlderThanRecording,
         Oddity::FromBalloon,
@@ -48,7 +49,7 @@ impl Oddity {
         Oddity::AllocatedWhileLive,
     ];
 
-    /// The name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "free_older_than_recording",
@@ -65,7 +66,7 @@ impl Oddity {
         }
     }
 
-    /// The reason, in one line.
+    /// Returns the reason in one line.
     pub(crate) fn why(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "allocated before the recording started",
@@ -83,15 +84,15 @@ impl Oddity {
     }
 }
 
-/// How often one oddity occurred.
+/// Number of occurrences of one oddity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OddityRow {
-    /// The oddity's name.
+    /// Name of the oddity.
     pub name: &'static str,
-    /// Its reason.
+    /// Reason for the oddity.
     pub why: &'static str,
-    /// How often.
+    /// Number of events.
     pub events: u64,
-    /// In relation to all frees (or, for allocations, to all allocations).
+    /// Share of all frees or, for oddities of allocations, of all allocations.
     pub share: f64,
 }

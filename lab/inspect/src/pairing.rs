@@ -1,9 +1,9 @@
-//! Which free belongs to which allocation, and why some have no partner.
+//! Pairing of frees with allocations, and the reasons for unpaired events.
 //!
-//! The kernel tells less than it does: bulk allocations, compaction's targets and contiguous ranges make no
-//! `mm_page_alloc`, yet their pages are freed with an event; an order-9 page may come back as 512 single
-//! ones. So a free is looked up by its frame, then by the larger live blocks around it, and what is left
-//! is sorted by the most specific reason that the frame's history supports.
+//! Some operations of the kernel have no `mm_page_alloc` event although their pages are freed with one: bulk
+//! allocations, targets of compaction and contiguous ranges. An order-9 page may also be freed as 512 single pages. A
+//! free is therefore looked up first by its frame, and then by the larger live blocks around the frame. A free without
+//! a match gets the most specific reason that the history of the frame supports.
 
 use std::collections::VecDeque;
 
@@ -15,43 +15,44 @@ use super::lifetimes::{LifetimeRow, Lifetimes, ORDERS, order_index, share};
 use super::oddity::{Oddity, OddityRow};
 use super::start::{Holder, StartState};
 
-/// Blocks above this order are known by their head only; no Linux allocates larger ones from its free lists.
+/// Largest order whose frames are all tracked. Of a larger block only the head is known; no Linux kernel allocates such
+/// blocks from its free lists.
 const ORDER_MAX: u8 = 13;
 
-/// How allocations and frees found each other.
+/// Result of the pairing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PairingReport {
     /// Allocations that succeeded.
     pub allocations: u64,
     /// Frees.
     pub frees: u64,
-    /// Frees whose allocation was found.
+    /// Frees that were paired with their allocation.
     pub paired: u64,
-    /// Paired frees on another CPU than the allocation's.
+    /// Paired frees on another CPU than that of the allocation.
     pub freed_on_another_cpu: u64,
-    /// `freed_on_another_cpu` over `paired`.
+    /// `freed_on_another_cpu` divided by `paired`.
     pub freed_on_another_cpu_share: f64,
-    /// What was odd.
+    /// Oddities: unpaired events and events paired in an unusual way.
     pub unmatched: Vec<OddityRow>,
 }
 
-/// Whether the task of an event is between the begin and the end of a compaction.
+/// Phase of the task of an event: whether the task is between the begin and the end of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Ordinary work.
+    /// The task is not compacting.
     Ordinary,
-    /// Compacting.
+    /// The task is compacting.
     Compacting,
 }
 
-/// Pairs frees with allocations.
+/// Collector that pairs frees with allocations.
 #[derive(Debug)]
 pub(crate) struct Pairing {
     frames: Frames,
     start: StartState,
     lifetimes: Lifetimes,
-    /// By order: when and where the contents were allocated that compaction moved to pages unknown to us,
-    /// oldest move first; `None` if before the recording.
+    /// Time and CPU of the allocation of contents that compaction moved to unknown pages, by order, the oldest move
+    /// first; `None` for an allocation before the recording.
     migrated: Vec<VecDeque<Option<(u64, u16)>>>,
     allocations: u64,
     frees: u64,
@@ -61,7 +62,7 @@ pub(crate) struct Pairing {
 }
 
 impl Pairing {
-    /// Nothing seen yet.
+    /// Creates an empty collector.
     pub(crate) fn new() -> Pairing {
         Pairing {
             frames: Frames::default(),
@@ -76,12 +77,12 @@ impl Pairing {
         }
     }
 
-    /// Takes a row of the start state.
+    /// Adds a row of the start state.
     pub(crate) fn observe_start(&mut self, row: &Row) {
         self.start.observe(row);
     }
 
-    /// A successful allocation.
+    /// Adds a successful allocation.
     #[inline]
     pub(crate) fn allocated(&mut self, row: &Row) {
         self.allocations += 1;
@@ -94,7 +95,7 @@ impl Pairing {
         *frame = Frame { time: row.time, cpu: row.cpu, order: row.order, state: State::Live };
     }
 
-    /// A block left the zone's free lists for a per-CPU list or a request.
+    /// Adds a block that left the zone's free lists for a per-CPU list or a request.
     #[inline]
     pub(crate) fn left_zone(&mut self, row: &Row) {
         let frame = self.frames.get_mut(row.pfn);
@@ -103,7 +104,7 @@ impl Pairing {
         }
     }
 
-    /// A block went from a per-CPU list to the zone.
+    /// Adds a block that was drained from a per-CPU list to the zone.
     #[inline]
     pub(crate) fn drained(&mut self, row: &Row) {
         let frame = self.frames.get_mut(row.pfn);
@@ -112,7 +113,7 @@ impl Pairing {
         }
     }
 
-    /// A free.
+    /// Adds a free.
     #[inline]
     pub(crate) fn freed(&mut self, row: &Row, phase: Phase) {
         self.frees += 1;
@@ -127,7 +128,7 @@ impl Pairing {
         after.state = if fits_per_cpu_list(row.order) { State::Freed } else { State::InZone };
     }
 
-    /// What was found, once every row was seen.
+    /// Returns the results, after all rows were added.
     pub(crate) fn report(mut self) -> (PairingReport, Vec<LifetimeRow>) {
         for frame in self.frames.live() {
             self.lifetimes.survived(frame.order);
@@ -155,7 +156,8 @@ impl Pairing {
         (report, self.lifetimes.rows())
     }
 
-    /// The block in `frame` ends its life, or moves house if a compacting task frees it.
+    /// Ends the life of the block at `frame`. If a compacting task frees the block, its contents were migrated instead,
+    /// and their allocation is queued for the migration target.
     #[inline]
     fn end_life(&mut self, row: &Row, frame: Frame, phase: Phase) {
         if frame.state == State::LivePart {
@@ -176,7 +178,7 @@ impl Pairing {
         self.lifetimes.died(row.order, row.time.saturating_sub(allocated_at));
     }
 
-    /// A free that does not hit a live block of its order.
+    /// Handles a free that does not match a live block of its order.
     #[cold]
     fn freed_oddly(&mut self, row: &Row, frame: Frame, phase: Phase) {
         if frame.is_live() && frame.order < row.order {
@@ -197,7 +199,7 @@ impl Pairing {
         self.cover_parts(row);
     }
 
-    /// Why a compacting task frees a block that is not known as live.
+    /// Returns the reason why a compacting task frees a block that is not known to be live.
     fn reason_while_compacting(&mut self, row: &Row, frame: Frame) -> Oddity {
         if frame.state == State::Untouched && self.start.holder(row.pfn) == Holder::Allocated {
             self.migrated[order_index(row.order)].push_back(None);
@@ -207,7 +209,7 @@ impl Pairing {
         }
     }
 
-    /// Why a free found no allocation: the frame's history decides.
+    /// Returns the reason why a free has no allocation, from the history of the frame.
     fn reason(&mut self, row: &Row, frame: Frame) -> Oddity {
         match frame.state {
             State::Freed | State::Taken | State::Live | State::LivePart => {
@@ -232,7 +234,7 @@ impl Pairing {
         }
     }
 
-    /// The live block that the freed one is a part of, and its head.
+    /// Returns the live block that contains the freed block, and its head.
     fn live_block_around(&self, row: &Row) -> Option<(u64, Frame)> {
         (row.order + 1..=ORDER_MAX).find_map(|order| {
             let head = row.pfn >> order << order;
@@ -241,7 +243,7 @@ impl Pairing {
         })
     }
 
-    /// Cuts the live block at `head` in halves until the freed part stands by itself; the others live on as pieces.
+    /// Splits the live block at `head` in halves until the freed part is separate. The other halves stay live as parts.
     fn split(&mut self, head: u64, whole: Frame, part: &Row) {
         let mut start = head;
         for order in (part.order..whole.order).rev() {
@@ -254,7 +256,7 @@ impl Pairing {
         }
     }
 
-    /// Marks the frames behind the head of the row's block as inside it; returns how many were live.
+    /// Marks the frames after the head of the row's block as inside it. Returns the number of frames that were live.
     #[inline]
     fn cover_parts(&mut self, row: &Row) -> u64 {
         if row.order == 0 || row.order > ORDER_MAX {
@@ -270,7 +272,7 @@ impl Pairing {
     }
 }
 
-/// Whether blocks of this order go to per-CPU lists when freed. linux: mm/page_alloc.c:pcp_allowed_order
+/// Returns whether freed blocks of this order go to per-CPU lists. linux: mm/page_alloc.c:pcp_allowed_order
 pub(crate) fn fits_per_cpu_list(order: u8) -> bool {
     order <= 3 || order == 9
 }
@@ -281,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds a pairing, one event a nanosecond.
+    /// Helper that feeds events to a pairing, one each nanosecond.
     struct Script {
         pairing: Pairing,
         now: u64,

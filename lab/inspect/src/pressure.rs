@@ -1,4 +1,4 @@
-//! Fallbacks, reclaim and compaction: what the recorded kernel did when memory was short or torn.
+//! Fallbacks, reclaim and compaction: reactions of the recorded kernel to scarce or fragmented memory.
 
 use freehold_trace::{Kind, Row};
 use rustc_hash::FxHashMap;
@@ -10,69 +10,69 @@ use super::pairing::Phase;
 /// Fallbacks from one migratetype to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FallbackRow {
-    /// The type that was asked for.
+    /// Type that was requested.
     pub wanted: &'static str,
-    /// The type that gave.
+    /// Type whose pages were used.
     pub gave: &'static str,
-    /// Fallbacks that took over the pageblock.
+    /// Fallbacks that claimed the pageblock.
     pub claims: u64,
-    /// Fallbacks that left the pageblock its type.
+    /// Fallbacks that stole pages and left the pageblock its type.
     pub steals: u64,
 }
 
-/// Reclaim.
+/// Counters of reclaim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReclaimReport {
-    /// Passes of kswapd: it starts another one without sleeping where the high watermark was not reached.
+    /// Passes of kswapd. A pass follows another one without sleep if the high watermark was not reached.
     pub kswapd_wakes: u64,
-    /// Times it went to sleep.
+    /// Number of times that kswapd went to sleep.
     pub kswapd_sleeps: u64,
-    /// Requests that reclaimed for themselves, by events.
+    /// Direct reclaims, by events.
     pub direct_reclaims: u64,
-    /// The same by the counters of `/proc/vmstat`; `None` where these were not recorded.
+    /// Direct reclaims, by the counters of `/proc/vmstat`; `None` if these were not recorded.
     pub allocstall: Option<u64>,
-    /// Nanoseconds they spent on it, together.
+    /// Total time of direct reclaims, in nanoseconds.
     pub direct_reclaim_ns: u64,
-    /// Pages they reclaimed.
+    /// Pages reclaimed by direct reclaims.
     pub direct_reclaimed_pages: u64,
-    /// Reclaims of control groups that reached a limit of their own.
+    /// Reclaims of control groups that reached their own limit.
     pub memcg_reclaims: u64,
-    /// Nanoseconds that tasks spent on these, together.
+    /// Total time of reclaims of control groups, in nanoseconds.
     pub memcg_reclaim_ns: u64,
-    /// Pages that these reclaimed.
+    /// Pages reclaimed from control groups.
     pub memcg_reclaimed_pages: u64,
-    /// Reclaims of one node for a request that preferred it.
+    /// Reclaims of one node for a request that preferred the node.
     pub node_reclaims: u64,
-    /// Pages that these reclaimed.
+    /// Pages reclaimed by node reclaims.
     pub node_reclaimed_pages: u64,
-    /// Processes that the OOM killer ended, for the machine or for a control group; nothing where no counter says.
+    /// Processes that the OOM killer ended, for the machine or for a control group; `None` without a counter.
     pub oom_kills: Option<u64>,
-    /// Pages of inactive lists that were looked at.
+    /// Pages of inactive lists that were scanned.
     pub inactive_scanned_pages: u64,
     /// Pages of inactive lists that were reclaimed.
     pub inactive_reclaimed_pages: u64,
-    /// Pages of active lists that were made inactive.
+    /// Pages of active lists that were deactivated.
     pub deactivated_pages: u64,
 }
 
-/// Compaction.
+/// Counters of compaction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CompactionReport {
-    /// Runs over a zone.
+    /// Compactions of a zone.
     pub runs: u64,
-    /// Nanoseconds they took, together.
+    /// Total time of the compactions, in nanoseconds.
     pub ns: u64,
-    /// Runs by result.
+    /// Compactions by result.
     pub results: Vec<(String, u64)>,
-    /// Pages that were moved.
+    /// Pages that were migrated.
     pub migrated_pages: u64,
-    /// Pages that could not be moved.
+    /// Pages that could not be migrated.
     pub failed_pages: u64,
     /// Attempts of khugepaged to make a huge page.
     pub collapses: u64,
 }
 
-/// Names of compaction's results by number. linux: include/linux/compaction.h:compact_result
+/// Names of compaction results, by number. linux: include/linux/compaction.h:compact_result
 const RESULTS: [&str; 9] = [
     "not_suitable_zone",
     "skipped",
@@ -85,7 +85,7 @@ const RESULTS: [&str; 9] = [
     "success",
 ];
 
-/// Watches reclaim, compaction and fallbacks.
+/// Collector of reclaim, compaction and fallback events.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     fallbacks: FxHashMap<(i64, i64), (u64, u64)>,
@@ -98,7 +98,7 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Whether a task is compacting at this moment of the recording.
+    /// Returns whether a task is compacting at this moment of the recording.
     #[inline]
     pub(crate) fn phase(&self, task: u32) -> Phase {
         if !self.compacting.is_empty() && self.compacting.contains_key(&task) {
@@ -108,7 +108,7 @@ impl Pressure {
         }
     }
 
-    /// Takes a row; kinds of other chapters are ignored.
+    /// Adds a row. Kinds that do not belong to this module are ignored.
     pub(crate) fn observe(&mut self, row: &Row) {
         match row.kind {
             Kind::ExtFrag => self.count_fallback(row),
@@ -134,7 +134,7 @@ impl Pressure {
         }
     }
 
-    /// Takes a row about reclaim for a control group or a node.
+    /// Adds a row about reclaim for a control group or a node.
     fn observe_bounded_reclaim(&mut self, row: &Row) {
         let reclaim = &mut self.reclaim;
         match row.kind {
@@ -151,7 +151,7 @@ impl Pressure {
         }
     }
 
-    /// Fallbacks, the most frequent first.
+    /// Returns the fallbacks, the most frequent first.
     pub(crate) fn fallbacks(&self) -> Vec<FallbackRow> {
         let rows = self.fallbacks.iter().map(|(&(wanted, gave), &(claims, steals))| FallbackRow {
             wanted: migratetype_name(wanted),
@@ -164,12 +164,12 @@ impl Pressure {
         rows
     }
 
-    /// Reclaim.
+    /// Returns the counters of reclaim.
     pub(crate) fn reclaim(&self) -> ReclaimReport {
         self.reclaim.clone()
     }
 
-    /// Compaction.
+    /// Returns the counters of compaction.
     pub(crate) fn compaction(&self) -> CompactionReport {
         let names = RESULTS.into_iter().chain(["unknown"]);
         let results = names.zip(self.results).filter(|(_, runs)| *runs > 0);
@@ -214,12 +214,12 @@ fn pages(row: &Row, index: usize) -> u64 {
     u64::try_from(row.args[index]).unwrap_or(0)
 }
 
-/// Adds to a sum that a forged file must not overflow.
+/// Adds to a sum without overflow, which a forged file could cause.
 fn add(sum: &mut u64, number: u64) {
     *sum = sum.saturating_add(number);
 }
 
-/// Time since the task's begin event, in nanoseconds; zero if it lies before the recording.
+/// Returns the nanoseconds since the begin event of the task; zero if the begin was before the recording.
 fn elapsed(begun: &mut FxHashMap<u32, u64>, row: &Row) -> u64 {
     begun.remove(&row.task).map_or(0, |begin| row.time.saturating_sub(begin))
 }

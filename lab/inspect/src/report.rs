@@ -1,7 +1,7 @@
-//! The inspection as a report, from the machine down to single tasks.
+//! Report on an inspection, from the machine down to single tasks.
 //!
-//! It opens with sentences that say what memory went through; tables without rows are left out, so that a calm
-//! recording gives a short text; what the recorder noted stands at the end.
+//! The report starts with sentences on the pressure on memory. Tables without rows are left out, so a recording of a
+//! calm machine gives a short text. Notes of the recorder are at the end.
 
 use std::borrow::Cow;
 
@@ -16,14 +16,14 @@ use super::{Inspection, course};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
-/// Counters of `/proc/vmstat` in the table; JSON has all.
+/// Most counters of `/proc/vmstat` in the table; JSON contains all.
 const VMSTAT_ROWS: usize = 24;
 
-/// Stacks in the table, and functions of each, the one that was called last first; JSON has all.
+/// Most stacks in the table, and most functions of each stack, the innermost first; JSON contains all.
 const STACK_ROWS: usize = 16;
 const STACK_FRAMES: usize = 8;
 
-/// Settings in the table, because they decide most about the numbers below; JSON has all.
+/// Settings in the table, which affect the numbers below most; JSON contains all.
 const SETTINGS: [&str; 16] = [
     "transparent_hugepage.enabled",
     "transparent_hugepage.defrag",
@@ -103,7 +103,7 @@ impl Inspection {
         ]
     }
 
-    /// Whether all below stands on guesses.
+    /// Returns a sentence if parts of the recording are assumptions of an importer.
     fn guessed(&self) -> Option<String> {
         (!self.machine.guesses.is_empty()).then(|| {
             "This was imported, and part of it is guessed; what, stands at the end. The events are as they were recorded."
@@ -111,7 +111,7 @@ impl Inspection {
         })
     }
 
-    /// What was guessed, and what the recorder wants to be known.
+    /// Returns the assumptions of the importer and the notes of the recorder.
     fn caveats(&self) -> Vec<Caveats> {
         let guesses = Caveats { title: "Guesses".into(), sentences: self.machine.guesses.clone() };
         let notes = Caveats { title: "Notes of the recorder".into(), sentences: self.machine.notes.clone() };
@@ -119,12 +119,12 @@ impl Inspection {
         has_guesses.then_some(guesses).into_iter().chain([notes]).collect()
     }
 
-    /// Whether nothing happens in it.
+    /// Returns whether the recording is a snapshot, which has no events.
     fn is_snapshot(&self) -> bool {
         self.machine.duration_seconds == 0.0
     }
 
-    /// What memory went through.
+    /// Summarises the events, the pressure on memory and the fragmentation.
     fn in_short(&self) -> Vec<String> {
         if self.is_snapshot() {
             let start = self.fragmentation.first().and_then(|moment| moment.unusable_free_index_order9);
@@ -151,7 +151,7 @@ impl Inspection {
         [vec![format!("{allocations} allocations and {frees} frees; {lost}.")], pressure, fragmentation].concat()
     }
 
-    /// Whether the recording would show reclaim: it has counters of the kernel, or an event of reclaim.
+    /// Returns whether the recording would show reclaim: it has counters of the kernel, or an event of reclaim.
     fn has_reclaim_events(&self) -> bool {
         let names = ["Reclaim", "Kswapd", "LruShrink", "LruIsolate", "Pgdat"];
         !self.vmstat_names.is_empty() || self.kinds.iter().any(|row| names.iter().any(|name| row.kind.contains(name)))
@@ -407,8 +407,8 @@ impl Inspection {
     }
 }
 
-/// What memory was short of, in sentences: the machine, control groups, or neither. "Not short" is said only where nothing
-/// at all was reclaimed, and where the recording would show it.
+/// Describes shortages of memory in sentences: of the machine, of control groups, or none. The sentence "not short"
+/// requires that nothing at all was reclaimed and that the recording would show reclaim.
 fn shortage(reclaim: &ReclaimReport, failed: u64, has_events: bool) -> Vec<String> {
     let mut sentences = Vec::new();
     let (stalls, passes) = (reclaim.allocstall.unwrap_or(0).max(reclaim.direct_reclaims), reclaim.kswapd_wakes);
@@ -458,15 +458,16 @@ fn shortage(reclaim: &ReclaimReport, failed: u64, has_events: bool) -> Vec<Strin
     sentences
 }
 
-/// Whether a function is the page allocator itself, or a thin layer over it: every stack begins with these.
+/// Returns whether a function is the page allocator itself or a thin layer over it. Every stack starts with such
+/// functions.
 fn is_allocator(name: &str) -> bool {
     name.contains("alloc") && ["pages", "folio"].iter().any(|what| name.contains(what))
 }
 
-/// Something that happened: what, how much of it, and how that is written.
+/// A fact of a table: its name, its number, and the format of the number.
 type Fact = (&'static str, u64, fn(u64) -> Value);
 
-/// A table of what happened at all.
+/// Returns a table of the facts whose number is not zero.
 fn facts_table(title: &str, facts: impl IntoIterator<Item = Fact>) -> Table {
     let happened = facts.into_iter().filter(|(_, number, _)| *number > 0);
     let rows = happened.map(|(what, number, shown)| vec![Value::text(what), shown(number)]);

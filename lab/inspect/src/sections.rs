@@ -1,26 +1,26 @@
-//! How often the zone lock was taken, as an estimate.
+//! Estimate of the number of holds of the zone lock.
 //!
-//! Linux tells of each block that leaves or enters a zone, not of the lock around them. Blocks that were
-//! moved under one hold stand close together, so they are clustered. **The rule:** two neighbouring events
-//! of one CPU belong to one hold if they are of one kind (blocks leaving, blocks entering), of one
-//! zone and one task, of one order where blocks leave, at most [`GAP_NS`] apart, and if no allocation or free
-//! event of that CPU stands between them. A block of an order without per-CPU list is a hold of its own, and
-//! so is each free of such an order, which makes no zone event at all.
+//! Linux has events for blocks that leave or enter a zone, but not for the lock around them. Blocks that are moved
+//! under one hold are close together in time, so they are clustered. **The rule:** two consecutive events of one CPU
+//! belong to one hold if they are of one kind (blocks leaving, blocks entering), of one zone and one task, of one order
+//! if blocks leave, at most [`GAP_NS`] apart, and if there is no allocation or free event of that CPU between them. A
+//! block of an order without per-CPU list is a hold of its own. So is each free of such an order, which has no zone
+//! event at all.
 //!
-//! The estimate is low where two holds follow each other within the gap, high where an interrupt stretches
-//! one, and blind to holds that moved nothing.
+//! The estimate is too low if two holds follow each other within the gap, and too high if an interrupt interrupts a
+//! hold for longer than the gap. Holds that move no block are not counted.
 
 use freehold_trace::{Kind, Row};
 use serde::Serialize;
 
 use super::pairing::fits_per_cpu_list;
 
-/// Longest pause between two blocks moved under one hold, in nanoseconds. Moving a block costs well below
-/// a microsecond even while it is traced, and a new hold needs a request of its own: pauses between one and four
-/// microseconds hardly occur on a real machine. Under emulation they do, and the estimate comes out high.
+/// Longest pause between two blocks that are moved under one hold, in nanoseconds. Moving a block costs well below a
+/// microsecond even while it is traced, and a new hold needs a new request, so pauses between one and four microseconds
+/// are rare on a real machine. Under emulation such pauses are common, and the estimate is too high.
 pub(crate) const GAP_NS: u64 = 4_000;
 
-/// What a hold of the lock was for.
+/// Purpose of a hold of the zone lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Refill,
@@ -39,32 +39,32 @@ const PURPOSES: [(Purpose, &str); 4] = [
 /// Estimated holds for one purpose.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SectionRow {
-    /// What the lock was held for.
+    /// Purpose of the holds.
     pub purpose: &'static str,
-    /// Estimated holds.
+    /// Estimated number of holds.
     pub sections: u64,
-    /// Blocks moved under them.
+    /// Blocks moved under these holds.
     pub blocks: u64,
-    /// Pages moved under them.
+    /// Pages moved under these holds.
     pub pages: u64,
-    /// Pages a hold, on average.
+    /// Average number of pages moved under one hold.
     pub pages_per_section: Option<f64>,
 }
 
-/// The whole estimate.
+/// Estimate of the holds of the zone lock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SectionReport {
     /// Longest pause within one hold, in nanoseconds.
     pub gap_ns: u64,
-    /// Holds of all purposes.
+    /// Holds for all purposes.
     pub sections: u64,
     /// Holds for each 1000 allocations and frees.
     pub sections_per_1000_operations: Option<f64>,
-    /// By purpose.
+    /// Holds by purpose.
     pub by_purpose: Vec<SectionRow>,
 }
 
-/// The hold that a CPU's latest zone event belongs to.
+/// Hold to which the latest zone event of a CPU belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
     purpose: Purpose,
@@ -81,7 +81,7 @@ struct Tally {
     pages: u64,
 }
 
-/// Clusters zone events into holds of the zone lock.
+/// Collector that clusters zone events into holds of the zone lock.
 #[derive(Debug)]
 pub(crate) struct Sections {
     zones: Vec<(u64, u64)>,
@@ -91,12 +91,12 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// Zones as ranges of frames `[start, end)`.
+    /// Creates a collector for zones given as ranges of frames `[start, end)`.
     pub(crate) fn new(zones: Vec<(u64, u64)>) -> Sections {
         Sections { zones, open: Vec::new(), tallies: Default::default(), operations: 0 }
     }
 
-    /// An allocation or a free: it ends the hold of its CPU.
+    /// Adds an allocation or a free, which ends the current hold of its CPU.
     #[inline]
     pub(crate) fn operation(&mut self, row: &Row) {
         self.operations += 1;
@@ -106,7 +106,7 @@ impl Sections {
         }
     }
 
-    /// A block left or entered a zone.
+    /// Adds a block that left or entered a zone.
     pub(crate) fn moved(&mut self, row: &Row) {
         let purpose = match row.kind {
             Kind::PcpuDrain => Purpose::Drain,
@@ -123,7 +123,7 @@ impl Sections {
         self.add(purpose, row.order, membership);
     }
 
-    /// The estimate, once every event was seen.
+    /// Returns the estimate, after all events were added.
     pub(crate) fn report(&self) -> SectionReport {
         let by_purpose: Vec<_> = PURPOSES.iter().zip(&self.tallies).map(|((_, name), tally)| tally.row(name)).collect();
         let sections = by_purpose.iter().map(|row| row.sections).sum();
@@ -157,7 +157,7 @@ impl Sections {
     }
 }
 
-/// Whether a block opens a hold or joins the one that is open.
+/// Relation of a block to the current hold: it starts a new hold, or belongs to the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Membership {
     Opens,
@@ -165,7 +165,7 @@ enum Membership {
 }
 
 impl Hold {
-    /// Whether `next`, the following zone event of this CPU, was under this hold.
+    /// Returns whether `next`, the following zone event of this CPU, was under this hold.
     fn covers(&self, next: &Hold) -> bool {
         let alike = self.purpose == next.purpose && self.zone == next.zone && self.task == next.task;
         let order_fits = self.purpose == Purpose::Drain || self.order == next.order;

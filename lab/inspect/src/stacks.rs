@@ -1,4 +1,4 @@
-//! Who allocated: the sampled stacks, whatever task and order.
+//! Sampled stacks of allocations, over all tasks and orders.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,22 +6,22 @@ use std::collections::HashMap;
 use freehold_trace::Facts;
 use serde::Serialize;
 
-/// A stack, and the pages that its samples stand for.
+/// A stack and the estimated pages of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StackRow {
-    /// Functions, the one that was called last first; empty where they were not kept.
+    /// Functions, the innermost first; empty if the frames of the stack were not kept.
     pub frames: Vec<String>,
-    /// Pages, estimated.
+    /// Estimated number of pages.
     pub pages: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Share of the pages of all stacks.
     pub share: f64,
-    /// The task that it allocated most for.
+    /// Name of the task for which the stack allocated the most pages.
     pub task: String,
 }
 
-/// A row for each stack, the most pages first.
+/// Returns a row for each stack, the one with the most pages first.
 pub(crate) fn rows(facts: &Facts) -> Vec<StackRow> {
     let mut sums: HashMap<Vec<&str>, StackRow> = HashMap::new();
     let mut pages_by_task: HashMap<Vec<&str>, HashMap<&str, u64>> = HashMap::new();

@@ -1,25 +1,25 @@
-//! Who held a frame when the recording started.
+//! State of each frame when the recording started.
 //!
-//! The state rows come as runs, and are kept as runs: a few hundred thousand intervals, sorted once, asked
-//! only when a frame is freed that no event had allocated.
+//! The rows of state describe runs of frames and are stored as runs: a few hundred thousand intervals, sorted once.
+//! They are searched only if a frame is freed that no event had allocated.
 
 use freehold_trace::event::class;
 use freehold_trace::{Kind, Row};
 
-/// What the start state says of a frame.
+/// Holder of a frame in the start state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// An allocated block.
     Allocated,
-    /// Offline or in a balloon: allocated by nobody.
+    /// Offline or in a balloon, and not allocated.
     Balloon,
-    /// The page flags said nothing: on a per-CPU list, or allocated without flags.
+    /// Unknown: on a per-CPU list, or allocated without page flags.
     Unknown,
-    /// Free, or not mentioned.
+    /// Free, or not in the start state.
     Free,
 }
 
-/// The start state, as intervals of frames that were not free.
+/// Start state, as intervals of frames that were not free.
 #[derive(Debug, Default)]
 pub(crate) struct StartState {
     runs: Vec<(u64, u64, Holder)>,
@@ -27,7 +27,7 @@ pub(crate) struct StartState {
 }
 
 impl StartState {
-    /// Takes a row of the start state; others are ignored.
+    /// Adds a row of the start state; other rows are ignored.
     pub(crate) fn observe(&mut self, row: &Row) {
         let (holder, order) = match row.kind {
             Kind::StartAllocated if row.args[1] & class::OFFLINE != 0 => (Holder::Balloon, u32::from(row.order)),
@@ -45,7 +45,7 @@ impl StartState {
         self.sorted = false;
     }
 
-    /// Who held the frame. Logarithmic in the number of runs.
+    /// Returns the holder of a frame. Cost: logarithmic in the number of runs, after sorting on the first call.
     pub(crate) fn holder(&mut self, pfn: u64) -> Holder {
         if !self.sorted {
             self.runs.sort_unstable_by_key(|run| run.0);

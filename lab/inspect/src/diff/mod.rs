@@ -1,9 +1,9 @@
-//! Diff: two recordings of real machines side by side.
+//! Difference of two recordings of real machines.
 //!
-//! Two machines never did the same work for the same time, so raw totals say little. Each counter is
-//! therefore shown three ways: its total, its rate a second of the recording, and its number for each 1000
-//! allocations. The change is that of the last, which survives both a longer recording and a faster machine.
-//! Shares, times and indices need no such care and stand in a table of their own.
+//! Two machines never do the same work for the same time, so totals are not comparable. Each counter is therefore shown
+//! in three forms: its total, its rate per second of the recording, and its number for each 1000 allocations. Reports
+//! show the change of the number for each 1000 allocations, which is independent of the length of the recording and of
+//! the speed of the machine. Shares, times and indices need no such normalisation and are in a separate table.
 
 mod report;
 
@@ -15,31 +15,31 @@ use serde::Serialize;
 use crate::Inspection;
 use crate::course::Moment;
 
-/// Both recordings.
+/// Difference of two recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The recordings, in the order given.
+    /// Recordings, in the order given.
     pub recordings: [RecordingSummary; 2],
     /// Settings and facts that differ.
     pub settings: Vec<SettingRow>,
-    /// What was counted.
+    /// Counters of both recordings.
     pub counters: Vec<CounterRow>,
-    /// What was measured.
+    /// Measures of both recordings.
     pub measures: Vec<MeasureRow>,
-    /// What samples show of the way.
+    /// Courses of both recordings, from their samples.
     pub courses: [Vec<Moment>; 2],
 }
 
-/// One recording in short.
+/// Summary of one recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordingSummary {
-    /// The file.
+    /// File name.
     pub file: String,
-    /// `uname -r`.
+    /// Kernel release as `uname -r` prints it.
     pub kernel_release: String,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u16,
-    /// Pages given to the allocator.
+    /// Pages managed by the page allocator.
     pub managed_pages: u64,
     /// Length in seconds.
     pub duration_seconds: f64,
@@ -49,61 +49,61 @@ pub struct RecordingSummary {
     pub lost: u64,
 }
 
-/// A setting that differs; `None` where a machine has none.
+/// A setting that differs; `None` if a machine does not have the setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SettingRow {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// In the first recording.
+    /// Value in the first recording.
     pub first: Option<String>,
-    /// In the second.
+    /// Value in the second recording.
     pub second: Option<String>,
 }
 
-/// A counter, three ways.
+/// A counter in three forms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Counter {
-    /// Over the whole recording; `/proc/vmstat` also counts downwards.
+    /// Total over the whole recording. May be negative, because some values of `/proc/vmstat` decrease.
     pub total: i64,
-    /// A second; `None` for a recording without length.
+    /// Number per second; `None` for a recording without length.
     pub per_second: Option<f64>,
-    /// For each 1000 allocations; `None` without any.
+    /// Number for each 1000 allocations; `None` without allocations.
     pub per_1000_allocations: Option<f64>,
 }
 
 /// A counter in both recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CounterRow {
-    /// What it belongs to: `events`, `orders`, `failures`, ...
+    /// Chapter of the counter: `events`, `orders`, `failures`, ...
     pub chapter: &'static str,
-    /// Its name.
+    /// Name of the counter.
     pub name: String,
-    /// In the first recording.
+    /// Counter in the first recording.
     pub first: Counter,
-    /// In the second.
+    /// Counter in the second recording.
     pub second: Counter,
-    /// Relative change of the rate a second.
+    /// Relative change of the number per second.
     pub change_per_second: Option<f64>,
     /// Relative change of the number for each 1000 allocations.
     pub change_per_1000_allocations: Option<f64>,
 }
 
-/// A number that needs no normalising, in both recordings.
+/// A number that needs no normalisation, in both recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasureRow {
-    /// Its name.
+    /// Name of the measure.
     pub name: String,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// In the first recording.
+    /// Value in the first recording.
     pub first: Option<f64>,
-    /// In the second.
+    /// Value in the second recording.
     pub second: Option<f64>,
     /// Relative change.
     pub change: Option<f64>,
 }
 
-/// Sets two inspections side by side.
+/// Compares two inspections.
 pub fn differ(first: &Inspection, second: &Inspection) -> Difference {
     Difference {
         recordings: [summarize(first), summarize(second)],
@@ -141,26 +141,26 @@ fn setting_rows(first: &BTreeMap<String, String>, second: &BTreeMap<String, Stri
         .collect()
 }
 
-/// A counter: its chapter, its place in it, and its name.
+/// Key of a counter: its chapter, its rank in the chapter, and its name.
 pub(crate) type Key = (usize, usize, String);
 
 /// Counters of one recording.
 pub(crate) type Counts = BTreeMap<Key, i64>;
 
-/// The chapter that a counter belongs to.
+/// Returns the chapter of a counter.
 pub(crate) fn chapter(key: &Key) -> &'static str {
     CHAPTERS[key.0]
 }
 
-/// Whether a counter is one of `/proc/vmstat`.
+/// Returns whether a counter is one of `/proc/vmstat`.
 pub(crate) fn is_of_vmstat(key: &Key) -> bool {
     key.0 == VMSTAT
 }
 
-/// The chapter of `/proc/vmstat`.
+/// Index of the chapter of `/proc/vmstat`.
 const VMSTAT: usize = 7;
 
-/// The chapters of the counters, in the order of the table.
+/// Chapters of the counters, in the order of the table.
 const CHAPTERS: [&str; 8] =
     ["events", "orders", "failures", "zone lock", "fallbacks", "reclaim", "compaction", "vmstat"];
 
@@ -201,7 +201,7 @@ fn change(first: Option<f64>, second: Option<f64>) -> Option<f64> {
     relative_change(first?, second?)
 }
 
-/// Every counter of one recording.
+/// Returns all counters of one recording.
 pub(crate) fn counts(inspection: &Inspection) -> Counts {
     let mut counts = Counts::new();
     for kind in inspection.kinds.iter().filter(|kind| kind.per_second.is_some()) {
@@ -272,10 +272,10 @@ fn measure_value(measures: &[Measure], name: &str) -> Option<f64> {
     measures.iter().find(|measure| measure.0 == name).and_then(|measure| measure.2)
 }
 
-/// Name, unit, value.
+/// Name, unit and value.
 type Measure = (String, &'static str, Option<f64>);
 
-/// Every measure of one recording.
+/// Returns all measures of one recording.
 fn measures(inspection: &Inspection) -> Vec<Measure> {
     let mut measures: Vec<Measure> = vec![
         (

@@ -1,4 +1,4 @@
-//! The difference between recordings as a report.
+//! Report on the difference between two recordings.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::course;
 
 use super::{CounterRow, Difference, MeasureRow, RecordingSummary};
 
-/// Counters of `/proc/vmstat` in the table; the JSON has all.
+/// Most counters of `/proc/vmstat` in the table; JSON contains all.
 const VMSTAT_ROWS: usize = 24;
-/// Changes that the first sentence names.
+/// Most changes in the first sentence.
 const NAMED: usize = 4;
 
 impl Document for Difference {
@@ -24,7 +24,7 @@ impl Document for Difference {
         let sides = self.recordings.each_ref().map(|recorded| recorded.file.clone());
         let [first, second] = &self.courses;
         let names = sides.each_ref().map(|file| name_of(file));
-        // Two of one name are told apart by their folders.
+        // Recordings with the same file name are shown with their folders.
         let names = if names[0] == names[1] { sides.clone() } else { names };
         let plots = course::plots(&[(&names[0], first), (&names[1], second)]);
         let subject = vec![format!("{} and {}", sides[0], sides[1])];
@@ -33,8 +33,8 @@ impl Document for Difference {
 }
 
 impl Difference {
-    /// Counts of events that changed most for the work done, of those that happen at least once in 1000 allocations.
-    /// Counters of `/proc/vmstat` are left out: they count the same events once more.
+    /// Names the counts of events that changed most per allocation, among those that happen at least once in 1000
+    /// allocations. Counters of `/proc/vmstat` are left out, because they count the same events again.
     fn in_short(&self) -> Vec<String> {
         let mut changed: Vec<(&str, f64)> = self
             .counters
@@ -93,7 +93,7 @@ impl Difference {
         Table::new("Counters in total", columns, rows)
     }
 
-    /// Rows of counters, those of a chapter below its name.
+    /// Returns rows of counters, grouped under the name of their chapter.
     fn by_chapter(&self, numbers: impl Fn(&CounterRow) -> Vec<Value>) -> Vec<Vec<Value>> {
         let mut rows = Vec::new();
         for chapter in self.shown_counters().chunk_by(|one, next| one.chapter == next.chapter) {
@@ -107,7 +107,7 @@ impl Difference {
         rows
     }
 
-    /// Every counter, but of `/proc/vmstat` only those that moved most for the work done.
+    /// Returns all counters, except that of `/proc/vmstat` only the most frequent per allocation are kept.
     fn shown_counters(&self) -> Vec<&CounterRow> {
         let (mut vmstat, mut shown): (Vec<_>, Vec<_>) = self.counters.iter().partition(|row| row.chapter == "vmstat");
         vmstat.sort_by(|a, b| per_1000(b).total_cmp(&per_1000(a)));
@@ -116,7 +116,7 @@ impl Difference {
     }
 }
 
-/// How many there were for 1000 allocations, where there were more.
+/// Returns the number for each 1000 allocations, in the recording where it is larger.
 fn per_1000(row: &CounterRow) -> f64 {
     let [first, second] = [&row.first, &row.second].map(|counter| counter.per_1000_allocations.unwrap_or(0.0).abs());
     first.max(second)
@@ -128,7 +128,7 @@ fn change_text(name: &str, change: f64) -> String {
     format!("{name} {change}")
 }
 
-/// How far a relative change is from none: halves weigh as much as doubles.
+/// Returns the size of a relative change on a logarithmic scale, so that a half weighs as much as a double.
 fn weight(change: f64) -> f64 {
     (1.0 + change).max(f64::MIN_POSITIVE).ln().abs()
 }

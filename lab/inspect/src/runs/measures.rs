@@ -1,7 +1,7 @@
-//! What runs are compared by: the measures that decide the verdict, and all counters beside them.
+//! Measures by which runs are compared: those that decide the verdict. All counters are compared in addition to them.
 //!
-//! No measure is a time: runs of an emulated kernel have none that a machine would have. For the same reason holds of
-//! the zone lock, which are told apart by time, are left out, and the blocks that they moved stand for them.
+//! No measure is a time, because times in an emulated kernel are not those of a real machine. Holds of the zone lock
+//! are not a measure either, because they are separated by time; the blocks that they moved are counted instead.
 
 use freehold_stats::samples::Scale;
 use freehold_stats::verdict::Direction::{self, Higher, Lower, Neutral};
@@ -10,29 +10,29 @@ use crate::Inspection;
 
 /// A measure of one run.
 pub(super) struct Measure {
-    /// What it belongs to.
+    /// Cause under which the measure is listed.
     pub cause: &'static str,
-    /// Its name.
+    /// Name of the measure.
     pub name: &'static str,
-    /// Which way is better.
+    /// Direction in which the measure is better.
     pub direction: Direction,
-    /// What its numbers are.
+    /// Kind of number that is measured.
     pub scale: Scale,
     of: Source,
 }
 
-/// Where a measure's number stands.
+/// Source of a measure's value.
 enum Source {
-    /// Events of this kind.
+    /// Number of events of this kind.
     Kind(&'static str),
-    /// How far this counter of `/proc/vmstat` moved; where a kernel has none, there is no measure.
+    /// Increase of this counter of `/proc/vmstat`. The measure has no value if the kernel lacks the counter.
     Vmstat(&'static str),
-    /// Something of the inspection's.
+    /// Function that computes the value from the inspection.
     Of(fn(&Inspection) -> Option<f64>),
 }
 
 impl Measure {
-    /// What `run` gives; `None` if it has no such thing.
+    /// Returns the value in `run`; `None` if the run does not have the measure.
     pub(super) fn value(&self, run: &Inspection) -> Option<f64> {
         match self.of {
             Source::Kind(kind) => {
@@ -73,7 +73,7 @@ const fn number(
     Measure { cause, name, direction, scale: Scale::Numbers, of: Source::Of(of) }
 }
 
-/// The measures that decide, those with one cause together.
+/// Measures that decide the verdict, grouped by cause.
 pub(super) const MEASURES: [Measure; 26] = [
     count("work", "pages allocated", Neutral, |run| {
         Some(run.orders.iter().map(|row| row.allocations << row.order).sum::<u64>() as f64)
@@ -122,12 +122,12 @@ pub(super) const MEASURES: [Measure; 26] = [
     }),
 ];
 
-/// Whether the kernel of this run has this counter.
+/// Returns whether the kernel of this run has this counter.
 pub(super) fn has_counter(run: &Inspection, name: &str) -> bool {
     run.vmstat_names.iter().any(|known| known == name)
 }
 
-/// Whether a counter of `/proc/vmstat` says how much there is now, and not how often something happened.
+/// Returns whether a counter of `/proc/vmstat` is a current amount and not a number of events.
 pub(super) fn is_level(name: &str) -> bool {
     name.starts_with("nr_")
 }

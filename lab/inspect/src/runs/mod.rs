@@ -1,9 +1,9 @@
-//! Runs: two groups of recordings of one workload, held against each other.
+//! Runs: comparison of two groups of recordings of one workload.
 //!
-//! What [`crate::diff`] sets side by side has no verdict, since two machines never do the same work. Runs of one
-//! workload do, so their counts are compared as they are, and the kernel's own spread from run to run says what a
-//! difference is ([`freehold_stats::samples`]). A short list of [`measures`] decides; all counters stand beside it,
-//! judged as a family of their own.
+//! A [`crate::diff`] has no verdict, because two machines never do the same work. Runs of one workload do the same
+//! work, so their counts are compared directly, and the variation between runs of the same kernel decides which
+//! differences are significant ([`freehold_stats::samples`]). A short list of [`measures`] decides the verdict. All
+//! counters are shown in addition and judged as a family of their own.
 
 mod measures;
 mod report;
@@ -18,45 +18,45 @@ use crate::Inspection;
 use crate::diff::{Counts, Key, chapter, counts, is_of_vmstat};
 use measures::{MEASURES, Measure, has_counter, is_level};
 
-/// Two groups of runs, compared.
+/// Comparison of two groups of runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Runs {
-    /// What they are.
+    /// Sides A and B.
     pub sides: [Side; 2],
-    /// Relative changes up to this are none.
+    /// Largest relative change that counts as no change.
     pub margin: f64,
-    /// The measures that decide.
+    /// Measures that decide the verdict.
     pub measures: Vec<Row>,
-    /// All counters, judged by themselves.
+    /// All counters, judged as a family of their own.
     pub counters: Vec<Row>,
-    /// Counters of `/proc/vmstat` that only A's kernel has, and those that only B's has.
+    /// Counters of `/proc/vmstat` that only the kernel of A has, and those that only the kernel of B has.
     pub of_one_side: [Vec<String>; 2],
-    /// Whether people see the counters too.
+    /// `true` if the report for people lists all counters.
     #[serde(skip)]
     pub is_whole: bool,
-    /// What must be known to read it, in sentences.
+    /// Caveats for the reader, in sentences.
     pub caveats: Vec<String>,
 }
 
-/// One group.
+/// One group of runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// What was run, in words.
+    /// Description of the group.
     pub name: String,
-    /// The recordings.
+    /// File names of the recordings.
     pub recordings: Vec<String>,
-    /// Events that were lost in all of them.
+    /// Lost events of all recordings.
     pub lost: u64,
 }
 
 /// A measure under A and under B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it belongs to.
+    /// Cause under which the measure is listed.
     pub cause: &'static str,
-    /// Its name.
+    /// Name of the measure.
     pub name: String,
-    /// What the runs gave, and what that means.
+    /// Values of the runs, and the verdict on them.
     #[serde(flatten)]
     pub comparison: Comparison,
 }
@@ -72,7 +72,7 @@ impl Side {
 }
 
 impl Runs {
-    /// Holds the runs of B against those of A. Relative changes up to `margin` are none.
+    /// Compares the runs of B with those of A. Relative changes up to `margin` count as no change.
     pub fn compare(names: [String; 2], groups: [&[Inspection]; 2], margin: f64) -> Runs {
         let ([a, b], [name_a, name_b]) = (groups, names);
         Runs {
@@ -110,7 +110,7 @@ fn measure_sample(measure: &Measure, runs: &[Inspection]) -> Option<Sample> {
     values.map(Sample::new)
 }
 
-/// Counters that the kernels of all runs have. One that a side lacks is no zero.
+/// Compares the counters that the kernels of all runs have. A counter that a kernel lacks does not count as zero.
 fn compare_counters(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
     let [counts_a, counts_b] = [a, b].map(|runs| runs.iter().map(counts).collect::<Vec<_>>());
     let mut keys: BTreeSet<&Key> = counts_a.iter().chain(&counts_b).flat_map(Counts::keys).collect();
@@ -130,12 +130,12 @@ fn counter_sample(runs: &[Counts], key: &Key) -> Sample {
     Sample::new(runs.iter().map(|run| run.get(key).copied().unwrap_or(0) as f64).collect())
 }
 
-/// Counters of `/proc/vmstat` that only one side's kernels have.
+/// Returns the counters of `/proc/vmstat` that only the kernels of one side have.
 fn of_one_side(a: &[Inspection], b: &[Inspection]) -> [Vec<String>; 2] {
     [counters_missing(a, b), counters_missing(b, a)]
 }
 
-/// Returns the counters that the kernels of `these` have and those of `others` lack.
+/// Returns the counters that the kernel of `these` has and that of `others` lacks.
 fn counters_missing(these: &[Inspection], others: &[Inspection]) -> Vec<String> {
     let (Some(this), Some(other)) = (these.first(), others.first()) else { return Vec::new() };
     this.vmstat_names.iter().filter(|name| !has_counter(other, name)).cloned().collect()
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::Inspector;
 
-    /// A run with so many drained blocks and failed requests.
+    /// Returns a run with this many drained blocks and failed requests.
     fn run(drains: u64, failures: u64) -> Inspection {
         let facts = Facts::default();
         let mut inspector = Inspector::new(&facts, None);

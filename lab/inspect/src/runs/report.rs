@@ -1,4 +1,4 @@
-//! Groups of runs as a report.
+//! Report on two groups of runs.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use freehold_stats::verdict;
 
 use super::{Row, Runs, Side};
 
-/// Differences that the verdict names.
+/// Most differences that the verdict names.
 const NAMED: usize = 6;
 
 impl Document for Runs {
@@ -36,7 +36,7 @@ impl Document for Runs {
 }
 
 impl Row {
-    /// Whether B is said to differ from A.
+    /// Returns whether the verdict is that B differs from A.
     pub fn differs(&self) -> bool {
         self.comparison.differs()
     }
@@ -47,7 +47,7 @@ impl Row {
 }
 
 impl Runs {
-    /// Whether B is said to differ from A in any measure that decides.
+    /// Returns whether the verdict is that B differs from A in any of the deciding measures.
     pub fn differ(&self) -> bool {
         self.measures.iter().any(Row::differs)
     }
@@ -102,7 +102,7 @@ impl Runs {
     }
 }
 
-/// What is named first: the largest change, and before all what has none to be told.
+/// Returns the rank of a difference: the size of its change on a logarithmic scale. A change from zero ranks first.
 fn weight(row: &Row) -> f64 {
     row.comparison.change.map_or(f64::INFINITY, |change| (1.0 + change).max(1e-9).ln().abs())
 }
