@@ -1,11 +1,11 @@
-//! What contents are called: SHA-256, in hexadecimal digits, the same that `sha256sum` prints.
+//! Content digests: SHA-256 in hexadecimal digits, as printed by `sha256sum`.
 
 use std::fmt::Write;
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const CHUNK: usize = 1 << 16;
 
 /// Returns the digest of some bytes.
@@ -19,10 +19,10 @@ pub(crate) fn hash_pieces(pieces: &[&[u8]]) -> String {
     digits(&sum.finalize())
 }
 
-/// Returns the digest of everything that is left in a reader.
+/// Returns the digest of the remaining contents of a reader.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the reader fails.
 pub(crate) fn hash_reader(mut reader: impl Read) -> io::Result<String> {
     let (mut sum, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
     loop {
@@ -46,7 +46,7 @@ fn digits(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Of the standard: the digest of `abc`.
+    /// The published digest of `abc`, from the standard.
     #[test]
     fn a_digest_is_the_published_one() {
         let published = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

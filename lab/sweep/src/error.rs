@@ -1,4 +1,4 @@
-//! Why a sweep could not be carried out.
+//! Errors of sweeps.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use freehold_sim::plan::error::{OpenError, PlanError};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {}: {source}", path.display())]
 pub struct ReadError {
-    /// The file as it was named.
+    /// Path as it was given.
     path: PathBuf,
-    /// The error of the system.
+    /// Error of the system.
     source: io::Error,
 }
 
@@ -22,35 +22,35 @@ impl ReadError {
     }
 }
 
-/// What went wrong with all of a sweep; what goes wrong with one recording is a [`Failure`](crate::Failure).
+/// An error that stops a whole sweep. An error of one recording is a [`Failure`](crate::Failure).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no plan to read.
+    /// The plan cannot be read.
     #[error("cannot read the plan {}: {source}; name a file that can be read", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the plan.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 
-    /// The plan is wrong.
+    /// The plan is invalid.
     #[error(transparent)]
     Plan(#[from] PlanError),
 
-    /// The plan of the simulation that it names is none, or is wrong.
+    /// The plan of the simulation is missing or invalid.
     #[error(transparent)]
     Simulated(#[from] OpenError),
 
-    /// The folder holds something else, or what it holds is damaged; the sentence is complete.
+    /// The folder contains something else, or its contents are damaged; the sentence is complete.
     #[error("{0}")]
     Folder(String),
 
-    /// What was given cannot be worked with; the sentence is complete.
+    /// The input cannot be processed; the sentence is complete.
     #[error("{0}")]
     Input(String),
 
-    /// Something in the folder could not be read.
+    /// A file in the folder could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 
@@ -58,27 +58,27 @@ pub enum Error {
     #[error(transparent)]
     Output(#[from] OutputError),
 
-    /// There is too little memory for so many simulations at a time.
+    /// There is too little memory for the number of concurrent simulations.
     #[error("{0}; do fewer at a time with --jobs")]
     Room(freehold_report::room::TooLittle),
 }
 
-/// Why one task, or all tasks of one recording, cannot be done.
+/// An error of one task, or of all tasks of one recording.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] freehold_trace::recording::OpenError),
 
-    /// It cannot be replayed.
+    /// The recording cannot be replayed.
     #[error(transparent)]
     Replay(#[from] freehold_replay::Error),
 
-    /// There is no such policy for its kernel.
+    /// The policy does not exist for the recorded kernel.
     #[error(transparent)]
     Policy(#[from] freehold_policies::PolicyError),
 
-    /// A simulated run broke down.
+    /// A simulated run failed.
     #[error(transparent)]
     Run(#[from] freehold_sim::run::RunError),
 
@@ -86,11 +86,11 @@ pub enum TaskError {
     #[error(transparent)]
     Host(#[from] OpenError),
 
-    /// The recording's file cannot be read.
+    /// The file of the recording cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 
-    /// It is a folder, a pipe or a device.
+    /// The path is a folder, a pipe or a device.
     #[error("{} is no regular file; copy the recording into one", .0.display())]
     NoFile(PathBuf),
 
@@ -98,7 +98,7 @@ pub enum TaskError {
     #[error("the plan has no task {0} for this; list its tasks again with the same version of freehold")]
     NoTask(String),
 
-    /// The engine gave up: a mistake of Freehold's.
+    /// The engine panicked, which is a defect of Freehold.
     #[error("the engine gave up on it ({0}); please report this, with the recording")]
     Panic(String),
 }

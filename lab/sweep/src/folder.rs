@@ -1,9 +1,9 @@
 //! The dataset in a folder: the plan, and a part for each task that is done.
 //!
-//! A part is written under another name in `_making`, made durable, and renamed to its place; so it is whole or not
-//! there. No lock: a part has the same bytes whoever makes it, so two sweeps into one folder do each other no harm, and
-//! share the work, since each looks whether a part is there right before it makes it. Names that begin with `_` are
-//! none of the dataset's: readers pass over them.
+//! A part is written under a temporary name in `_making`, made durable, and renamed to its place, so the place has
+//! either a whole part or none. No lock is needed: a part has the same bytes in every sweep, so two sweeps into one
+//! folder do not disturb each other. They even share the work, because each sweep checks for a part right before it
+//! makes the part. Names that start with `_` do not belong to the dataset, and its readers skip them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, Permissions};
@@ -21,28 +21,28 @@ use crate::plan::Plan;
 use crate::subject::Identity;
 use crate::task::{Task, is_number};
 
-/// The plan, and what made the results.
+/// File with the plan and the version of the program that made the results.
 const MANIFEST: &str = "_plan.json";
-/// Where parts are before they have their places.
+/// Folder of unfinished parts.
 const MAKING: &str = "_making";
-/// Letters that a file has behind its name while it is half made.
+/// Number of random characters at the end of the name of an unfinished file.
 const UNIQUE: usize = 6;
-/// What begins the names of what is none of the dataset's.
+/// First character of names that do not belong to the dataset.
 const BESIDE: char = '_';
-/// The end of a part's name.
+/// Extension of parts.
 const ENDING: &str = "parquet";
 
-/// A folder with the results of one plan.
+/// Folder with the results of one plan.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// The folder for results of this plan: made if there is none, and else the one that holds them already.
+    /// Opens the folder for the results of this plan, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made, or holds something else.
+    /// If the folder cannot be created, or if it contains something else.
     pub fn create(path: &Path, plan: &Plan) -> Result<Folder, Error> {
         if let Some(folder) = Folder::find(path, plan)? {
             return Ok(folder);
@@ -53,13 +53,14 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder for results of this plan, if it holds them already. Changes nothing.
+    /// Returns the folder for the results of this plan, if it contains the plan already. Nothing is changed on disk.
     ///
     /// # Errors
-    /// When it holds something else.
+    /// If the folder contains something else.
     pub fn find(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
         let folder = Folder { path: path.to_path_buf() };
-        // In this order: who puts parts into it has put the plan there before.
+        // Foreign files are looked for before the plan is read. A sweep writes the plan before any part, so a part of a
+        // concurrent sweep that is seen here is not mistaken for a foreign file.
         let stranger = folder.stranger()?;
         let manifest = path.join(MANIFEST);
         match fs::read_to_string(&manifest) {
@@ -75,7 +76,7 @@ impl Folder {
         }
     }
 
-    /// Puts the plan into the folder, unless another sweep was faster; then it has to be the same.
+    /// Writes the plan into the folder. If another sweep was faster, its plan must be the same.
     fn claim(&self, plan: &Plan) -> Result<(), Error> {
         let manifest = self.path.join(MANIFEST);
         let file = write_unnamed(&self.path, MANIFEST, plan.manifest().as_bytes());
@@ -89,10 +90,10 @@ impl Folder {
         }
     }
 
-    /// A folder with results, and the plan that they are of.
+    /// Opens a folder with results, and the plan of these results.
     ///
     /// # Errors
-    /// When it has none, or another version of this program made them.
+    /// If the folder has no plan, or if another version of this program made the results.
     pub fn open(path: &Path) -> Result<(Folder, Plan), Error> {
         let manifest = path.join(MANIFEST);
         let text = fs::read_to_string(&manifest).map_err(|source| match source.kind() {
@@ -113,7 +114,8 @@ impl Folder {
         })
     }
 
-    /// Something that no sweep has put here before its plan, as a path in the folder; nothing if there is none.
+    /// Returns the first file that is not an unfinished file of a sweep, as a path in the folder; `None` if there is no
+    /// such file.
     fn stranger(&self) -> Result<Option<PathBuf>, Error> {
         match strangers(&self.path) {
             Ok(strangers) => Ok(strangers.into_iter().min()),
@@ -122,10 +124,10 @@ impl Folder {
         }
     }
 
-    /// Whether a task is done.
+    /// Returns whether a task is done.
     ///
     /// # Errors
-    /// When its part is another task's: somebody moved it there.
+    /// If the place of its part contains the part of another task, which was moved there.
     pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<bool, Error> {
         let path = self.path.join(task.path());
         let Ok(bytes) = fs::read(&path) else { return Ok(false) };
@@ -139,13 +141,14 @@ impl Folder {
         }
     }
 
-    /// Puts a part into its place.
+    /// Writes a part to its place.
     ///
     /// # Errors
-    /// When it cannot be written; then nothing stands in its place.
+    /// If the part cannot be written. In this case its place stays as it was.
     pub fn put(&self, task: &Task, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path.join(task.path());
-        // Another sweep that ended may have removed the half-made file.
+        // A concurrent sweep that ended may have removed the unfinished file or its folder, so the write is tried once
+        // more.
         let put = match self.try_put(&path, task, bytes) {
             Err(error) if error.kind() == ErrorKind::NotFound => self.try_put(&path, task, bytes),
             other => other,
@@ -161,10 +164,10 @@ impl Folder {
         file.persist(path).map(|_| ()).map_err(|error| error.error)
     }
 
-    /// The bytes of all parts, in the order of their names.
+    /// Returns the bytes of all parts, in the order of their paths.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// If the folder cannot be read. A part that cannot be read is an error of the iterator.
     pub fn parts(&self) -> Result<impl Iterator<Item = Result<(PathBuf, Bytes), Error>> + use<>, Error> {
         let mut paths = Vec::new();
         collect(&self.path, &mut paths)?;
@@ -175,16 +178,17 @@ impl Folder {
         }))
     }
 
-    /// Removes what sweeps that were ended left half made, and nothing else.
+    /// Removes the unfinished parts of interrupted sweeps, and nothing else.
     pub fn conclude(&self) {
         let making = self.path.join(MAKING);
         for entry in fs::read_dir(&making).into_iter().flatten().flatten() {
             if is_half_a_part(&entry.file_name()) {
-                // Another sweep that is making it makes it again.
+                // A concurrent sweep that is still writing this part will write it again. An error is ignored, because
+                // the file may be gone.
                 let _ = fs::remove_file(entry.path());
             }
         }
-        // It stays if something else is in it.
+        // The folder stays if it contains other files.
         let _ = fs::remove_dir(making);
     }
 }
@@ -193,7 +197,7 @@ fn write_error(path: &Path, source: io::Error) -> Error {
     OutputError::Write { path: path.to_path_buf(), source }.into()
 }
 
-/// What lies in a folder without a plan and is no file that a sweep has half made, as paths in the folder.
+/// Returns the files of a folder that are not unfinished files of a sweep, as paths in the folder.
 fn strangers(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut strangers = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -210,7 +214,7 @@ fn strangers(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(strangers)
 }
 
-/// What the file of this name is to be when it is whole, if it has the name of one that is half made.
+/// Returns the final name or task number of a file, if its name is that of an unfinished file.
 fn half_made(name: &OsStr) -> Option<&str> {
     let name = name.to_str()?;
     let (whole, unique) = name.split_at_checked(name.len().checked_sub(UNIQUE)?)?;
@@ -221,7 +225,7 @@ fn is_half_a_part(name: &OsStr) -> bool {
     half_made(name).is_some_and(is_number)
 }
 
-/// Writes a whole and durable file under a temporary name.
+/// Writes a complete and durable file under a temporary name.
 fn write_unnamed(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = Builder::new()
         .prefix(prefix)
@@ -229,19 +233,19 @@ fn write_unnamed(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedT
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)
         .map_err(without_name)?;
-    // Past the one that would name itself in complaints.
+    // Uses the inner file, because errors of the wrapper contain the temporary name.
     file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
     Ok(file)
 }
 
-/// What the system said, without the name of a file that nobody knows.
+/// Returns the system's error without the temporary name, which is meaningless to the user.
 fn without_name(error: io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|named| named.source()).and_then(|inner| inner.downcast_ref::<io::Error>());
     inner.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
 }
 
-/// All parts below a folder.
+/// Collects the paths of all parts below a folder.
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
     let entries: Vec<DirEntry> =
         fs::read_dir(folder).and_then(Iterator::collect).map_err(|source| ReadError::new(folder, source))?;
@@ -251,7 +255,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
             continue;
         }
         if path.is_dir() {
-            // One that led up would be gone through again and again.
+            // A link to a parent folder would cause endless recursion.
             if path.is_symlink() {
                 let sentence = "is a link to another folder; put the folder itself there, or remove the link";
                 return Err(Error::Folder(format!("{} {sentence}", path.display())));

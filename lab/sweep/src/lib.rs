@@ -1,20 +1,19 @@
-//! Sweeps: many replays or simulations, each a task that knows nothing of the others, and what they say together.
+//! Sweeps: many replays or simulations, each an independent task, and a report on all of them.
 //!
 //! ```text
-//! plan       what is swept: recordings or simulated hosts, policies, settings, CPUs, seeds       (TOML)
-//! subject    a recording, known by its contents
-//! task       one combination, with a number that its contents give
-//! worker     does a task: from the plan and the recording's bytes to the bytes of one part
-//! part       what a task brought: one small Parquet file of a partitioned dataset
-//! folder     the dataset on a disk: what is there is not done again
-//! local      all tasks on this machine
-//! report     what the dataset says, by the one model of a report
+//! plan       swept recordings or simulated hosts, policies, settings, CPUs, seeds   (TOML)
+//! subject    a recording, identified by its contents
+//! task       one combination, with a number derived from its contents
+//! worker     runs a task: from the plan and the recording's bytes to the bytes of one part
+//! part       result of a task: one small Parquet file of a partitioned dataset
+//! folder     the dataset on a disk; existing parts are not made again
+//! local      runs all tasks on this machine
+//! report     verdicts on the dataset, in the common report model
 //! ```
 //!
-//! A task's part has the same bytes whoever makes it, when and where. So it does not matter in which order tasks are
-//! done, how many do them at a time, who dies in the middle, or whether two do the same one. Whoever spreads tasks over
-//! machines needs three calls: [`Plan::tasks`] of a [`Subject`]'s identity, [`Worker::run`], and
-//! [`Report::from_parts`].
+//! The part of a task has the same bytes on every machine and at any time. Tasks can therefore run in any order and in
+//! parallel, be lost with a crashed process, or run twice. A program that distributes tasks over machines needs three
+//! calls: [`Plan::tasks`] with the identity of a [`Subject`], [`Worker::run`], and [`Report::from_parts`].
 
 mod digest;
 mod error;
@@ -40,17 +39,17 @@ pub use subject::{Identity, Subject};
 pub use task::Task;
 pub use worker::Worker;
 
-/// A recording, or a task, that could not be done; the rest was.
+/// A recording or a task that failed, while the others continued.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
-    /// The recording's file as it was named, or the task.
+    /// File name of the recording, or title of the plan.
     pub of: String,
-    /// Why, in a sentence.
+    /// Reason, as a sentence.
     pub why: String,
 }
 
 impl fmt::Display for Failure {
-    /// Names what it is of once, also where the sentence does.
+    /// Writes the reason, preceded by the subject if the reason does not contain it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.why.contains(&self.of) {
             true => f.write_str(&self.why),

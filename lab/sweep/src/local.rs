@@ -1,8 +1,9 @@
-//! All tasks on this machine, on as many cores as it has.
+//! Local execution of all tasks, on all cores of this machine.
 //!
-//! Each thread opens a recording and does its tasks; when no recording is left to be opened, it helps with another's.
-//! So a recording is read once, and as many are in memory as there are threads. What fails is noted, and the rest goes
-//! on; only a folder that takes no more results ends the sweep.
+//! Each thread opens a recording and runs its tasks. If no recording is left to open, the thread takes tasks of a
+//! recording that another thread opened. Each recording is therefore read once, and at most as many recordings are in
+//! memory as there are threads. A failure of a recording or a task is noted and does not stop the others. Only an error
+//! of the folder, such as a result that cannot be written, ends the sweep.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,30 +24,31 @@ use crate::subject::{Identity, Subject};
 use crate::task::Task;
 use crate::worker::Worker;
 
-/// The end of a recording's name.
+/// Extension of recordings.
 const ENDING: &str = "parquet";
 
-/// What a sweep came to.
+/// Outcome of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Recordings that could be read.
     pub recordings: usize,
-    /// Tasks of these.
+    /// Tasks of these recordings.
     pub tasks: usize,
     /// Tasks that were done before.
     pub kept: usize,
-    /// Tasks that were done now.
+    /// Tasks that were done in this run.
     pub done: usize,
-    /// What could not be done, by name.
+    /// Recordings and tasks that failed.
     pub failures: Vec<Failure>,
-    /// Recordings that are another one again.
+    /// Recordings with the same contents as another one, by file name.
     pub repeated: Vec<String>,
 }
 
-/// The recordings that were named, and those in folders that were.
+/// Returns the recordings that were named, and those in the folders that were named.
 ///
 /// # Errors
-/// When the plan takes some and there are none, or the other way round, or a folder cannot be read.
+/// If the plan needs recordings and there are none, if it takes no recordings and there are some, or if a folder cannot
+/// be read.
 pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     match (plan.takes_recordings(), named.is_empty()) {
         (true, true) => return Err(Error::Input("the plan replays recordings; name some after it".to_owned())),
@@ -76,10 +78,10 @@ fn recordings_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// Does all tasks of a plan on these recordings that are not done yet, so many at a time.
+/// Runs all tasks of a plan on these recordings that are not done yet, `jobs` at a time.
 ///
 /// # Errors
-/// When a result cannot be written, or there is too little memory for the simulations.
+/// If a result cannot be written, or if there is too little memory for the simulations.
 pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Result<Summary, Error> {
     expect_room(plan, jobs)?;
     let sorted = largest_first(files);
@@ -94,10 +96,10 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
     worked.map(|_| queue.into_summary())
 }
 
-/// What there would be to do, of which so much is done in the folder; nothing is done or written.
+/// Returns the number of tasks, and how many of them are done in the folder. Nothing is run or written.
 ///
 /// # Errors
-/// When the folder holds parts of other tasks.
+/// If the folder contains parts of other tasks.
 pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     if !plan.takes_recordings() {
@@ -125,7 +127,7 @@ pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<S
     Ok(summary)
 }
 
-/// The tasks of a recording, and of each whether it is done.
+/// Returns the tasks of a recording, each with `true` if it is done.
 fn check_tasks(plan: &Plan, identity: Option<&Identity>, folder: Option<&Folder>) -> Result<Vec<(Task, bool)>, Error> {
     let mut tasks = Vec::new();
     for task in plan.tasks(identity) {
@@ -136,7 +138,7 @@ fn check_tasks(plan: &Plan, identity: Option<&Identity>, folder: Option<&Folder>
 }
 
 impl Summary {
-    /// Counts the tasks of a recording, and hands back those that are left.
+    /// Counts the tasks of a recording, and returns those that are not done.
     fn add(&mut self, identity: Option<&Identity>, tasks: Vec<(Task, bool)>) -> Vec<Task> {
         let (done, left): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(_, is_done)| *is_done);
         self.recordings += usize::from(identity.is_some());
@@ -150,11 +152,11 @@ fn failure(file: &Path, error: &TaskError) -> Failure {
     Failure { of: file.display().to_string(), why: error.to_string() }
 }
 
-/// Whether as many simulations as are done at a time fit into memory.
+/// Checks that as many simulations as run at the same time fit into memory.
 fn expect_room(plan: &Plan, jobs: usize) -> Result<(), Error> {
     let Study::Simulations(simulations) = &plan.study else { return Ok(()) };
     let at_once = jobs.max(1).min(parallel::at_once());
-    // Each seed and policy takes as much as the first.
+    // Every seed and policy of a point needs as much memory as the first.
     let mut needs = Vec::with_capacity(simulations.points.len() * at_once);
     for point in &simulations.points {
         let job = Job { point: 0, cpus: point.cpus, policy: 0, seed: 1 };
@@ -163,7 +165,7 @@ fn expect_room(plan: &Plan, jobs: usize) -> Result<(), Error> {
     meter::expect_room(needs, at_once).map_err(Error::Room)
 }
 
-/// Large recordings are begun early, so that none is left for the end.
+/// Sorts files by descending size, so that large recordings are started early and no long task remains for the end.
 fn largest_first(files: &[PathBuf]) -> Vec<PathBuf> {
     let mut sorted = files.to_vec();
     sorted
@@ -171,7 +173,7 @@ fn largest_first(files: &[PathBuf]) -> Vec<PathBuf> {
     sorted
 }
 
-/// A recording that is open, and which of its tasks are taken.
+/// An open recording or simulation, and its tasks.
 struct Open {
     of: String,
     identity: Option<Identity>,
@@ -190,33 +192,33 @@ impl Open {
     }
 }
 
-/// What is to be done, and what has been.
+/// Remaining work, and the results so far.
 struct Queue<'q> {
     plan: &'q Plan,
     folder: &'q Folder,
     files: Vec<PathBuf>,
     progress: Progress,
     state: Mutex<State>,
-    /// A recording was opened, or could not be, or all is over.
+    /// Signalled when a recording was opened or could not be, and when the sweep is over.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The next recording to be opened.
+    /// Index of the next recording to open.
     next: usize,
-    /// How many are being opened.
+    /// Number of recordings that are being opened.
     opening: usize,
-    /// Those that have tasks left.
+    /// Open recordings that have tasks left.
     open: Vec<Arc<Open>>,
-    /// Whether something ended the sweep.
+    /// `true` if an error ended the sweep.
     is_over: bool,
-    /// Recordings that were opened, by their contents.
+    /// Digests of the recordings that were opened.
     seen: HashSet<String>,
     summary: Summary,
 }
 
-/// What a thread does next.
+/// Next step of a thread.
 enum Next {
     Help(Arc<Open>),
     Open(usize),
@@ -236,7 +238,7 @@ impl Queue<'_> {
         summary
     }
 
-    /// One thread's work.
+    /// Runs the work of one thread.
     fn work(&self) -> Result<(), Error> {
         self.work_until_done().inspect_err(|_| {
             self.state().is_over = true;
@@ -246,7 +248,7 @@ impl Queue<'_> {
 
     fn work_until_done(&self) -> Result<(), Error> {
         loop {
-            // What was open before is closed by now: a thread has one recording in memory.
+            // The recording of the last iteration is dropped by now, so a thread has one recording in memory.
             let open = match self.next() {
                 Next::Help(open) => open,
                 Next::Nothing => return Ok(()),
@@ -261,7 +263,8 @@ impl Queue<'_> {
         }
     }
 
-    /// A recording to open, else one to help with, once those that are being opened are.
+    /// Returns the next step: to open a recording if one is left, else to help with an open one. While recordings are
+    /// being opened, the thread waits for one with tasks to help with.
     fn next(&self) -> Next {
         let mut state = self.state();
         loop {
@@ -294,7 +297,7 @@ impl Queue<'_> {
         Ok(open)
     }
 
-    /// Opens a recording; nothing if it cannot be, or has nothing left to do.
+    /// Opens a recording; `None` if it cannot be opened, was opened before, or has no tasks left.
     fn try_open(&self, file: &Path) -> Result<Option<Open>, Error> {
         let all = self.plan.tasks_max() as u64;
         let subject = match Subject::open(file) {
@@ -339,13 +342,13 @@ impl Queue<'_> {
         Ok(())
     }
 
-    /// The tasks of a recording that are not done yet.
+    /// Returns the tasks of a recording that are not done yet.
     fn left(&self, identity: Option<&Identity>) -> Result<Vec<Task>, Error> {
         let tasks = check_tasks(self.plan, identity, Some(self.folder))?;
         Ok(self.state().summary.add(identity, tasks))
     }
 
-    /// Does a task, unless another sweep has done it meanwhile.
+    /// Runs a task, unless another sweep has done it meanwhile.
     fn finish(&self, open: &Open, task: &Task) -> Result<(), Error> {
         let is_done = self.folder.has(self.plan, task, open.identity.as_ref())?;
         let outcome = if is_done { None } else { Some(open.worker.run(self.plan, task)) };

@@ -1,15 +1,15 @@
-//! What a replay found, as rows and back: all that a verdict stands on, number by number.
+//! Conversion of the outcome of a replay to rows and back. The rows contain every number on which a verdict depends.
 //!
-//! | section | `measure`, `at` | what the row has |
+//! | section | `measure`, `at` | contents |
 //! |---|---|---|
-//! | `measure` | a metric | what the replay measured |
-//! | `nudged` | a metric, which nudge | what it measured with watermarks that vary by 1 % |
-//! | `recorded`, `replayed`, `bound` | a row of fidelity | what the kernel did, what the replay, and the bound |
-//! | `unreplayed` | what it was | how often it could not be replayed exactly |
-//! | `guess` | | a sentence on what was guessed of an imported recording |
-//! | `assumption` | | a sentence on what is taken for granted |
-//! | `out_of_memory` | `time`, `task`, `pages`; which nudge | when nothing was left, for whom, and how much |
-//! | `fact` | a name | something about the recording or the replay |
+//! | `measure` | metric | value of the replay |
+//! | `nudged` | metric, index of the nudge | value with watermarks varied by up to 1 % |
+//! | `recorded`, `replayed`, `bound` | fidelity measure | value of the kernel, value of the replay, and the bound |
+//! | `unreplayed` | kind | number of events that were not replayed exactly |
+//! | `guess` | | sentence on an assumption of an imported recording |
+//! | `assumption` | | sentence on an assumption of the replay |
+//! | `out_of_memory` | `time`, `task`, `pages`; index of the nudge | time, task and size of the request that failed |
+//! | `fact` | name | fact about the recording or the replay |
 
 use freehold_replay::report::course::{Course, OutOfMemory};
 use freehold_replay::report::fidelity::{FidelityMeasure, FidelityRow};
@@ -20,11 +20,11 @@ use freehold_trace::recording::RecordingFacts;
 
 use crate::part::Row;
 
-/// Section of what was measured: that of every kind of sweep.
+/// Section of measured values, in every kind of sweep.
 pub(crate) const MEASURE: &str = "measure";
-/// Section of the events behind measures that are no counts of events, such as shares; only of simulated runs.
+/// Section of the events behind measures that are not counts of events, such as shares; only for simulated runs.
 pub(crate) const EVENTS: &str = "events";
-/// Section of what is known of a task.
+/// Section of facts about a task.
 pub(crate) const FACT: &str = "fact";
 const NUDGED: &str = "nudged";
 const RECORDED: &str = "recorded";
@@ -38,13 +38,13 @@ const OUT_OF_MEMORY: &str = "out_of_memory";
 /// A replay: its recording and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Replay {
-    /// The recording.
+    /// Facts about the recording.
     pub facts: RecordingFacts,
-    /// What came of it, under the policy's whole name.
+    /// Outcome of the replay, under the full name of the policy.
     pub outcome: ReplayOutcome,
 }
 
-/// All of it as rows.
+/// Returns the rows of a replay.
 pub(crate) fn rows(replayed: &Replay) -> Vec<Row> {
     let Replay { facts, outcome } = replayed;
     let mut rows = facts_rows(facts, outcome);
@@ -112,7 +112,8 @@ pub(crate) fn from_rows(rows: &[Row]) -> Option<Replay> {
     Some(Replay { facts: facts.recording()?, outcome })
 }
 
-/// Reads the outcome of the replay itself (0) or of a nudge (from 1), without what only the whole has.
+/// Reads the outcome of the replay itself (0) or of a nudge (from 1), without the fields that are stored once for all
+/// of them.
 fn outcome_at(facts: &Facts<'_>, at: u32) -> Option<ReplayOutcome> {
     Some(ReplayOutcome {
         policy: facts.text("policy")?.to_owned(),
@@ -125,12 +126,12 @@ fn outcome_at(facts: &Facts<'_>, at: u32) -> Option<ReplayOutcome> {
     })
 }
 
-/// The sentences of a section; nothing if one of its rows has none.
+/// Returns the sentences of a section; `None` if a row of the section has no sentence.
 fn texts(rows: &[Row], section: &str) -> Option<Vec<String>> {
     rows.iter().filter(|row| row.section == section).map(|row| row.text.clone()).collect()
 }
 
-/// Rows about what is known.
+/// Rows with facts.
 struct Facts<'r> {
     rows: &'r [Row],
 }

@@ -1,21 +1,21 @@
-//! Values as names of folders: `policy=linux-6.12,highatomic%3Dskip-costly`.
+//! Folder names for swept values, such as `policy=linux-6.12,highatomic%3Dskip-costly`.
 //!
-//! Readers of partitioned datasets (pyarrow, Polars, DuckDB) take such a name apart at its `=` and decode `%`. So
-//! whatever else than letters, digits and a few marks stands in a value is encoded, byte by byte: a recording may be
-//! called as it likes.
+//! Readers of partitioned datasets (pyarrow, Polars, DuckDB) split such a name at `=` and decode `%`. All bytes except
+//! letters, digits and a few marks are therefore percent-encoded, so a recording may have any name.
 
 use std::fmt::Write;
 
 use crate::digest;
 
-/// Most bytes that a file system takes for a name.
+/// Longest file name that file systems accept, in bytes.
 const NAME_MAX: usize = 255;
-/// Digits of its digest that a value has which was cut.
+/// Number of digest digits at the end of a value that was cut.
 const DIGITS: usize = 16;
-/// Marks that mean nothing to a file system, to a shell or to a reader.
+/// Marks without a special meaning to file systems, shells and readers.
 const PLAIN: &[u8] = b"-_.,";
 
-/// The folder of a value. One that is too long for a name is cut, and ends in what tells it from others.
+/// Returns the folder name of a value. A value that is too long is cut, and a digest at its end distinguishes it from
+/// others.
 pub(crate) fn folder(key: &str, value: &str) -> String {
     let room = NAME_MAX - key.len() - 1;
     let whole = encode(value);

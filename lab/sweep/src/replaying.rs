@@ -1,4 +1,4 @@
-//! Replays of one recording, each as `freehold compare` makes it.
+//! Replays of one recording, made as by `freehold compare`.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::outcome::Replay;
 use crate::plan::Replays;
 use crate::subject::Identity;
 
-/// One recording, ready to be replayed.
+/// A recording that is prepared for replays.
 pub(crate) struct Replayer {
     prepared: PreparedReplay,
     machine: Arc<Facts>,
@@ -23,15 +23,15 @@ pub(crate) struct Replayer {
 }
 
 impl Replayer {
-    /// Reads the recording, whose file is not needed any more then.
+    /// Reads the recording. Its file is not needed afterwards.
     pub(crate) fn new(identity: &Identity, recording: Recording) -> Result<Replayer, TaskError> {
         let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
         let facts = RecordingFacts { file: format!("{}.parquet", identity.name), ..recording.facts(None) };
         Ok(Replayer { prepared, machine: recording.reader.shared_facts(), release: recording.release, facts })
     }
 
-    /// Replays it under a policy, settings and CPUs of the plan, by their places; where there is no place, by what was
-    /// recorded.
+    /// Replays the recording under a policy, settings and CPUs, given as indices in the plan. `None` stands for the
+    /// recorded ones.
     pub(crate) fn replay(
         &self,
         replays: &Replays,
@@ -59,7 +59,8 @@ impl Replayer {
         RecordingFacts { replay_cpus: cpus.map_or(self.facts.cpus, NonZeroU16::get), ..self.facts.clone() }
     }
 
-    /// A policy by its place, on the rules of the recorded kernel where A is these.
+    /// Returns a policy by its index in the plan. If A is the recorded kernel's rules, a policy B is based on these
+    /// rules.
     fn policy(&self, replays: &Replays, place: Option<usize>) -> Result<NamedPolicy, TaskError> {
         let rules = self.release.rules();
         match place.map(|place| replays.policy(place)) {

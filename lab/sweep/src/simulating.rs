@@ -1,7 +1,7 @@
-//! Simulated runs and hosts, each as `freehold sim` and `freehold fleet` make it.
+//! Simulated runs and hosts, made as by `freehold sim` and `freehold fleet`.
 //!
-//! Sections beside `measure`: `counter` has what a kernel would count, `fact` what is known of a host, and
-//! `reserved_pages` its reserve at each look.
+//! Besides `measure`, rows have these sections: `counter` for the counters of a kernel, `fact` for properties of a
+//! host, and `reserved_pages` for the host's reserve for atomic requests at each sample over time.
 
 use freehold_report::number::Quantity;
 use freehold_sim::costs::Costs;
@@ -25,13 +25,13 @@ const DURATION: &str = "duration_ms";
 const MEMORY: &str = "memory_pages";
 const FREE_BLOCKS: &str = "free_pageblocks";
 
-/// Simulates, with what steps cost.
+/// Simulator with a cost table.
 pub(crate) struct Simulator {
     costs: Costs,
 }
 
 impl Simulator {
-    /// With the cost table that is built in.
+    /// Creates a simulator with the built-in cost table.
     pub(crate) fn new() -> Simulator {
         Simulator { costs: Costs::reference() }
     }
@@ -58,7 +58,7 @@ impl Simulator {
     }
 }
 
-/// Returns a measure of a run, with the events behind it where the measure itself is no count of events.
+/// Returns a measure of a run, and the events behind it if the measure itself is not a count of events.
 fn run_rows(measure: &run_measures::Measure, outcome: &Outcome) -> impl Iterator<Item = Row> {
     let events = measure.events(outcome).filter(|_| !measure.unit.is_count());
     let events = events.map(|events| count_row(EVENTS, measure.name, "events", events as u64));
@@ -101,12 +101,12 @@ pub(crate) fn host_from_rows(rows: &[Row]) -> Option<HostResult> {
     })
 }
 
-/// The rows of one section.
+/// Returns the rows of one section.
 fn in_section<'r>(rows: &'r [Row], section: &'static str) -> impl Iterator<Item = &'r Row> {
     rows.iter().filter(move |row| row.section == section)
 }
 
-/// The count of a fact.
+/// Returns the count of a fact.
 fn fact(rows: &[Row], name: &str) -> Option<u64> {
     in_section(rows, FACT).find(|row| row.measure == name)?.count
 }

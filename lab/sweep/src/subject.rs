@@ -1,4 +1,4 @@
-//! A recording as a sweep knows it: by its contents, wherever it lies and whatever it is called.
+//! Recordings of a sweep, identified by their contents, independent of path and file name.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -12,44 +12,45 @@ use serde::{Deserialize, Serialize};
 use crate::digest;
 use crate::error::{ReadError, TaskError};
 
-/// Digits of the digest in a recording's name: enough to tell a million of one name apart.
+/// Number of digest digits in the label of a recording, enough to distinguish a million recordings with the same name.
 const DIGITS: usize = 12;
 
-/// Which recording it is.
+/// Identity of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
-    /// Its file's name, without folder and ending.
+    /// File name, without folder and extension.
     pub name: String,
-    /// SHA-256 of its bytes, in hexadecimal digits.
+    /// SHA-256 of the contents, in hexadecimal digits.
     pub sha256: String,
-    /// `uname -r` of the recorded kernel.
+    /// Release of the recorded kernel, as `uname -r` prints it.
     pub kernel: String,
 }
 
 impl Identity {
-    /// What it is called in the dataset: its name and the beginning of its digest, since many are called the same.
+    /// Returns the label in the dataset: the name and the start of the digest, because many recordings have the same
+    /// name.
     pub fn label(&self) -> String {
         let digits = self.sha256.get(..DIGITS).unwrap_or(&self.sha256);
         format!("{}-{digits}", self.name)
     }
 }
 
-/// An open recording, and which it is.
+/// An open recording with its identity.
 pub struct Subject {
-    /// Which it is.
+    /// Identity of the recording.
     pub identity: Identity,
-    /// Its reader.
+    /// The open recording.
     pub recording: Recording,
 }
 
 impl Subject {
-    /// Opens the recording in a file. Cost: reading it once, for its digest.
+    /// Opens the recording in a file. Cost: one read of the file, for its digest.
     ///
     /// # Errors
-    /// When it cannot be read, or is no recording to replay.
+    /// If the file cannot be read, or if it is not a recording that can be replayed.
     pub fn open(path: &Path) -> Result<Subject, TaskError> {
-        // A pipe would be waited for until somebody writes to it.
+        // A pipe or another special file is refused, because opening a pipe would block until a writer opens it.
         if !fs::metadata(path).map_err(|source| ReadError::new(path, source))?.is_file() {
             return Err(TaskError::NoFile(path.to_path_buf()));
         }
@@ -57,10 +58,11 @@ impl Subject {
         Subject::from_file(file, path)
     }
 
-    /// The recording in these bytes, which came from a file of this name, wherever that was. Cost: memory for them.
+    /// Opens the recording in these bytes. `name` is the name of the file that they came from, on any machine. Cost:
+    /// memory for a copy of the bytes.
     ///
     /// # Errors
-    /// When they are no recording to replay, or there is no memory for them.
+    /// If the bytes are not a recording that can be replayed, or if there is not enough memory.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Subject, TaskError> {
         let path = Path::new(name);
         let file = in_memory(bytes).map_err(|source| ReadError::new(path, source))?;
@@ -80,7 +82,7 @@ impl Subject {
     }
 }
 
-/// A file that takes no room on a disk.
+/// Returns a file in memory with these contents.
 fn in_memory(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("recording", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;

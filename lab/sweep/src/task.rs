@@ -1,4 +1,4 @@
-//! Tasks: what there is to do, one by one, each known by what it is about and not by its place in a list.
+//! Tasks of a plan, each identified by its contents and not by its position in a list.
 
 use freehold_policies::NamedPolicy;
 use freehold_trace::kernel::Release;
@@ -8,37 +8,38 @@ use crate::partition;
 use crate::plan::{Plan, RECORDED, Replays, Simulation, Simulations, Study, cpus_label, setting_label};
 use crate::subject::Identity;
 
-/// The label of a recording.
+/// Label of a recording.
 pub(crate) const RECORDING: &str = "recording";
-/// The label of a policy.
+/// Label of a policy.
 pub(crate) const POLICY: &str = "policy";
-/// The label of settings.
+/// Label of settings.
 pub(crate) const SETTING: &str = "setting";
-/// The label of a number of CPUs.
+/// Label of a number of CPUs.
 pub(crate) const CPUS: &str = "cpus";
-/// The label of a seed.
+/// Label of a seed.
 pub(crate) const SEED: &str = "seed";
-/// The label of a host.
+/// Label of a host.
 pub(crate) const HOST: &str = "host";
-/// The file in the folder of a task.
+/// File name of a part, in the folder of its task.
 const PART: &str = "part.parquet";
-/// Digits of a task's number.
+/// Number of digits of a task's number.
 const DIGITS: usize = 32;
 
-/// One replay, or one simulated run or host. What it brings follows from the plan, the recording's bytes and this.
+/// One replay, or one simulated run or host. Its result depends only on the plan, the bytes of the recording, and the
+/// task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its number: a digest of the plan, the recording's contents, and the combination.
+    /// Number of the task: a digest of the plan, the contents of the recording, and the combination.
     pub number: String,
-    /// What was swept, and what it is here, in the order of the dataset's folders.
+    /// Swept axes with their values in this task, in the order of the dataset's folders.
     pub labels: Vec<(String, String)>,
     pub(crate) work: Work,
 }
 
-/// What is done in a task, by places in the plan's lists.
+/// Work of a task, as indices in the plan's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// A replay under policy A (0), a policy B (from 1), or the recorded kernel's rules (none).
+    /// A replay under policy A (0), a policy B (from 1), or the recorded kernel's rules (`None`).
     Replay { policy: Option<usize>, setting: Option<usize>, cpus: Option<usize> },
     /// A run or a host at a point.
     Simulate { point: usize, policy: usize, seed: u64, host: u32 },
@@ -54,26 +55,26 @@ impl Task {
         Task { number, labels: recording.into_iter().chain(swept).collect(), work }
     }
 
-    /// Where its part lies in the dataset: a folder for each label.
+    /// Returns the path of the task's part in the dataset, with a folder for each label.
     pub fn path(&self) -> String {
         partition_path(&self.labels)
     }
 }
 
-/// Where the part with these labels lies in the dataset.
+/// Returns the path in the dataset of the part with these labels.
 pub(crate) fn partition_path(labels: &[(String, String)]) -> String {
     let folders = labels.iter().map(|(key, value)| partition::folder(key, value));
     folders.chain([PART.to_owned()]).collect::<Vec<_>>().join("/")
 }
 
-/// Whether some task may have this number.
+/// Returns whether the text has the form of a task's number.
 pub(crate) fn is_number(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Plan {
-    /// The tasks of a recording, or all tasks of a plan that takes none. A recording of a kernel that is not known has
-    /// none.
+    /// Returns the tasks of a recording, or all tasks of a plan without recordings. A recording of an unknown kernel
+    /// has no tasks.
     pub fn tasks(&self, identity: Option<&Identity>) -> Vec<Task> {
         match (&self.study, identity) {
             (Study::Replays(replays), Some(identity)) => self.replays(replays, identity),
@@ -82,7 +83,7 @@ impl Plan {
         }
     }
 
-    /// How many tasks there are: of each recording at most, or in all.
+    /// Returns the largest number of tasks of a recording, or the number of all tasks of a plan without recordings.
     pub fn tasks_max(&self) -> usize {
         match &self.study {
             Study::Replays(replays) => replays.combinations().count() + 1,
@@ -136,7 +137,7 @@ impl Plan {
 }
 
 impl Replays {
-    /// Policy A (0; none where it is the recorded kernel's rules), or one of the policies B.
+    /// Returns policy A for 0, which is `None` for the recorded kernel's rules, or a policy B from 1.
     pub(crate) fn policy(&self, number: usize) -> Option<&NamedPolicy> {
         match number {
             0 => self.a.as_ref(),
@@ -144,7 +145,7 @@ impl Replays {
         }
     }
 
-    /// Places of policies, settings and CPUs.
+    /// Returns the indices of all combinations of policies, settings and CPUs.
     fn combinations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let (settings, cpus) = (self.settings.len(), self.cpus.len());
         (0..=self.b.len()).flat_map(move |policy| {
@@ -152,7 +153,8 @@ impl Replays {
         })
     }
 
-    /// Whether A as recorded is the replay under the recorded kernel's rules, which all others are held against.
+    /// Returns whether the replay of A with recorded settings and CPUs is also the replay under the recorded kernel's
+    /// rules, the baseline of all comparisons.
     pub(crate) fn has_baseline(&self, kernel: Release) -> bool {
         if !self.settings.contains(&Vec::new()) || !self.cpus.contains(&None) {
             return false;
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(all[0].path(), first);
     }
 
-    /// Where A as recorded is none of the replays, the recorded kernel's rules are one more.
+    /// If A as recorded is not among the replays, a replay under the recorded kernel's rules is added.
     #[test]
     fn there_is_always_a_replay_that_says_what_is_reproduced() {
         assert_eq!(plan("[8]").tasks(Some(&identity("a", "0"))).len(), 2 + 1);

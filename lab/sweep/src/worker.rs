@@ -1,4 +1,4 @@
-//! Does tasks: from the plan and the recording's bytes to the bytes of parts.
+//! Execution of tasks: from the plan and the bytes of a recording to the bytes of parts.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +12,10 @@ use crate::simulating::Simulator;
 use crate::subject::{Identity, Subject};
 use crate::task::{Task, Work};
 
-/// Whoever does the tasks of one recording, or of a plan without recordings.
+/// Worker for the tasks of one recording, or of a plan without recordings.
 ///
-/// A recording is read once, and replayed as often as its tasks ask. What a worker holds is what one replay needs: the
-/// events, packed, and while it replays the machine.
+/// A recording is read once and replayed for each of its tasks. A worker holds the packed events of the recording and,
+/// during a replay, the replayed machine.
 pub struct Worker {
     identity: Option<Identity>,
     kind: WorkerKind,
@@ -27,13 +27,13 @@ enum WorkerKind {
 }
 
 impl Worker {
-    /// A worker for this recording, or for a plan that takes none. Cost: reading the recording.
+    /// Creates a worker for this recording, or for a plan without recordings. Cost: reading the recording.
     ///
     /// # Errors
-    /// When it cannot be read or replayed.
+    /// If the recording cannot be read or replayed.
     ///
     /// # Panics
-    /// If a plan that takes recordings is given none.
+    /// If the plan replays recordings and `subject` is `None`.
     pub fn new(plan: &Plan, subject: Option<Subject>) -> Result<Worker, TaskError> {
         match &plan.study {
             Study::Replays(_) => {
@@ -45,19 +45,19 @@ impl Worker {
         }
     }
 
-    /// Does the task of this number, and hands back the bytes of its part.
+    /// Runs the task with this number, and returns the bytes of its part.
     ///
     /// # Errors
-    /// When the plan has no such task for this recording, or it cannot be done.
+    /// If the plan does not have this task for this recording, or if the task fails.
     pub fn run_number(&self, plan: &Plan, number: &str) -> Result<Vec<u8>, TaskError> {
         let task = plan.tasks(self.identity.as_ref()).into_iter().find(|task| task.number == number);
         self.run(plan, &task.ok_or_else(|| TaskError::NoTask(number.to_owned()))?)
     }
 
-    /// Does a task of this plan and recording, and hands back the bytes of its part.
+    /// Runs a task of this plan and recording, and returns the bytes of its part.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// If the task fails.
     pub fn run(&self, plan: &Plan, task: &Task) -> Result<Vec<u8>, TaskError> {
         let rows = catch_panic(|| self.rows(plan, task))?;
         Ok(part::write(&Header::new(plan, task, self.identity.as_ref()), &rows))
@@ -76,7 +76,8 @@ impl Worker {
     }
 }
 
-/// A mistake of the engine's that one recording shows must not cost the results of all others.
+/// Converts a panic into an error, so that a defect of the engine that one recording triggers does not lose the results
+/// of the others.
 fn catch_panic<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(TaskError::Panic(panic_message(&*panic))))
 }

@@ -1,9 +1,10 @@
-//! A part of the dataset: what one task brought, as one small Parquet file, the same bytes whoever makes it.
+//! A part of the dataset: the result of one task, as one small Parquet file. The bytes of a part are always the same
+//! for the same task.
 //!
-//! Rows are long: each is one number or sentence, and says what it is about. What was swept stands in the names of the
-//! folders, where readers of partitioned datasets find it, and in the file's metadata with the plan and the version of
-//! the program, so that a part that was moved or renamed is still known for what it is. A [`seal`] shows whether a bit
-//! has turned over since.
+//! Rows are in long format: each row is one number or one sentence, with columns that identify it. The swept values are
+//! in the names of the folders, where readers of partitioned datasets find them. They are also in the metadata of the
+//! file, with the digest of the plan and the version of the program, so a part that was moved or renamed can still be
+//! identified. A [`seal`] detects a bit that has changed since the writing.
 
 mod read;
 mod seal;
@@ -22,7 +23,7 @@ use crate::task::{Task, partition_path};
 
 /// Key of the header in the file's metadata.
 const KEY: &str = "freehold.sweep";
-/// The columns, in Parquet's words.
+/// Columns, in Parquet's schema language.
 const SCHEMA: &str = "message sweep {
     required binary task (UTF8);
     required binary section (UTF8);
@@ -34,34 +35,34 @@ const SCHEMA: &str = "message sweep {
     optional binary text (UTF8);
 }";
 
-/// What a part is.
+/// Identity of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// Version and commit of the program.
     pub program: String,
-    /// The plan's digest.
+    /// Digest of the plan.
     pub plan: String,
-    /// The task's number.
+    /// Number of the task.
     pub task: String,
-    /// What was swept, and what it is here.
+    /// Swept axes, each with its value in this task.
     pub labels: Vec<(String, String)>,
-    /// The recording.
+    /// Identity of the recording; `None` in a simulation.
     pub recording: Option<Identity>,
 }
 
-/// State of the place for a task's part.
+/// State of the file in the place of a task's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartState {
-    /// The task's part.
+    /// The part of the task, unchanged.
     Whole,
-    /// A part that was cut or damaged, or something that is none.
+    /// A truncated or damaged part, or another kind of file.
     Damaged,
-    /// The part of another task: somebody moved it there.
+    /// The intact part of another task, which was moved here.
     OtherTask,
 }
 
-/// Checks bytes from the place of a task's part. Cost: a digest of them.
+/// Checks bytes from the place of a task's part. Cost: a digest of the bytes.
 pub fn check(bytes: Bytes, plan: &Plan, task: &Task, recording: Option<&Identity>) -> PartState {
     match header(bytes) {
         Err(_) => PartState::Damaged,
@@ -70,27 +71,27 @@ pub fn check(bytes: Bytes, plan: &Plan, task: &Task, recording: Option<&Identity
     }
 }
 
-/// One number or sentence.
+/// One number or sentence of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// What kind of row it is.
+    /// Kind of the row.
     pub section: String,
-    /// Which of several: a nudge, a look; 0 of one.
+    /// Index among several values of the same measure, such as nudges or samples over time; 0 for a single value.
     pub at: u32,
-    /// What was measured.
+    /// Name of the measure.
     pub measure: String,
-    /// What the number counts.
+    /// Unit of the number.
     pub unit: String,
     /// The number, if it is a count.
     pub count: Option<u64>,
-    /// The number, if it is one.
+    /// The number, if the row has one.
     pub value: Option<f64>,
-    /// The sentence or name, if it is one.
+    /// The sentence or name, if the row has one.
     pub text: Option<String>,
 }
 
 impl Header {
-    /// The header of a task's part.
+    /// Returns the header of a task's part.
     pub fn new(plan: &Plan, task: &Task, recording: Option<&Identity>) -> Header {
         Header {
             program: this_program(),
@@ -101,12 +102,12 @@ impl Header {
         }
     }
 
-    /// Where the part lies in the dataset.
+    /// Returns the path of the part in the dataset.
     pub fn path(&self) -> String {
         partition_path(&self.labels)
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
@@ -126,12 +127,12 @@ impl Row {
         Row { section, measure, text: Some(text.into()), ..Row::default() }
     }
 
-    /// The same, as one of several.
+    /// Sets the index among several values of the same measure.
     pub fn numbered(self, at: u32) -> Row {
         Row { at, ..self }
     }
 
-    /// The number: a count, if it was one.
+    /// Returns the number of the row, as a count if it is one.
     pub fn quantity(&self) -> Option<Quantity> {
         self.count.map(Quantity::Count).or_else(|| self.value.map(Quantity::Ratio))
     }

@@ -1,4 +1,4 @@
-//! From bytes to rows, believing nothing: a part may be cut, damaged, or something else.
+//! Decoding of parts. The input is not trusted: a part may be truncated, damaged, or another kind of file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,18 +9,18 @@ use parquet::record::{Field, Row as Record};
 
 use super::{Header, KEY, Row, seal};
 
-/// What a part is, if each bit of it is as it was written. Cost: a digest of the file.
+/// Returns the header of a part, if the part is bit for bit as it was written. Cost: a digest of the file.
 ///
 /// # Errors
-/// Why it is no part, as words that follow its name.
+/// If the bytes are not a valid part. The message follows the name of the file.
 pub fn header(bytes: Bytes) -> Result<Header, String> {
     catch_panics(|| open(bytes).map(|(_, header)| header))
 }
 
-/// What a part is, and its rows in the order in which they were written.
+/// Returns the header of a part, and its rows in the order in which they were written.
 ///
 /// # Errors
-/// Why it is no part, as words that follow its name.
+/// If the bytes are not a valid part. The message follows the name of the file.
 pub fn read(bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
     catch_panics(|| {
         let (file, header) = open(bytes)?;
@@ -30,7 +30,7 @@ pub fn read(bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
     })
 }
 
-/// The Parquet crate may panic on a file that is damaged.
+/// Converts a panic into an error, because the Parquet crate may panic on a damaged file.
 fn catch_panics<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("is damaged".to_owned()))
 }

@@ -1,7 +1,8 @@
-//! The seal of a part: a digest of all of its bytes, which stands among them.
+//! The seal of a part: a digest of all of its bytes, stored in its metadata.
 //!
-//! Parquet says nothing where a bit has turned over: the number is another one then, or a column is. So the metadata
-//! has the SHA-256 of the file as it is with zeros in the place of that digest, and whoever reads a part compares.
+//! Parquet does not detect a changed bit: a number or even a column is then read as another one. The metadata therefore
+//! contains the SHA-256 of the file, computed with zeros in the place of the digest. Every reader of a part verifies
+//! it.
 
 use std::ops::Range;
 
@@ -9,14 +10,14 @@ use parquet::file::metadata::KeyValue;
 
 use crate::digest;
 
-/// Its key in the file's metadata, the last one there.
+/// Key of the seal in the file's metadata, the last key there.
 const KEY: &str = "freehold.sweep.sha256";
-/// Zeros in the place of the digest.
+/// Placeholder for the digest.
 const BLANK: [u8; 64] = [b'0'; 64];
-/// Bytes between a key and its value, in Thrift's compact protocol: the value's type, and its length.
+/// Number of bytes between a key and its value in Thrift's compact protocol: the type of the value, and its length.
 const BETWEEN: usize = 2;
 
-/// What is written where the seal will be.
+/// Returns the placeholder that is written before the file is sealed.
 pub(super) fn blank() -> KeyValue {
     KeyValue::new(KEY.to_owned(), String::from_utf8_lossy(&BLANK).into_owned())
 }
@@ -24,7 +25,7 @@ pub(super) fn blank() -> KeyValue {
 /// Seals the file of a part.
 ///
 /// # Panics
-/// If [`blank`] is not in its metadata.
+/// If the metadata does not contain [`blank`].
 pub(super) fn put(file: &mut [u8]) {
     let place = place(file).expect("the metadata has a place for the seal");
     assert_eq!(file[place.clone()], BLANK, "a file is sealed once");
@@ -32,12 +33,12 @@ pub(super) fn put(file: &mut [u8]) {
     file[place].copy_from_slice(digest.as_bytes());
 }
 
-/// Whether each bit is as it was when the file was sealed. Cost: a digest of it.
+/// Returns whether the file is bit for bit as it was sealed. Cost: a digest of the file.
 pub(super) fn holds(file: &[u8]) -> bool {
     place(file).is_some_and(|place| file[place.clone()] == *digest_of(file, &place).as_bytes())
 }
 
-/// Where the seal stands: metadata comes last, and in it this key.
+/// Returns the place of the digest, after the last occurrence of the key. The metadata is at the end of the file.
 fn place(file: &[u8]) -> Option<Range<usize>> {
     let key = file.windows(KEY.len()).rposition(|bytes| bytes == KEY.as_bytes())?;
     let start = key + KEY.len() + BETWEEN;

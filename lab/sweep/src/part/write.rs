@@ -1,4 +1,5 @@
-//! From rows to bytes: one row group, its columns compressed, and nothing that depends on when or where it is written.
+//! Encoding of parts: one row group with compressed columns. The bytes do not depend on the time or the place of the
+//! writing.
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use parquet::schema::parser::parse_message_type;
 
 use super::{Header, KEY, Row, SCHEMA, seal};
 
-/// What wrote the file, without a version: that stands in the header.
+/// Writer that the file names, without a version, which is in the header.
 const WRITER: &str = "freehold";
 
-/// The bytes of a part.
+/// Returns the bytes of a part.
 pub fn write(header: &Header, rows: &[Row]) -> Vec<u8> {
     let mut file = encode(header, rows).expect("memory takes what is written to it");
     seal::put(&mut file);
@@ -44,17 +45,17 @@ fn encode(header: &Header, rows: &[Row]) -> Result<Vec<u8>> {
     file.into_inner()
 }
 
-/// Returns a text of each row.
+/// Returns the values of a text column.
 fn texts(rows: &[Row], text: fn(&Row) -> &str) -> Vec<Option<ByteArray>> {
     rows.iter().map(|row| Some(ByteArray::from(text(row)))).collect()
 }
 
-/// A column that has a value in each row.
+/// Writes a column that has a value in each row.
 fn required<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, values: Vec<Option<T::T>>) -> Result<()> {
     column::<T>(group, values, None)
 }
 
-/// A column that has a value in some rows.
+/// Writes a column that has a value in some rows.
 fn optional<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, values: Vec<Option<T::T>>) -> Result<()> {
     let is_there = values.iter().map(|value| i16::from(value.is_some())).collect();
     column::<T>(group, values, Some(is_there))

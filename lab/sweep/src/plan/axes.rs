@@ -1,4 +1,4 @@
-//! The axes of a plan: each key, and the values that it has, one after the other.
+//! Axes of a plan: each key, with its list of values.
 
 use std::collections::HashSet;
 use std::num::NonZeroU16;
@@ -10,22 +10,22 @@ use freehold_sim::plan::source::{Source, Value};
 
 use super::model::{RECORDED, cpus_label, setting_label};
 
-/// The table of axes.
+/// Table of axes.
 pub(super) const AXES: &str = "axes";
-/// Settings of the recorded kernel.
+/// Axis of settings of the recorded kernel.
 pub(super) const SETTING: &str = "setting";
-/// Numbers of CPUs.
+/// Axis of numbers of CPUs.
 pub(super) const CPUS: &str = "cpus";
-/// Seeds: how many.
+/// Axis of seeds, given as their number.
 pub(super) const SEED: &str = "seed";
-/// Hosts of a fleet: how many.
+/// Axis of hosts of a fleet, given as their number.
 pub(super) const HOST: &str = "host";
 
 /// One axis.
 #[derive(Debug)]
 pub(super) struct Axis<'s, 't> {
     source: &'s Source<'t>,
-    /// Its key.
+    /// Key of the axis.
     pub key: String,
     place: std::ops::Range<usize>,
     value: Value<'t>,
@@ -47,7 +47,7 @@ pub(super) fn read_axes<'s, 't>(source: &'s Source<'t>) -> Result<Vec<Axis<'s, '
 }
 
 impl Axis<'_, '_> {
-    /// A complaint about it, in a sentence that follows its key.
+    /// Returns an error about this axis. The sentence follows the key.
     pub(super) fn unfit(&self, sentence: impl Into<String>) -> PlanError {
         self.source.unfit_at(self.place.clone(), &self.path(), sentence)
     }
@@ -56,7 +56,7 @@ impl Axis<'_, '_> {
         format!("{AXES}.{}", self.key)
     }
 
-    /// How many there are of something, numbered from 1.
+    /// Returns the value of an axis that is a number of things, which are numbered from 1.
     pub(super) fn count(&self, most: u32) -> Result<u32, PlanError> {
         let count = self.value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
         count
@@ -64,7 +64,7 @@ impl Axis<'_, '_> {
             .ok_or_else(|| self.unfit(format!("is how many there are; give a number from 1 to {most}")))
     }
 
-    /// A path that is not in quotes is a table in a table.
+    /// Refuses a table, which is the result of a path that was not quoted.
     pub(super) fn expect_no_table(&self) -> Result<(), PlanError> {
         if self.value.get_ref().is_table() {
             return Err(
@@ -74,7 +74,7 @@ impl Axis<'_, '_> {
         Ok(())
     }
 
-    /// Its values as they are written, each once.
+    /// Returns the values as they are written. A repeated value is an error.
     pub(super) fn values(&self) -> Result<Vec<String>, PlanError> {
         self.expect_distinct(self.value_texts()?, Clone::clone)
     }
@@ -96,7 +96,8 @@ impl Axis<'_, '_> {
         }
     }
 
-    /// These values, none of which may be another one again, however it was written.
+    /// Returns the values if they are distinct. Values are compared by their labels, independent of how they were
+    /// written.
     fn expect_distinct<V>(&self, values: Vec<V>, label: impl Fn(&V) -> String) -> Result<Vec<V>, PlanError> {
         let mut seen = HashSet::new();
         match values.iter().map(label).find(|label| !seen.insert(label.clone())) {
@@ -105,7 +106,7 @@ impl Axis<'_, '_> {
         }
     }
 
-    /// Settings of the recorded kernel: several at a point are separated by commas.
+    /// Returns the settings of each point. Several settings at one point are separated by commas.
     pub(super) fn settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
         let texts = self.value_texts()?;
         let points = texts.iter().map(|text| match text.as_str() {
@@ -116,7 +117,7 @@ impl Axis<'_, '_> {
         self.expect_distinct(values, |settings| setting_label(settings))
     }
 
-    /// Settings of a point, in the order of their names.
+    /// Parses the settings of a point, and sorts them by name.
     fn parse_settings(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
         let parsed = text.split(',').map(|setting| {
             let setting = setting.trim();
@@ -130,13 +131,13 @@ impl Axis<'_, '_> {
         }
     }
 
-    /// Numbers of CPUs.
+    /// Returns the numbers of CPUs.
     pub(super) fn cpus(&self) -> Result<Vec<NonZeroU16>, PlanError> {
         let values = self.value_texts()?.iter().map(|value| self.parse_cpus(value, "")).collect::<Result<_, _>>()?;
         self.expect_distinct(values, NonZeroU16::to_string)
     }
 
-    /// Numbers of CPUs, or those that were recorded.
+    /// Returns the numbers of CPUs, with `None` for the recorded CPUs.
     pub(super) fn cpus_or_recorded(&self) -> Result<Vec<Option<NonZeroU16>>, PlanError> {
         let texts = self.value_texts()?;
         let points = texts.iter().map(|text| match text.as_str() {

@@ -1,9 +1,9 @@
-//! Plans: what is swept, as data.
+//! Plans of sweeps.
 //!
-//! A plan is a TOML file that says what is done (replays of recordings, runs of a simulation, hosts of a fleet), under
-//! which policies, and along which axes. [`read`] turns its tables into what can be asked for, or into one sentence
-//! with file, line and key. A plan of the simulation that it names is taken in when it is opened, so that what is
-//! handed on ([`Plan::manifest`]) says everything: who has it, and the recordings, has all that decides a result.
+//! A plan is a TOML file that sets the kind of work (replays of recordings, runs of a simulation, hosts of a fleet),
+//! the policies, and the axes. [`read`] converts its tables to a study, or returns a one-sentence error with file, line
+//! and key. If the plan names a plan of the simulation, that plan is read when the sweep's plan is opened. The manifest
+//! ([`Plan::manifest`]) therefore contains everything that affects the results, apart from the recordings.
 
 mod axes;
 mod model;
@@ -23,7 +23,7 @@ pub(crate) use model::{RECORDED, Replays, SimulatedPoint, Simulation, Simulation
 /// Version of the dataset's format.
 const FORMAT: u32 = 1;
 
-/// What is swept.
+/// Plan of a sweep.
 #[derive(Debug)]
 pub struct Plan {
     title: String,
@@ -33,7 +33,7 @@ pub struct Plan {
     digest: String,
 }
 
-/// A plan's text, and what it is called in complaints.
+/// Text of a plan, and its name in error messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -41,15 +41,15 @@ struct Text {
     text: String,
 }
 
-/// A plan as it stands in the folder of its results, and as it is handed to whoever works on it.
+/// A plan as JSON: in the folder of its results, and as it is sent to workers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
-    /// [`FORMAT`].
+    /// Version of the format: [`FORMAT`].
     freehold_sweep: u32,
     /// Version and commit of the program.
     program: String,
-    /// The plan's digest.
+    /// Digest of the plan.
     plan: String,
     source: Text,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,28 +57,29 @@ struct Manifest {
 }
 
 impl Plan {
-    /// The plan in this file. A plan of the simulation is looked for beside it.
+    /// Reads the plan in this file. A plan of the simulation that it names is looked for in the same folder.
     ///
     /// # Errors
-    /// When it cannot be read, or is wrong; one sentence with the line and the key.
+    /// If the plan cannot be read or is invalid. The error is one sentence with the line and the key.
     pub fn open(path: &Path) -> Result<Plan, Error> {
         let text = fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_path_buf(), source })?;
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Plan::read(Text { name, text }, |name| read::find_simulated(name, path.parent()))
     }
 
-    /// The plan in `text`, called `name` in complaints. It may name no plan of the simulation but built-in ones.
+    /// Parses the plan in `text`, called `name` in error messages. Such a plan can name only built-in plans of the
+    /// simulation.
     ///
     /// # Errors
-    /// When it is wrong; one sentence with the line and the key.
+    /// If the plan is invalid. The error is one sentence with the line and the key.
     pub fn parse(name: &str, text: &str) -> Result<Plan, Error> {
         Plan::read(Text { name: name.to_owned(), text: text.to_owned() }, |name| read::find_simulated(name, None))
     }
 
-    /// The plan that another process wrote down as [`Plan::manifest`].
+    /// Parses the result of [`Plan::manifest`], which may come from another process.
     ///
     /// # Errors
-    /// When that was another version of this program, or it is no plan.
+    /// If the manifest was written by another version of this program, or if it is not a plan.
     pub fn from_manifest(json: &str) -> Result<Plan, Error> {
         let manifest: Manifest = serde_json::from_str(json)
             .map_err(|error| Error::Input(format!("this is not the plan of a sweep ({error})")))?;
@@ -96,22 +97,23 @@ impl Plan {
         Ok(Plan { title: parsed.title, source, simulated, study: parsed.study, digest })
     }
 
-    /// What the plan says of itself.
+    /// Returns the title of the plan.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// What decides results, as a digest: plans that differ in comments or in the title have the same.
+    /// Returns a digest of everything in the plan that affects the results. Plans that differ only in comments or in
+    /// the title have the same digest.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Whether it takes recordings.
+    /// Returns whether the plan replays recordings.
     pub fn takes_recordings(&self) -> bool {
         matches!(self.study, Study::Replays(_))
     }
 
-    /// All of the plan as JSON: what stands in the folder of its results, and goes to whoever works on it elsewhere.
+    /// Returns the complete plan as JSON, which is stored in the folder of its results and sent to workers.
     pub fn manifest(&self) -> String {
         let manifest = Manifest {
             freehold_sweep: FORMAT,
@@ -123,8 +125,8 @@ impl Plan {
         serde_json::to_string_pretty(&manifest).expect("a plan is plain data") + "\n"
     }
 
-    /// Why results under this manifest are not those of the plan, as words that follow the folder's name; nothing if
-    /// they are.
+    /// Returns the reason why results under this manifest do not belong to the plan, as words that follow the name of
+    /// the folder; `None` if they do.
     pub fn difference(&self, manifest: &str) -> Option<String> {
         let Ok(there) = serde_json::from_str::<Manifest>(manifest) else {
             return Some("holds something else than the results of a sweep".to_owned());
@@ -137,14 +139,14 @@ impl Plan {
 }
 
 impl Manifest {
-    /// The program that wrote it, if its results are not ours.
+    /// Returns the program that wrote the manifest, if its results are not compatible with this program.
     fn other_program(&self) -> Option<String> {
         let is_ours = self.freehold_sweep == FORMAT && self.program == this_program();
         (!is_ours).then(|| format!("freehold {}", self.program))
     }
 }
 
-/// Version and commit of this program.
+/// Returns the version and the commit of this program.
 pub(crate) fn this_program() -> String {
     origin::version()
 }

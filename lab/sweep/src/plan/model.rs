@@ -1,4 +1,4 @@
-//! Studies as data: what a sweep replays or simulates.
+//! The study of a plan: the replays or simulations of a sweep.
 
 use std::num::NonZeroU16;
 
@@ -6,49 +6,49 @@ use freehold_policies::NamedPolicy;
 use freehold_replay::Setting;
 use freehold_sim::plan::Plan as Simulated;
 
-/// What stands in a plan and in a dataset for what was recorded: the kernel's rules, its settings, its CPUs.
+/// Label in plans and datasets for recorded conditions: the kernel's rules, its settings, or its CPUs.
 pub(crate) const RECORDED: &str = "recorded";
 
-/// What is done.
+/// Work of a sweep.
 #[derive(Debug)]
 pub(crate) enum Study {
-    /// Recordings are replayed.
+    /// Replays of recordings.
     Replays(Replays),
-    /// Runs or hosts are simulated.
+    /// Simulations of runs or hosts.
     Simulations(Simulations),
 }
 
-/// Every recording under every policy, at every point of the axes.
+/// Replays of every recording under every policy, at every point of the axes.
 #[derive(Debug)]
 pub(crate) struct Replays {
-    /// Policy A; none where it is the recorded kernel's rules.
+    /// Policy A; `None` for the recorded kernel's rules.
     pub a: Option<NamedPolicy>,
-    /// Policies B. Without any, A under other settings is held against A as recorded.
+    /// Policies B. If there are none, A under other settings is compared with A as recorded.
     pub b: Vec<NamedPolicy>,
-    /// Settings of each point; none for those that were recorded.
+    /// Settings of each point; empty for the recorded settings.
     pub settings: Vec<Vec<Setting>>,
-    /// CPUs of each point; none for those that were recorded.
+    /// CPUs of each point; `None` for the recorded CPUs.
     pub cpus: Vec<Option<NonZeroU16>>,
-    /// Whether a replay is made once also where memory was short.
+    /// `true` to replay each combination only once, without varied watermarks.
     pub exact: bool,
 }
 
-/// Every seed, or every host, under every policy, at every point of the axes.
+/// Simulations of every seed, or of every host, under every policy, at every point of the axes.
 #[derive(Debug)]
 pub(crate) struct Simulations {
     pub kind: Simulation,
-    /// The plan of the simulation at each point.
+    /// Plan of the simulation at each point.
     pub points: Vec<SimulatedPoint>,
-    /// Each of the seeds 1 to this one is run.
+    /// Number of seeds; the seeds are 1 to this number.
     pub seeds: u32,
 }
 
-/// What is simulated.
+/// Kind of simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Simulation {
     /// Runs, as by `freehold sim`.
     Runs,
-    /// So many hosts, as by `freehold fleet`.
+    /// This number of hosts, as by `freehold fleet`.
     Hosts(u32),
 }
 
@@ -57,20 +57,20 @@ pub(crate) enum Simulation {
 pub(crate) struct SimulatedPoint {
     /// Number of CPUs.
     pub cpus: u16,
-    /// Keys of the plan, and the values that they have here.
+    /// Keys of the plan with their values at this point.
     pub values: Vec<(String, String)>,
-    /// The plan with these.
+    /// Plan of the simulation with these values.
     pub plan: Simulated,
 }
 
 impl Replays {
-    /// What A is called in the dataset.
+    /// Returns the label of A in the dataset.
     pub(crate) fn a_label(&self) -> &str {
         self.a.as_ref().map_or(RECORDED, |policy| &policy.name)
     }
 }
 
-/// What settings are called in the dataset.
+/// Returns the label of settings in the dataset.
 pub(crate) fn setting_label(settings: &[Setting]) -> String {
     match settings {
         [] => RECORDED.to_owned(),
@@ -78,7 +78,7 @@ pub(crate) fn setting_label(settings: &[Setting]) -> String {
     }
 }
 
-/// What a number of CPUs is called in the dataset.
+/// Returns the label of a number of CPUs in the dataset.
 pub(crate) fn cpus_label(cpus: Option<NonZeroU16>) -> String {
     cpus.map_or_else(|| RECORDED.to_owned(), |cpus| cpus.to_string())
 }

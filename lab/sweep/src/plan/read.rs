@@ -1,4 +1,4 @@
-//! From tables to a plan: what must be there, what may be, and what makes no sense.
+//! Parsing and validation of plans: required keys, optional keys, and combinations that are refused.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,14 +18,14 @@ use super::model::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, S
 use crate::digest;
 use crate::error::Error;
 
-/// Most combinations that a plan may ask of a recording, or of a seed.
+/// Most combinations of a plan for one recording, or for one seed.
 const COMBINATIONS_MAX: usize = 100_000;
-/// Most seeds of a run.
+/// Most seeds of a simulation.
 const SEEDS_MAX: u32 = 1000;
-/// The kinds of sweeps.
+/// Kinds of sweeps.
 const KINDS: [&str; 3] = ["replay", "sim", "fleet"];
 
-/// What stands at the top of a plan.
+/// Keys at the top of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
@@ -44,11 +44,11 @@ pub(super) struct ParsedPlan {
     pub study: Study,
     /// Name and text of the plan of the simulation.
     pub simulated: Option<(String, String)>,
-    /// Everything that decides results, in one way.
+    /// Canonical form of everything that affects the results.
     pub meaning: Vec<u8>,
 }
 
-/// What decides results of replays.
+/// The parts of a plan that affect the results of replays.
 #[derive(Serialize)]
 struct ReplaysMeaning {
     kind: &'static str,
@@ -59,7 +59,7 @@ struct ReplaysMeaning {
     exact: bool,
 }
 
-/// What decides results of simulations.
+/// The parts of a plan that affect the results of simulations.
 #[derive(Serialize)]
 struct SimulationsMeaning<'m> {
     kind: &'m str,
@@ -71,7 +71,7 @@ struct SimulationsMeaning<'m> {
     hosts: Option<u32>,
 }
 
-/// Reads the whole plan; `find` returns the plan of the simulation that it names.
+/// Parses a plan. `find` returns the name and the text of the plan of the simulation that it names.
 pub(super) fn read_plan(
     name: &str,
     text: &str,
@@ -97,7 +97,7 @@ pub(super) fn read_plan(
     }
 }
 
-/// Name and text of a plan of the simulation: a built-in one, or a file in this folder.
+/// Returns the name and the text of a plan of the simulation: a built-in one, or a file in this folder.
 pub(super) fn find_simulated(name: &str, folder: Option<&Path>) -> Result<(String, String), Error> {
     if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
         return Ok((name.to_owned(), builtin.text.to_owned()));
@@ -121,7 +121,7 @@ fn read_head(source: &Source<'_>) -> Result<Head, PlanError> {
     Ok(head)
 }
 
-/// Refuses an axis that this kind does not have.
+/// Refuses an axis that this kind of sweep does not have.
 fn expect_axes<'x, 's: 'x, 't: 's>(
     axes: impl IntoIterator<Item = &'x Axis<'s, 't>>,
     known: &[&str],
@@ -202,7 +202,7 @@ fn read_simulations(
     let is_fleet = head.kind == "fleet";
     let known: &[&str] = if is_fleet { &[SEED, HOST, CPUS] } else { &[SEED, CPUS] };
     for axis in reserved {
-        // Also one whose path was not written in quotes.
+        // This includes a key whose path was not quoted, which TOML parses as a table.
         if !known.contains(&axis.key.as_str()) {
             axis.expect_no_table()?;
             expect_axes([axis], known)?;
@@ -211,7 +211,7 @@ fn read_simulations(
     let set = head.set.as_deref().unwrap_or(&[]);
     let named = NamedSimulation { name: &name, text: &text, head };
     let combinations = combine(&keys)?;
-    // None are those of the plan that is named.
+    // Without an axis of CPUs, those of the named plan are used.
     let cpus = axis(axes, CPUS).map(Axis::cpus).transpose()?.unwrap_or_default();
     let first = named.parse(cpus.iter().map(|cpus| cpus.get()).collect(), &combinations[0])?;
     if let Some(key) = &first.swept {
@@ -245,7 +245,7 @@ fn read_simulations(
     Ok(ParsedPlan { title: head.title.clone(), study, simulated: Some((name, text)), meaning })
 }
 
-/// A plan of the simulation that the plan of a sweep names, with the policies and values that it sets.
+/// A plan of the simulation that the plan of a sweep names, with the policies and values that the sweep sets.
 struct NamedSimulation<'n> {
     name: &'n str,
     text: &'n str,
@@ -253,7 +253,7 @@ struct NamedSimulation<'n> {
 }
 
 impl NamedSimulation<'_> {
-    /// Parses the plan on these numbers of CPUs, with these values.
+    /// Parses the plan with these numbers of CPUs and these values.
     fn parse(&self, cpus: Vec<u16>, values: &[(String, String)]) -> Result<Simulated, OpenError> {
         let NamedSimulation { name, text, head } = self;
         let values = values.iter().map(|(key, value)| format!("{key}={value}"));
@@ -263,7 +263,7 @@ impl NamedSimulation<'_> {
     }
 }
 
-/// Refuses values that are written in several ways and mean the same.
+/// Refuses values that are written differently but mean the same.
 fn expect_different(source: &Source<'_>, points: &[SimulatedPoint]) -> Result<(), PlanError> {
     let mut seen = HashSet::new();
     for SimulatedPoint { cpus, values, plan } in points {
@@ -276,10 +276,10 @@ fn expect_different(source: &Source<'_>, points: &[SimulatedPoint]) -> Result<()
     Ok(())
 }
 
-/// Hosts of a fleet whose plan does not say how many.
+/// Number of hosts of a fleet, if the plan does not set it.
 const HOSTS: u32 = 60;
 
-/// Every combination of the values of these axes: keys, and a value for each.
+/// Returns every combination of the values of these axes: each key with a value.
 fn combine(axes: &[&Axis<'_, '_>]) -> Result<Vec<Vec<(String, String)>>, PlanError> {
     let mut points = vec![Vec::new()];
     for axis in axes {
@@ -295,7 +295,7 @@ fn combine(axes: &[&Axis<'_, '_>]) -> Result<Vec<Vec<(String, String)>>, PlanErr
     Ok(points)
 }
 
-/// In which order values are written changes nothing in what they give.
+/// Sorts values, so that the order in which a plan lists them does not affect its digest.
 fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut sorted: Vec<T> = values.collect();
     sorted.sort();

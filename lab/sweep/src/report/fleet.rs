@@ -1,4 +1,4 @@
-//! Fleets: hosts decide together, at each point and under each seed, as in a fleet of its own.
+//! Verdicts on fleets: the hosts of each point and seed are judged together, as by `freehold fleet`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use crate::plan::{SimulatedPoint, Simulations};
 use crate::simulating::host_from_rows;
 use crate::task::{CPUS, HOST, POLICY, SEED};
 
-/// Results of hosts by policy, and by the labels of point, seed and host.
+/// Results of hosts, by policy and by the labels of point, seed and host.
 type HostsByLabels = HashMap<(String, Vec<(String, String)>), HostResult>;
 
 /// Results of all hosts.
@@ -28,12 +28,12 @@ pub(super) struct HostResults<'p> {
 }
 
 impl<'p> HostResults<'p> {
-    /// Returns the results of no host yet.
+    /// Creates results without hosts.
     pub(super) fn new(simulations: &'p Simulations, hosts: u32) -> HostResults<'p> {
         HostResults { simulations, hosts, hosts_by_labels: HostsByLabels::new() }
     }
 
-    /// Adds a host; returns `None` if these rows hold none.
+    /// Adds a host; returns `None` if the rows are not a complete host.
     pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         let policy = header.label(POLICY)?.to_owned();
         let labels = header.labels.into_iter().filter(|(key, _)| key != POLICY).collect();
@@ -41,7 +41,7 @@ impl<'p> HostResults<'p> {
         Some(())
     }
 
-    /// Judges every B by A.
+    /// Compares every policy B with A.
     pub(super) fn judge(&self, terms: Terms) -> Result<Verdicts, Error> {
         let HostResults { simulations, hosts, hosts_by_labels } = self;
         let points = simulations.points.iter();
@@ -78,19 +78,19 @@ impl<'p> HostResults<'p> {
     }
 }
 
-/// Simulations show their tables where replays show what differs.
+/// Converts the detail of replays to that of simulations, which show their tables instead of the rows that differ.
 pub(super) fn simulation_detail(detail: model::Detail) -> model::Detail {
     if detail == model::Detail::Differences { model::Detail::Tables } else { detail }
 }
 
-/// Where a run is, in words.
+/// Describes the point and the seed of a fleet.
 fn describe_fleet(point: &SimulatedPoint, seeds: u32, seed: u64) -> String {
     let values = point.values.iter().map(|(key, value)| format!("{key} = {value}"));
     let seed_text = (seeds > 1).then(|| format!("seed {seed}"));
     [format!("{} CPUs", point.cpus)].into_iter().chain(values).chain(seed_text).collect::<Vec<_>>().join("; ")
 }
 
-/// A host under every policy; nothing if one is missing.
+/// Returns the results of a host under every policy; `None` if a result is missing.
 fn results_of_host(hosts: &HostsByLabels, point: &SimulatedPoint, seed: u64, host: u32) -> Option<Vec<HostResult>> {
     let mut labels = vec![(CPUS.to_owned(), point.cpus.to_string())];
     labels.extend(point.values.iter().cloned());

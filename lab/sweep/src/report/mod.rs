@@ -1,12 +1,12 @@
-//! What a dataset says, whoever made it: a verdict on each policy B at each point of the axes, by the rules of the
-//! command that answers one such question alone.
+//! Report on a dataset: a verdict on each policy B at each point of the axes, by the rules of the command that makes a
+//! single such comparison.
 //!
 //! Replays are judged and pooled over recordings as by `freehold compare` ([`replay`]), hosts as by `freehold fleet`
-//! ([`fleet`]), seeds as by `freehold sim` ([`sim`]). Many verdicts at once err more often than one. So each comparison
-//! is held to a confidence at which all of them together are as sure as one alone would be
-//! ([`confidence_of`]).
+//! ([`fleet`]), and seeds as by `freehold sim` ([`sim`]). With many verdicts, the probability of at least one wrong
+//! verdict grows. Each comparison is therefore held to a higher confidence, so that all of them together have the
+//! confidence of a single one ([`confidence_of`]).
 //!
-//! Parts are read one after the other, in whatever order. Of each only what a verdict needs is kept.
+//! Parts are read one by one, in any order. Only the data that a verdict needs is kept in memory.
 
 mod fleet;
 mod replay;
@@ -30,28 +30,28 @@ use crate::plan::{Plan, Simulation, Study, this_program};
 use terms::Verdicts;
 pub use terms::{MARGIN, Terms};
 
-/// What all parts say together.
+/// Report on all parts of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The plan's title.
+    /// Title of the plan.
     pub title: String,
-    /// The plan's digest.
+    /// Digest of the plan.
     pub plan: String,
     /// Version and commit of the program.
     pub freehold: String,
-    /// Parts that were read.
+    /// Number of parts that were read.
     pub tasks: usize,
-    /// Comparisons of a B with an A, each of them of all measures.
+    /// Number of comparisons of a B with an A. A comparison covers all measures.
     pub comparisons: usize,
-    /// How sure each comparison has to be.
+    /// Confidence of each comparison.
     pub confidence: f64,
-    /// Recordings, hosts or seeds of which some tasks are missing, and which are left out therefore.
+    /// Recordings, hosts or seeds that are left out because some of their tasks are missing.
     pub incomplete: Vec<String>,
-    /// A report on each comparison.
+    /// Reports on the comparisons.
     pub verdicts: Vec<model::Report>,
 }
 
-/// Results that the parts of a sweep hold.
+/// Results from the parts of a sweep.
 enum Results<'p> {
     Replays(replay::ReplayResults<'p>),
     Runs(sim::RunResults<'p>),
@@ -59,11 +59,11 @@ enum Results<'p> {
 }
 
 impl Report {
-    /// What these parts of a plan's dataset say: each with its name, for complaints, in any order.
+    /// Judges the parts of a plan's dataset. The parts may be in any order; each has its name, for messages.
     ///
     /// # Errors
-    /// When a part is damaged, one of another plan, or not where it belongs: its name has to end in the folders of what
-    /// was swept.
+    /// If a part is damaged, belongs to another plan, or is not in its place: its name has to end in the folders of the
+    /// swept values.
     pub fn from_parts(
         plan: &Plan,
         parts: impl IntoIterator<Item = Result<(String, Bytes), Error>>,
@@ -88,7 +88,7 @@ impl Report {
         let Verdicts { comparisons, incomplete, reports: mut verdicts } = results;
         if verdicts.is_empty() {
             let nothing = "There is nothing to compare yet: nothing has all of its tasks done.".to_owned();
-            // There is nothing more to see.
+            // There is nothing else to show.
             verdicts.push(model::Report { verdict: vec![nothing], detail: Detail::All, ..model::Report::default() });
         }
         let confidence = confidence_of(comparisons);
@@ -118,7 +118,7 @@ impl Results<'_> {
         }
     }
 
-    /// Takes in a part; nothing if it tells of no whole result.
+    /// Adds a part; returns `None` if the part does not contain a complete result.
     fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         match self {
             Results::Replays(results) => results.add(header, rows),
@@ -136,15 +136,15 @@ impl Results<'_> {
     }
 }
 
-/// The error for a part with this name.
+/// Returns the error for a part with this name.
 fn part_error(name: &str, why: &str) -> Error {
     Error::Folder(format!("{name} {why}"))
 }
 
-/// Reads a part of this plan that is in its place.
+/// Reads a part, which must belong to this plan and be in its place.
 ///
 /// # Errors
-/// When it is something else; the words follow its name.
+/// If it is another part or file. The message follows its name.
 fn read_part(plan: &Plan, name: &str, bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
     let (header, rows) = part::read(bytes)
         .map_err(|why| format!("{why}; remove it, and sweep once more: what is there is not done again"))?;
@@ -159,7 +159,7 @@ fn read_part(plan: &Plan, name: &str, bytes: Bytes) -> Result<(Header, Vec<Row>)
     Ok((header, rows))
 }
 
-/// What is said where there are several comparisons.
+/// Returns the sentence on the confidence of several comparisons.
 fn confidence_sentence(comparisons: usize, confidence: f64) -> Option<String> {
     let [each, together] = [confidence, CONFIDENCE].map(|share| (share * 1e5).round() / 1e3);
     (comparisons > 1).then(|| {
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Judges 20 seeds whose B moves more pages at a time than A, each with `acquisitions` behind its ratio.
+    /// Judges 20 seeds whose B moves more pages at a time than A, each with `acquisitions` events behind its ratio.
     fn verdict_on_ratios(acquisitions: u64) -> String {
         let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n[axes]\ncpus = [2]\nseed = 20\n";
         let plan = Plan::parse("plan.toml", text).unwrap();

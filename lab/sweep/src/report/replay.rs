@@ -1,4 +1,4 @@
-//! Replays: recordings decide together, as in a comparison of them all.
+//! Verdicts on replays: all recordings are judged together, as by `freehold compare` with several recordings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::plan::{RECORDED, Replays, cpus_label, setting_label};
 use crate::subject::Identity;
 use crate::task::{CPUS, POLICY, SETTING};
 
-/// A combination: policy, settings, CPUs, as the labels have them.
+/// Labels of a combination: policy, settings, CPUs.
 type Key = [String; 3];
 
 /// Replays of one recording.
@@ -33,7 +33,7 @@ struct Side<'s> {
     setting: &'s str,
 }
 
-/// One A and its rivals, on so many CPUs.
+/// A comparison of one A with its rivals on one number of CPUs.
 struct Question<'s> {
     about: Option<String>,
     a: Side<'s>,
@@ -41,7 +41,7 @@ struct Question<'s> {
     cpus: &'s str,
 }
 
-/// Policies, settings and CPUs that are combined for every recording.
+/// Labels of the policies, settings and CPUs that are combined for every recording.
 struct Combinations {
     a: String,
     b: Vec<String>,
@@ -52,21 +52,21 @@ struct Combinations {
 /// Replays of all recordings.
 pub(super) struct ReplayResults<'p> {
     replays: &'p Replays,
-    /// Those of the same name beside each other.
+    /// Replays by recording. Recordings with the same name are adjacent.
     recordings: BTreeMap<Identity, ReplaysByKey>,
 }
 
 impl<'p> ReplayResults<'p> {
-    /// Returns the replays of no recording yet.
+    /// Creates results without replays.
     pub(super) fn new(replays: &'p Replays) -> ReplayResults<'p> {
         ReplayResults { replays, recordings: BTreeMap::new() }
     }
 
-    /// Adds a replay; returns `None` if these rows hold none.
+    /// Adds a replay; returns `None` if the rows are not a complete replay.
     pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         let mut replay = outcome::from_rows(rows)?;
         let key = [POLICY, SETTING, CPUS].map(|key| header.label(key).unwrap_or_default().to_owned());
-        // Only these are held against the recorded kernel.
+        // Only baseline replays are compared with the recorded kernel.
         let [policy, under @ ..] = &key;
         let is_baseline = under.iter().all(|label| label == RECORDED)
             && [RECORDED, self.replays.a_label()].contains(&policy.as_str());
@@ -77,7 +77,7 @@ impl<'p> ReplayResults<'p> {
         Some(())
     }
 
-    /// Judges every B by A.
+    /// Compares every policy B with A.
     pub(super) fn judge(&self, terms: Terms) -> Verdicts {
         let combinations = Combinations {
             a: self.replays.a_label().to_owned(),
@@ -99,7 +99,7 @@ impl<'p> ReplayResults<'p> {
         Verdicts { comparisons, incomplete: incomplete.into_iter().collect(), reports }
     }
 
-    /// What recordings are called: those that share a name, by their contents too.
+    /// Returns the names of recordings. Recordings that share a name are also identified by their contents.
     fn files(&self) -> BTreeMap<&Identity, String> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         self.recordings.keys().for_each(|identity| *counts.entry(&identity.name).or_default() += 1);
@@ -112,7 +112,7 @@ impl<'p> ReplayResults<'p> {
         files
     }
 
-    /// What answers a question, and the recordings that lack an answer.
+    /// Returns the replays that answer a question, by recording, and the recordings that lack one.
     fn answers(&self, question: &Question<'_>) -> (Vec<(&Identity, Answer<'_>)>, Vec<String>) {
         let (mut missing, mut answers) = (Vec::new(), Vec::new());
         for (identity, replays) in &self.recordings {
@@ -153,8 +153,8 @@ impl<'p> ReplayResults<'p> {
 }
 
 impl Combinations {
-    /// Returns the questions. Policies B are compared with A under the same settings and on as many CPUs; without
-    /// policies B, A under other settings is compared with A as recorded.
+    /// Returns the comparisons to make. Policies B are compared with A under the same settings and on the same number
+    /// of CPUs. Without policies B, A under other settings is compared with A as recorded.
     fn questions(&self) -> Vec<Question<'_>> {
         let a = self.a.as_str();
         let mut questions = Vec::new();
@@ -177,14 +177,14 @@ impl Combinations {
         questions
     }
 
-    /// Describes a number of CPUs, if there are several.
+    /// Describes a number of CPUs, if there are several numbers.
     fn describe_cpus(&self, cpus: &str) -> Option<String> {
         let text = if cpus == RECORDED { "the recorded CPUs".to_owned() } else { format!("{cpus} CPUs") };
         (self.cpus.len() > 1).then_some(text)
     }
 }
 
-/// The replays that answer a question on one recording.
+/// Replays of one recording that answer a question.
 struct Answer<'f> {
     a: &'f Replay,
     rivals: Vec<&'f Replay>,
@@ -193,7 +193,7 @@ struct Answer<'f> {
 }
 
 impl Question<'_> {
-    /// What answers it; nothing if a replay is missing.
+    /// Returns the answer to the question; `None` if a replay is missing.
     fn answer<'f>(&self, replays: &Replays, known: &'f ReplaysByKey) -> Option<Answer<'f>> {
         let a = self.replay(known, &self.a)?;
         let release = Release::parse(&a.facts.kernel_release)?;
@@ -203,12 +203,12 @@ impl Question<'_> {
         Some(Answer { a, rivals, baseline, release })
     }
 
-    /// The replay of one side.
+    /// Returns the replay of one side.
     fn replay<'f>(&self, known: &'f ReplaysByKey, side: &Side<'_>) -> Option<&'f Replay> {
         known.get(&[side.policy, side.setting, self.cpus].map(str::to_owned))
     }
 
-    /// A and its rivals by the names that they are asked for, as in a comparison.
+    /// Returns A and its rivals under the names with which a comparison shows them.
     fn name_sides(&self, answer: &Answer<'_>) -> (ReplayOutcome, Vec<ReplayOutcome>) {
         let Answer { a, rivals, release, .. } = answer;
         let mut outcome = ReplayOutcome { policy: name_under(&a.outcome.policy, self.a.setting), ..a.outcome.clone() };
@@ -222,12 +222,12 @@ impl Question<'_> {
     }
 }
 
-/// What a policy is called under settings.
+/// Returns the name of a policy under settings.
 fn name_under(policy: &str, setting: &str) -> String {
     if setting == RECORDED { policy.to_owned() } else { [policy, setting].join(WITH) }
 }
 
-/// Names the question of a report, and shortens the report if there are many recordings.
+/// Adds the description of the question to a report, and shortens the report if there are many recordings.
 fn shorten(mut report: model::Report, question: &Question<'_>, recordings: usize) -> model::Report {
     report.subject.splice(0..0, question.about.clone());
     if recordings > LISTED_MAX {
@@ -240,7 +240,7 @@ fn shorten(mut report: model::Report, question: &Question<'_>, recordings: usize
     report
 }
 
-/// Keeps the rows of a measure with the least and the most change.
+/// Keeps only the rows of a measure with the least and the greatest change.
 fn thin(measure: &mut Measure) {
     let changes = measure.rows.iter().filter_map(|row| Some((row, judged_change(row)?)));
     let (least, most) =
@@ -253,7 +253,7 @@ fn thin(measure: &mut Measure) {
     measure.rows = ends;
 }
 
-/// The change of a row that has a verdict.
+/// Returns the change of a row that has a verdict.
 fn judged_change(row: &model::Row) -> Option<f64> {
     row.change.filter(|_| row.verdict != Verdict::NotJudged)
 }

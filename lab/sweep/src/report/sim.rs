@@ -1,5 +1,5 @@
-//! Simulated runs: at each point a B is held against A seed by seed, as in a simulation of its own. As many verdicts
-//! take more seeds than one.
+//! Verdicts on simulated runs: at each point, a policy B is compared with A seed by seed, as by `freehold sim`. With
+//! many comparisons, more seeds are needed for a verdict.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -19,34 +19,34 @@ use crate::part::{Header, Row};
 use crate::plan::{SimulatedPoint, Simulations};
 use crate::task::{CPUS, POLICY, SEED};
 
-/// What was measured in a run, by measure.
+/// Values of a run, by measure.
 type Values = HashMap<&'static str, f64>;
 
 /// A simulated run.
 #[derive(Clone)]
 struct Run {
-    /// What was measured.
+    /// Measured values.
     values: Values,
-    /// Events behind measures that are no counts of events.
+    /// Events behind measures that are not counts of events.
     events: Values,
 }
 
-/// A policy, and the labels of a point.
+/// Policy, and the labels of a point.
 type Place = (String, Vec<(String, String)>);
 
 /// Results of all runs.
 pub(super) struct RunResults<'p> {
     simulations: &'p Simulations,
-    /// Names of the measures that are reported.
+    /// Names of the reported measures.
     names: HashSet<&'static str>,
-    /// Point and policy, by number.
+    /// Indices of point and policy, by their labels.
     places: HashMap<Place, [usize; 2]>,
     /// Runs by point, policy and seed.
     runs: Vec<Vec<Vec<Option<Run>>>>,
 }
 
 impl<'p> RunResults<'p> {
-    /// Returns the results of no run yet.
+    /// Creates results without runs.
     pub(super) fn new(simulations: &'p Simulations) -> RunResults<'p> {
         let (mut places, mut runs) = (HashMap::new(), Vec::new());
         for (at, point) in simulations.points.iter().enumerate() {
@@ -63,7 +63,7 @@ impl<'p> RunResults<'p> {
         RunResults { simulations, names, places, runs }
     }
 
-    /// Adds a run; returns `None` if it is none of the plan's.
+    /// Adds a run; returns `None` if the run does not belong to the plan.
     pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         let name = header.label(POLICY)?.to_owned();
         let seed = header.label(SEED)?.parse::<usize>().ok()?.checked_sub(1)?;
@@ -82,7 +82,7 @@ impl<'p> RunResults<'p> {
         named.collect()
     }
 
-    /// Judges every B by A.
+    /// Compares every policy B with A.
     pub(super) fn judge(&self, terms: Terms) -> Verdicts {
         let RunResults { simulations, runs, .. } = self;
         let policies = simulations.points.first().map_or(0, |point| point.plan.policies.len());
@@ -94,27 +94,27 @@ impl<'p> RunResults<'p> {
     }
 }
 
-/// At what pace all of them work.
+/// Returns the pace of the workload, which all points share.
 fn pace(simulations: &Simulations) -> WorkPace {
     simulations.points[0].plan.points[0].workload.pace()
 }
 
-/// All runs.
+/// All runs, ready to be compared.
 struct AllRuns<'p> {
     simulations: &'p Simulations,
-    /// By point, policy and seed.
+    /// Runs by point, policy and seed.
     runs: &'p [Vec<Vec<Option<Run>>>],
-    /// Whether there are seeds enough to decide anything.
+    /// `true` if there are enough seeds for a verdict.
     is_enough: bool,
 }
 
 impl AllRuns<'_> {
-    /// All points, with their numbers.
+    /// Returns all points with their indices.
     fn points(&self) -> impl Iterator<Item = (usize, &SimulatedPoint)> {
         self.simulations.points.iter().enumerate()
     }
 
-    /// A measure under each seed; nothing if one was not run under this policy.
+    /// Returns the values of a measure under all seeds; `None` if a seed was not run under this policy.
     fn spread(&self, point: usize, policy: usize, measure: &Measure) -> Option<Spread> {
         let runs: Vec<&Run> = self.runs[point][policy].iter().map(Option::as_ref).collect::<Option<_>>()?;
         let values = runs.iter().map(|run| run.values.get(measure.name).copied().unwrap_or(f64::NAN)).collect();
@@ -161,7 +161,7 @@ impl AllRuns<'_> {
 
     /// Compares a policy with policy A in one measure, at each point.
     fn compare(&self, policy: usize, measure: &Measure) -> model::Measure {
-        // As much is asked for under every policy: more of it is neither good nor bad.
+        // At a set pace every policy gets the same number of requests, so more throughput is neither better nor worse.
         let is_set = measure.name == measures::THROUGHPUT.name && pace(self.simulations) == WorkPace::Set;
         let directed = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
         let rows = self.points().filter_map(|point| self.row(point, policy, &directed)).collect();
@@ -204,14 +204,14 @@ impl AllRuns<'_> {
     }
 }
 
-/// A point, in words.
+/// Describes a point.
 fn describe_point(point: &SimulatedPoint) -> String {
     let cpus = format!("{} {}", point.cpus, number::unit(point.cpus.into(), "CPUs"));
     let values = point.values.iter().map(|(key, value)| format!("{key} = {value}"));
     [cpus].into_iter().chain(values).collect::<Vec<_>>().join(", ")
 }
 
-/// What B changes, and at how many points.
+/// Describes the changes under B, and at how many points each occurs.
 fn changes(b: &str, groups: &[Group]) -> String {
     match [Verdict::Better, Verdict::Worse].map(|verdict| list_measures(groups, verdict)) {
         [better, worse] if better.is_empty() && worse.is_empty() => {
@@ -223,7 +223,7 @@ fn changes(b: &str, groups: &[Group]) -> String {
     }
 }
 
-/// Lists the measures with this verdict, and at how many points each has it.
+/// Lists the measures with this verdict, with the number of points that have it.
 fn list_measures(groups: &[Group], verdict: Verdict) -> String {
     let mut listed = Vec::new();
     for measure in groups.iter().flat_map(|group| &group.measures) {

@@ -2,15 +2,15 @@
 
 use freehold_report::report::{self as model, Detail};
 
-/// Relative changes up to this are none, unless somebody says otherwise.
+/// Default margin: the largest relative change that counts as no change.
 pub const MARGIN: f64 = 0.02;
 
-/// How results are judged, and how much of that a person sees.
+/// Rules for judging results, and the level of detail of the output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// Relative changes of replays up to this are none.
+    /// Largest relative change of replays that counts as no change.
     pub margin: f64,
-    /// What a person at a terminal sees.
+    /// Level of detail at a terminal.
     pub detail: Detail,
 }
 
@@ -22,10 +22,10 @@ impl Default for Terms {
 
 /// Verdicts of one kind of sweep.
 pub(super) struct Verdicts {
-    /// Comparisons of a B with an A.
+    /// Number of comparisons of a B with an A.
     pub comparisons: usize,
     /// Recordings, hosts or seeds that are left out.
     pub incomplete: Vec<String>,
-    /// A report on each comparison.
+    /// Reports on the comparisons.
     pub reports: Vec<model::Report>,
 }
