@@ -1,4 +1,4 @@
-//! Writes the stubs of the Python module beside it: `cargo run -p freehold-python --example stubs`.
+//! Writes the stub file of the Python module: `cargo run -p freehold-python --example stubs`.
 
 use std::{fs, io};
 

@@ -1,10 +1,11 @@
-//! The laboratory in Python: one wheel, whose functions are the commands that answer questions.
+//! Python bindings of the laboratory, built as a wheel. The functions of the module are the commands that return a
+//! report.
 //!
-//! A call takes the same way as a command line does. [`keywords`] reads off clap's definition which keywords a function
-//! takes and turns them into arguments; the laboratory answers those as it would a person; [`tables`] makes Arrow of
-//! what the answer has, and [`rows`] of a recording, batch by batch. [`stubs`] writes down for type checkers and people
-//! what functions there are. All of this is plain Rust and needs no Python: what does is in `extension`, behind the
-//! feature of that name, which maturin builds with.
+//! A call is processed like a command line. [`keywords`] derives the parameters of a function from clap's definition
+//! and converts a call to arguments. The command then runs as it does for a user. [`tables`] converts the tables of its
+//! report to Arrow, and [`rows`] the rows of a recording, batch by batch. [`stubs`] writes the signatures and
+//! docstrings for type checkers and users. All of these are plain Rust and need no Python. The part that needs Python
+//! is in `extension`, behind the feature of that name, which maturin enables.
 
 #[cfg(feature = "extension")]
 mod extension;

@@ -1,8 +1,8 @@
-//! A recording's rows as Arrow, decoded: names of tasks, of GFP flags, of kinds and of migratetypes.
+//! Rows of a recording as Arrow, with decoded names of tasks, GFP flags, kinds and migratetypes.
 //!
-//! Rows come batch by batch, and no more of them are in memory than one batch of some ten thousand and what the reader
-//! holds. Names are kept once, as dictionaries: kinds and migratetypes are known beforehand and tasks stand in the
-//! facts, so all batches share these; masks of GFP flags are named as they come up.
+//! Rows are read batch by batch. Memory holds only one batch of some ten thousand rows, besides the buffers of the
+//! reader. Names are stored once, as dictionaries. Kinds and migratetypes are known in advance and tasks are in the
+//! facts, so all batches share these dictionaries. Masks of GFP flags are added to their dictionary as they occur.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Error, Reader, gfp_names};
 use rustc_hash::FxHashMap;
 
-/// Rows in a batch, except the last: many enough that what a batch costs its reader is nothing.
+/// Rows of a batch, except the last. The number is large enough to make the fixed cost of a batch negligible.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// The columns.
+/// Returns the schema of the columns.
 pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         column("time", DataType::UInt64, false),
@@ -44,12 +44,12 @@ fn column(name: &str, kind: DataType, is_optional: bool) -> Field {
     Field::new(name, kind, is_optional)
 }
 
-/// The type of a column of names that are kept once, with keys of this type.
+/// Returns the type of a dictionary column of names, with keys of this type.
 fn name_type(key: DataType) -> DataType {
     DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8))
 }
 
-/// Reads the rows of one part of a recording.
+/// Reader of the rows of one section of a recording.
 pub struct Rows {
     batches: Box<dyn Iterator<Item = Result<Batch, Error>> + Send>,
     section: Section,
@@ -62,7 +62,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Reads the rows of a part of a recording.
+    /// Creates a reader for the rows of one section of a recording.
     pub fn new(reader: Reader, section: Section) -> Rows {
         let facts: &Facts = reader.facts();
         Rows {
@@ -77,7 +77,7 @@ impl Rows {
         }
     }
 
-    /// The next rows; nothing when there are no more.
+    /// Returns the next batch of rows; `None` at the end.
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let mut rows: Vec<Row> = Vec::with_capacity(BATCH_ROWS);
         while rows.len() < BATCH_ROWS && !self.is_over {
@@ -116,7 +116,8 @@ impl Rows {
     }
 }
 
-/// The key of a row's migratetype, for the rows that have one.
+/// Returns the dictionary key of a row's migratetype. Rows without a migratetype, and compaction results in this field,
+/// have no key.
 fn migratetype_key(row: &Row) -> Option<i8> {
     (row.migratetype != NO_MIGRATETYPE && row.kind != Kind::CompactionEnd).then_some(row.migratetype)
 }
@@ -125,7 +126,7 @@ fn arg_column(rows: &[Row], index: usize) -> ArrayRef {
     Arc::new(rows.iter().map(|row| Some(row.args[index])).collect::<Int64Array>())
 }
 
-/// Makes a column of names from their keys.
+/// Returns a dictionary column with these keys.
 fn name_column<K: arrow_array::types::ArrowDictionaryKeyType>(
     keys: PrimitiveArray<K>,
     names: &ArrayRef,
@@ -133,13 +134,13 @@ fn name_column<K: arrow_array::types::ArrowDictionaryKeyType>(
     Ok(Arc::new(DictionaryArray::<K>::try_new(keys, Arc::clone(names))?))
 }
 
-/// The place of a kind among all kinds.
+/// Returns the index of a kind among all kinds.
 fn place(kind: Kind) -> u8 {
     let place = Kind::ALL.iter().position(|other| *other == kind);
     place.and_then(|place| u8::try_from(place).ok()).expect("all kinds are among them, and few")
 }
 
-/// Tasks, and their names, each once: several tasks may have one.
+/// Tasks and their names. Tasks with the same name share a dictionary entry.
 struct Tasks {
     pids: Vec<u32>,
     keys: Vec<u32>,
@@ -163,7 +164,7 @@ impl Tasks {
         }
     }
 
-    /// The number of a task's name; the reader has seen to it that there is such a task.
+    /// Returns the dictionary key of a task's name. The reader has checked that the task exists.
     fn key(&self, task: u32) -> u32 {
         self.keys.get(task as usize).copied().unwrap_or_default()
     }
@@ -173,7 +174,7 @@ impl Tasks {
     }
 }
 
-/// Masks of GFP flags that have come up, and their names.
+/// Masks of GFP flags that have occurred, with their names.
 #[derive(Default)]
 struct Masks {
     keys: FxHashMap<u32, u32>,
@@ -191,7 +192,7 @@ impl Masks {
         })
     }
 
-    /// All names so far: the same array again, if there are no more of them.
+    /// Returns all names so far. The array is reused as long as no name is added.
     fn names(&mut self) -> ArrayRef {
         Arc::clone(self.shared.get_or_insert_with(|| {
             let mut builder = StringBuilder::new();

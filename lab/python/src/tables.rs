@@ -1,8 +1,8 @@
-//! What an answer has, as Arrow: its tables, and everything that was measured as one table.
+//! Reports as Arrow: their tables, and all measures as one table.
 //!
-//! Each column is made once; whoever reads it is handed the same bytes. A column of counts is of integers, one with
-//! other numbers of floats, one of whether things are so of booleans, and any other of texts: those of the report, as
-//! they stand, since a table is no terminal.
+//! Each column is built once, and all readers get the same buffers. A column of counts becomes integers, a column of
+//! other numbers floats, and a column of yes and no booleans. All other columns become texts. The texts are those of
+//! the report without escaping, because a table is not printed to a terminal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use freehold_report::number::Quantity;
 use freehold_report::report::{Measure, Pooled, Report, Row, Table, Value};
 use freehold_stats::verdict::Verdict;
 
-/// Key of a column's metadata that says what its numbers count.
+/// Metadata key of a column for the unit of its numbers.
 const UNIT: &str = "unit";
 
-/// A table of a report.
+/// Converts a table of a report.
 ///
 /// # Errors
-/// When it has rows of another length than its columns, which no report has.
+/// If a row and the columns differ in length, which does not happen in a report.
 pub fn table_batch(table: &Table) -> Result<RecordBatch, ArrowError> {
     let mut names = Names::default();
     let columns = table.columns.iter().enumerate().map(|(index, column)| {
@@ -32,10 +32,10 @@ pub fn table_batch(table: &Table) -> Result<RecordBatch, ArrowError> {
     batch(columns.collect())
 }
 
-/// Everything that was measured: a record for each measure in each case, and one for all cases together.
+/// Converts all measures: a record for each measure in each case, and one over all cases.
 ///
 /// # Errors
-/// As [`table_batch`].
+/// As for [`table_batch`].
 pub fn measures_batch(reports: &[Report]) -> Result<RecordBatch, ArrowError> {
     let records: Vec<Record<'_>> = reports.iter().flat_map(records).collect();
     let cases: ArrayRef = Arc::new(records.iter().map(Record::cases).collect::<Int64Array>());
@@ -66,7 +66,7 @@ fn numbers<'r>(records: &[Record<'r>], number: impl Fn(&Record<'r>) -> Option<f6
     Arc::new(records.iter().map(number).collect::<Float64Array>())
 }
 
-/// One line of the table of measures, and where it belongs.
+/// A row of the table of measures, with the report's sides and the group.
 struct Record<'r> {
     sides: &'r [String; 2],
     group: &'static str,
@@ -74,7 +74,7 @@ struct Record<'r> {
     values: Values<'r>,
 }
 
-/// A measure in one case, or in all cases together.
+/// A measure in one case, or over all cases.
 enum Values<'r> {
     Case(&'r Row),
     Pooled(Pooled),
@@ -124,7 +124,7 @@ fn batch(columns: Vec<(Field, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
 }
 
-/// Names of columns, each once: readers of Arrow refuse two of one name.
+/// Unique column names. Readers of Arrow refuse duplicate names.
 #[derive(Default)]
 struct Names(Vec<String>);
 
@@ -137,7 +137,7 @@ impl Names {
     }
 }
 
-/// The narrowest array that has all of these values.
+/// Returns the narrowest array that can hold all of these values.
 fn array(values: &[&Value]) -> ArrayRef {
     let present: Vec<&Value> = values.iter().copied().filter(|value| !matches!(value, Value::None)).collect();
     if present.is_empty() {

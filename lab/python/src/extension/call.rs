@@ -1,4 +1,4 @@
-//! A call: from keywords to an answer.
+//! Calls of functions: from Python arguments to a report.
 
 use std::ffi::OsString;
 
@@ -13,10 +13,10 @@ use super::wait::{self, Interrupts, ProgressDisplay};
 use super::{errors, values};
 use crate::keywords::Function;
 
-/// Calls the function.
+/// Calls a function.
 ///
 /// # Errors
-/// An exception of `freehold._errors`; KeyboardInterrupt.
+/// An exception of `freehold._errors`, or KeyboardInterrupt.
 pub(super) fn call(
     function: &Function,
     places: &Bound<'_, PyTuple>,

@@ -1,4 +1,5 @@
-//! What goes wrong, as an exception of `freehold._errors`: the command's own sentence, and a class that programs know.
+//! Conversion of errors to exceptions of `freehold._errors`. An exception has the command's own message, and a class
+//! that programs can catch.
 
 use freehold_cli::{Cause, Error};
 use freehold_report::terminal::printable;
@@ -6,10 +7,10 @@ use freehold_trace::recording::OpenError;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-/// The module that has the classes.
+/// Module that defines the exception classes.
 const CLASSES: &str = "freehold._errors";
 
-/// Makes an exception of a command's failure.
+/// Returns the exception for the failure of a command.
 pub(super) fn from_command(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error.cause() {
         Cause::Interrupted => return PyKeyboardInterrupt::new_err(error.to_string()),
@@ -22,32 +23,32 @@ pub(super) fn from_command(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class, &error.to_string())
 }
 
-/// Makes an exception of a sweep's failure.
+/// Returns the exception for the failure of a sweep.
 pub(super) fn from_sweep(py: Python<'_>, error: freehold_sweep::Error) -> PyErr {
     from_command(py, &Error::from(error))
 }
 
-/// Makes an exception for a file that is no recording.
+/// Returns the exception for a file that is not a recording.
 pub(super) fn from_recording(py: Python<'_>, error: OpenError) -> PyErr {
     from_command(py, &Error::from(error))
 }
 
-/// A call that is none.
+/// Returns the exception for an invalid call.
 pub(super) fn call(py: Python<'_>, sentence: &str) -> PyErr {
     exception(py, "CallError", sentence)
 }
 
-/// Something that cannot be worked with.
+/// Returns the exception for an invalid input.
 pub(super) fn input(py: Python<'_>, sentence: &str) -> PyErr {
     exception(py, "InputError", sentence)
 }
 
-/// The system has no more of something.
+/// Returns the exception for a lack of system resources.
 pub(super) fn system(py: Python<'_>, sentence: &str) -> PyErr {
     exception(py, "SystemFailure", sentence)
 }
 
-/// A fault of the program.
+/// Returns the exception for a defect of the program.
 pub(super) fn fault(py: Python<'_>) -> PyErr {
     exception(py, "Error", "this is a fault of the program, which has said more on stderr; please report it")
 }

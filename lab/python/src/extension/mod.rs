@@ -1,8 +1,8 @@
-//! The module of Python's: functions, answers and recordings as Python sees them.
+//! The Python module: functions, reports and recordings as Python classes.
 //!
-//! A function gathers what it is given ([`values`]), hands the work to another thread and waits for it without the
-//! interpreter's lock ([`wait`]), and returns a [`report::Report`]. Whatever goes wrong is one exception of
-//! `freehold._errors` with one sentence ([`errors`]).
+//! A function reads its arguments ([`values`]), runs the work on another thread and waits for it without the
+//! interpreter's lock ([`wait`]), and returns a [`report::Report`]. Every failure is an exception of `freehold._errors`
+//! with a message of one sentence ([`errors`]).
 
 mod call;
 mod capsule;
@@ -40,7 +40,7 @@ fn _freehold(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }
 
-/// A function that answers a command.
+/// Returns a Python function that runs a command.
 fn callable(py: Python<'_>, function: Function) -> PyResult<Bound<'_, PyCFunction>> {
     let (name, doc) = (for_ever(function.name)?, for_ever(&stubs::signature_and_docstring(&function))?);
     let function = Arc::new(function);
@@ -52,7 +52,7 @@ fn callable(py: Python<'_>, function: Function) -> PyResult<Bound<'_, PyCFunctio
     )
 }
 
-/// A text that lives as long as the module, which is as long as the process.
+/// Leaks a text, because Python refers to it as long as the module exists, which is as long as the process.
 fn for_ever(text: &str) -> PyResult<&'static CStr> {
     Ok(Box::leak(CString::new(text)?.into_boxed_c_str()))
 }

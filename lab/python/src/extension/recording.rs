@@ -1,4 +1,4 @@
-//! A recording: what it says of the machine, and its rows as Arrow.
+//! The Python class of a recording: its facts, and its rows as Arrow.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,9 @@ use crate::rows;
 /// A recording: what it says of the machine, and its rows.
 #[pyclass(frozen, module = "freehold")]
 pub struct Recording {
-    /// As it was named.
+    /// Path as the caller gave it.
     path: PathBuf,
-    /// Where it is, whatever folder this process goes to.
+    /// Absolute path, which stays valid if the process changes its working directory.
     file: PathBuf,
     facts: String,
     rows: u64,

@@ -1,4 +1,4 @@
-//! What a command answers: texts, a page in a frame of its own, and tables.
+//! The Python class of a report: texts, an HTML page in an isolated frame, and tables.
 
 use freehold_report::formats::Views;
 use freehold_report::origin;
@@ -15,24 +15,24 @@ use crate::tables;
 pub struct Report {
     answer: Box<dyn Views>,
     function: &'static str,
-    /// The words of the command line that would have asked the same.
+    /// Words of the equivalent command line.
     asked: Vec<String>,
-    /// What could not be done, by name, and why.
+    /// Recordings and tasks that failed, each with the reason.
     failures: Vec<(String, String)>,
 }
 
 impl Report {
-    /// The answer to these words.
+    /// Creates the report with the answer of the command with these words.
     pub fn new(answer: Box<dyn Views>, function: &'static str, asked: Vec<String>) -> Report {
         Report { answer, function, asked, failures: Vec::new() }
     }
 
-    /// The same, which is short of these.
+    /// Adds failures to the report.
     pub fn without(self, failures: Vec<(String, String)>) -> Report {
         Report { failures, ..self }
     }
 
-    /// Something of the answer that says where it is from.
+    /// Runs `view` on behalf of the report's command, for views that name their origin.
     fn as_asked<T>(&self, view: impl FnOnce() -> T) -> T {
         origin::asked_by(&self.asked, view)
     }

@@ -1,5 +1,6 @@
-//! Sweeps as the package's own Python needs them: a plan, whoever does the tasks of one recording, and what all parts
-//! say. Nothing here knows of a cluster: a plan travels as the text of its manifest, a recording and a part as bytes.
+//! Python classes for sweeps, used by the Python code of this package: a plan, a worker for the tasks of one recording,
+//! and the report on all parts. The classes are independent of clusters: a plan is sent as the text of its manifest,
+//! and a recording or a part as bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use super::errors;
 use super::report::Report;
 use super::wait::{self, Interrupts, ProgressDisplay};
 
-/// The function that this is for.
+/// Name of the Python function that uses these classes.
 const SWEEP: &str = "sweep";
 
-/// Names, each with a sentence on what is wrong with it.
+/// Names of recordings and tasks that failed, each with the reason.
 type Failures = Vec<(String, String)>;
 
 /// A plan of a sweep.
@@ -153,7 +154,7 @@ impl SweepPlan {
     }
 }
 
-/// Takes the next part from an iterator of Python's; an exception ends the parts and is left in `raised`.
+/// Takes the next part from a Python iterator. An exception ends the parts and is stored in `raised`.
 fn next_part(
     py: Python<'_>,
     iterator: &Py<PyIterator>,
@@ -173,7 +174,7 @@ fn terms(margin: f64, all: bool) -> Terms {
     Terms { margin: margin / 100.0, detail: if all { Detail::All } else { Detail::Differences } }
 }
 
-/// A report as Python sees it; the command that would say the same is that on the results.
+/// Converts a report for Python. The equivalent command line makes a report on the existing results.
 fn answer(
     py: Python<'_>,
     reported: Result<freehold_sweep::Report, Error>,

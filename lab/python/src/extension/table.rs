@@ -1,4 +1,4 @@
-//! A table of an answer.
+//! The Python class of a report's table.
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ pub struct Table {
     /// What follows from it.
     #[pyo3(get)]
     pub conclusions: Vec<String>,
-    /// Its rows.
+    /// Rows of the table.
     pub rows: RecordBatch,
 }
 

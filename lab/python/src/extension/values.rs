@@ -1,4 +1,4 @@
-//! What a function is given, as values that know no Python.
+//! Conversion of Python arguments to values without Python types.
 
 use std::ffi::OsString;
 
@@ -8,12 +8,12 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use super::errors;
 use crate::keywords::{OF_EVERY_CALL as PROGRESS, Value};
 
-/// Reads the values that are given by position.
+/// Reads the positional arguments.
 pub(super) fn read_positional(places: &Bound<'_, PyTuple>) -> PyResult<Vec<Value>> {
     places.iter().map(|value| read_value(&value)).collect()
 }
 
-/// Reads the values that are given by name, except the one that is no option of the command.
+/// Reads the keyword arguments, except the one that is not an option of the command.
 pub(super) fn read_named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
     let mut keywords = Vec::new();
     for (key, value) in names.into_iter().flat_map(|names| names.iter()) {
@@ -25,12 +25,12 @@ pub(super) fn read_named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(Str
     Ok(keywords)
 }
 
-/// Values that a call may hold in a list: more are a mistake, such as an iterator that never ends.
+/// Most values of a list in a call. More values are a mistake, such as an endless iterator.
 const VALUES_MAX: usize = 1 << 20;
-/// Values of a list between two looks at Ctrl-C.
+/// Number of list values between two checks for signals.
 const STRIDE: usize = 1 << 12;
 
-/// Reads a value, or the values of a list; a list in a list is none that any command takes.
+/// Reads a value, or the values of a list. A list in a list is not a valid argument of any command.
 fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Some(single) = read_single(value)? {
         return Ok(single);
@@ -50,7 +50,7 @@ fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     Ok(Value::List(list))
 }
 
-/// Reads a value; returns `None` for what may be a list.
+/// Reads a single value; returns `None` for a value that may be a list.
 fn read_single(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     if let Some(number) = unwrap_numpy(value)? {
         return read_single(&number);
@@ -78,15 +78,16 @@ fn read_single(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     }))
 }
 
-/// The number of Python's that a number of numpy's stands for: those say of themselves that they have no dimension.
+/// Converts a numpy number to a Python number. A numpy number has a `dtype` and zero dimensions.
 fn unwrap_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_number = value.hasattr("dtype")? && value.getattr("ndim").is_ok_and(|ndim| ndim.eq(0).unwrap_or(false));
     let number = if is_number { Some(value.call_method0("item")?) } else { None };
-    // What stands for itself is none of these.
+    // If `item` returns the value itself or another numpy object, the value is not a plain number.
     Ok(number.filter(|number| !number.is(value) && !number.hasattr("dtype").unwrap_or(true)))
 }
 
-/// A text. Names of files that are no Unicode are texts with halves of letters in them; not all such texts are names.
+/// Reads a text. A file name that is not Unicode is a `str` with lone surrogates, which is read as a path. A `str` with
+/// other lone surrogates is invalid.
 fn text(value: &Bound<'_, PyAny>) -> Value {
     value.extract().map(Value::Text).unwrap_or_else(|_| {
         let name = value.extract::<OsString>().map(Value::Path);

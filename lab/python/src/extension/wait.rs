@@ -1,5 +1,5 @@
-//! Work that takes its time: on threads of its own, while this one waits without the interpreter's lock, lets Python
-//! handle signals, and shows how far it is.
+//! Execution of long work on other threads. The calling thread waits without the interpreter's lock, lets Python handle
+//! signals, and displays the progress.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -15,23 +15,23 @@ use pyo3::types::{PyBool, PyDict};
 use super::errors;
 use crate::keywords::{Function, OF_EVERY_CALL as PROGRESS};
 
-/// How soon a signal is heard, and how often it is shown how far it is.
+/// Interval of signal checks and of progress updates.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The class that shows it.
+/// Module and name of the Python class that displays progress.
 const SHOW: (&str, &str) = ("freehold._progress", "Progress");
 
-/// Who hears of an interrupt.
+/// Handling of an interrupt during the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupts {
-    /// The work is ended, and the interrupt is raised.
+    /// The interrupt stops the work and is raised.
     Ends,
-    /// The work listens itself: the first one ends what is recorded, and the answer says so.
+    /// The work handles the interrupt itself: the first interrupt ends the recording, and the report notes it.
     Heard,
 }
 
 impl Interrupts {
-    /// Decides what hears of an interrupt during this command, which these words ask for.
+    /// Returns how an interrupt during this command is handled. `asked` are the words of the command line.
     pub(super) fn for_command(command: &Command, asked: &[String]) -> Interrupts {
         match command {
             Command::Record(_) => Interrupts::Heard,
@@ -41,16 +41,16 @@ impl Interrupts {
     }
 }
 
-/// Whether the progress of the work is displayed.
+/// Display of the progress of the work.
 pub(super) enum ProgressDisplay {
-    /// It is displayed.
+    /// The progress is displayed.
     On,
-    /// It is not displayed.
+    /// The progress is not displayed.
     Off,
 }
 
 impl ProgressDisplay {
-    /// Displays progress if `is_on`.
+    /// Returns [`ProgressDisplay::On`] if `is_on`.
     pub(super) fn new(is_on: bool) -> ProgressDisplay {
         if is_on { ProgressDisplay::On } else { ProgressDisplay::Off }
     }
@@ -58,7 +58,7 @@ impl ProgressDisplay {
     /// Reads the keyword `progress` of a call.
     ///
     /// # Errors
-    /// When it is neither true nor false.
+    /// If the value is not a bool.
     pub(super) fn from_call(function: &Function, names: Option<&Bound<'_, PyDict>>) -> PyResult<ProgressDisplay> {
         let Some(value) = names.map(|names| names.get_item(PROGRESS)).transpose()?.flatten() else {
             return Ok(ProgressDisplay::On);
@@ -74,10 +74,10 @@ impl ProgressDisplay {
     }
 }
 
-/// Does the work, and waits for it.
+/// Runs the work on another thread and waits for it.
 ///
 /// # Errors
-/// What a handler of a signal raised, once the work has stopped; and when there is no thread to be had.
+/// The exception of a signal handler, after the work has stopped; or an exception if no thread can be created.
 pub(super) fn for_work<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -120,7 +120,7 @@ fn wait<T>(receiver: Receiver<T>) -> (Receiver<T>, Result<T, RecvTimeoutError>) 
     (receiver, received)
 }
 
-/// What shows how far the work is.
+/// Display of the progress.
 struct Screen<'py>(Option<Bound<'py, PyAny>>);
 
 impl<'py> Screen<'py> {
@@ -135,7 +135,7 @@ impl<'py> Screen<'py> {
         let Some(screen) = &self.0 else { return Ok(()) };
         let mut rows = Vec::with_capacity(stages.len());
         for stage in stages {
-            // What it says may be the name of a file.
+            // The description may contain a file name, so it is made printable.
             let what = printable(&stage.what).into_owned();
             rows.push((stage.number, what, stage.done, stage.total, stage.unit));
         }

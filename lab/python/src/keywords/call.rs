@@ -1,4 +1,4 @@
-//! A call of a function, turned into the words of a command line; or the one sentence that says why it is none.
+//! Conversion of a function call to the words of a command line, or to a one-sentence error.
 
 use std::ffi::OsString;
 
@@ -6,40 +6,41 @@ use super::kind::Kind;
 use super::parameter::{Parameter, Spelling};
 use super::{Function, formats};
 
-/// What a function is given.
+/// An argument of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing: as if the parameter were not there.
+    /// No value, as if the parameter were not given.
     None,
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A whole number, in digits, however many.
+    /// A whole number as decimal digits, of any size.
     Int(String),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
     /// A text.
     Text(String),
-    /// The name of a file.
+    /// The path of a file.
     Path(OsString),
-    /// Several.
+    /// Several values.
     List(Vec<Value>),
-    /// Something else, of this type.
+    /// A value of another type, with the name of the type.
     Other(String),
 }
 
-/// Why a call is none: it names something that there is not, or its types are wrong. The sentence is complete.
+/// An invalid call: a keyword is unknown, missing or given twice, or a value has the wrong type. The sentence is
+/// complete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CallError(String);
 
-/// The keyword of every function, which is no option of its command.
+/// Keyword that every function has and that is not an option of its command.
 pub const OF_EVERY_CALL: &str = "progress";
 
-/// Names that are alike are at least so near, from 0 to 1; as clap judges it.
+/// Least similarity of a suggested name, from 0 to 1, as in clap.
 const NEAR: f64 = 0.7;
 
 impl Value {
-    /// Its type, as Python calls it.
+    /// Returns the name of the type in Python.
     fn type_name(&self) -> &str {
         match self {
             Value::None => "None",
@@ -55,10 +56,10 @@ impl Value {
 }
 
 impl Function {
-    /// The words of the command line that this call amounts to, the command's name first.
+    /// Returns the words of the command line for this call, starting with the command's name.
     ///
     /// # Errors
-    /// When a keyword is unknown, given twice or missing, or a value has another type than it takes.
+    /// If a keyword is unknown, missing or given twice, or if a value has the wrong type.
     pub fn words(&self, by_place: Vec<Value>, by_name: Vec<(String, Value)>) -> Result<Vec<OsString>, CallError> {
         let given = self.assign(by_place, by_name)?;
         let (mut places, mut options, mut last) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,7 +76,8 @@ impl Function {
         {
             return Err(CallError(format!("{}() needs {}", self.name, missing.name)));
         }
-        // A file whose name looks like an option is none.
+        // A file name that starts with a dash must not be read as an option, so the positional words are put after
+        // `--`.
         if places.iter().any(|word| word.as_encoded_bytes().starts_with(b"-")) {
             last = std::mem::take(&mut places);
         }
@@ -84,7 +86,7 @@ impl Function {
         Ok(words.collect())
     }
 
-    /// Assigns values to parameters; a parameter with the value `None` is left out.
+    /// Assigns values to parameters. A parameter with the value `None` is left out.
     fn assign(
         &self,
         by_place: Vec<Value>,
@@ -103,7 +105,8 @@ impl Function {
         Ok(given)
     }
 
-    /// Assigns values to parameters by position; the parameter that takes any number of values takes all that remain.
+    /// Assigns values to parameters by position. A parameter that takes any number of values takes all remaining
+    /// values.
     fn assign_positions(&self, by_place: Vec<Value>) -> Result<Vec<(&Parameter, Value)>, CallError> {
         let count = by_place.len();
         let mut values = by_place.into_iter();
@@ -133,7 +136,7 @@ impl Function {
         }
     }
 
-    /// Spells a parameter with this value as words of a command line.
+    /// Converts a parameter and its value to words of a command line.
     fn spell(&self, parameter: &Parameter, value: &Value) -> Result<Vec<OsString>, CallError> {
         match value {
             Value::List(values) if parameter.is_many => {
@@ -143,7 +146,7 @@ impl Function {
         }
     }
 
-    /// Spells a parameter with a single value as a word of a command line; returns `None` for a switch that is off.
+    /// Converts a parameter and a single value to a word of a command line; returns `None` for a switch that is off.
     fn spell_single(&self, parameter: &Parameter, value: &Value) -> Result<Option<OsString>, CallError> {
         let text = match (&parameter.kind, value) {
             (Kind::Switch | Kind::SwitchOrInt, Value::Bool(is_on)) => {
@@ -163,7 +166,7 @@ impl Function {
         Ok(Some(parameter.with_value(text)))
     }
 
-    /// Refuses a keyword that the function does not have, and names the one that is meant.
+    /// Returns the error for an unknown keyword, with a suggestion of the most similar keyword.
     fn unknown_keyword(&self, name: &str) -> CallError {
         let similarities = self.parameters().map(|parameter| (strsim::jaro(name, &parameter.name), parameter));
         let nearest = similarities.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > NEAR);
@@ -181,7 +184,8 @@ impl Function {
         })
     }
 
-    /// What clap says of the words that a call amounted to, in one sentence, with the names that the caller used.
+    /// Converts clap's error about the words of a call to one sentence, with the parameter names of the Python
+    /// function.
     pub fn sentence(&self, error: &clap::Error) -> String {
         let text = error.render().to_string();
         let paragraph = text.split("\n\n").next().unwrap_or_default();
@@ -197,7 +201,7 @@ impl Function {
 }
 
 impl Parameter {
-    /// The word that switches it on.
+    /// Returns the word that turns the parameter on.
     fn switch(&self) -> OsString {
         match &self.spelling {
             Spelling::Format(long) => format!("--{long}=-").into(),
@@ -206,7 +210,7 @@ impl Parameter {
         }
     }
 
-    /// The word that gives it this value.
+    /// Returns the word that gives the parameter this value.
     fn with_value(&self, value: OsString) -> OsString {
         match &self.spelling {
             Spelling::Long(long) => {
@@ -219,7 +223,7 @@ impl Parameter {
     }
 }
 
-/// Returns the values of a list, or the value itself: a call may hold its files in a list.
+/// Returns the values of a list, or the value itself, because files may be given as a list.
 fn list_values(value: Value) -> Vec<Value> {
     match value {
         Value::List(values) => values,
@@ -257,7 +261,7 @@ mod tests {
         words(function, by_place, by_name).unwrap_err()
     }
 
-    /// The sentence for a call whose words clap refuses.
+    /// Returns the sentence for a call whose words clap refuses.
     fn clap_refusal(name: &'static str, by_name: &[(&str, Value)]) -> String {
         let keywords = by_name.iter().map(|(keyword, value)| ((*keyword).to_owned(), value.clone())).collect();
         let function = Function::for_command(name);

@@ -1,17 +1,17 @@
-//! What a keyword takes: the type in Python of what a person types.
+//! Kinds of arguments: the Python type of a command-line value.
 //!
-//! The name that the help gives a value (`N`, `FILE`, `PERCENT`) says what it is; that is what a person goes by too.
+//! The kind is derived from the value name in the command's help, such as `N`, `FILE` or `PERCENT`.
 
 use clap::Arg;
 
-/// What one value is.
+/// Kind of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whether something is to be so.
+    /// A boolean.
     Switch,
     /// A whole number.
     Int,
-    /// A number.
+    /// A floating-point number.
     Float,
     /// A text.
     Text,
@@ -19,22 +19,22 @@ pub enum Kind {
     Path,
     /// One of these words.
     Choice(Vec<String>),
-    /// Whether something is to be so, or how much of it.
+    /// A boolean or a whole number: on, off, or an amount.
     SwitchOrInt,
 }
 
-/// Names of values that are whole numbers.
+/// Value names of whole numbers.
 const INTS: [&str; 4] = ["N", "N,...", "KIB", "0..100"];
-/// Names of values that are numbers.
+/// Value names of floating-point numbers.
 const FLOATS: [&str; 2] = ["S", "PERCENT"];
-/// Names of values that name a file or a folder, or may.
+/// Value names of arguments that are, or may be, a file or a folder.
 const PATHS: [&str; 6] = ["FILE", "FOLDER", "RECORDING", "PLAN", "NAME|FILE", "COMMAND"];
-/// Names of values that are texts.
+/// Value names of texts.
 #[cfg(test)]
 const TEXTS: [&str; 8] = ["NAME", "NAME=VALUE", "KEY=VALUE", "SIZE", "TIME", "SETS", "TRIGGERS", "KIND,..."];
 
 impl Kind {
-    /// Reads the kind of an argument.
+    /// Derives the kind of an argument.
     pub fn from_arg(arg: &Arg) -> Kind {
         if !arg.get_action().takes_values() {
             return Kind::Switch;
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// The type as Python writes it.
+    /// Returns the Python annotation of the type.
     pub fn annotation(&self) -> String {
         match self {
             Kind::Switch => "bool".to_owned(),
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// The type in the words of a refusal.
+    /// Returns the expected type in the words of an error message.
     pub fn expected(&self) -> String {
         match self {
             Kind::Path => "a str or an os.PathLike".to_owned(),

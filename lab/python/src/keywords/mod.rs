@@ -1,8 +1,10 @@
-//! Commands as functions: which keywords each takes, and the arguments that a call amounts to.
+//! Python functions for commands: the parameters of each function, and the conversion of a call to command-line
+//! arguments.
 //!
-//! All of it is read off clap's definition of the command, once. A keyword is a long option with `_` for `-`; what a
-//! person would have to type comes by position. So there is no list of options here that could fall behind, and values
-//! are judged by the command's own parsers. Formats are no keywords: an answer has all of them.
+//! Everything is derived from clap's definition of the command. A long option becomes a keyword, with `_` in place of
+//! `-`; a positional argument of the command is positional in Python too. There is no second list of options that could
+//! become outdated, and values are checked by the command's own parsers. Output formats are not keywords, because a
+//! report provides all of them.
 
 mod call;
 mod kind;
@@ -16,34 +18,34 @@ pub use call::{CallError, OF_EVERY_CALL, Value};
 pub use kind::Kind;
 pub use parameter::{Parameter, Spelling};
 
-/// The commands that are functions, in the order of the documentation.
+/// Commands that are Python functions, in the order of the documentation.
 pub const FUNCTIONS: [&str; 8] = ["inspect", "replay", "compare", "advise", "record", "sim", "fleet", "age"];
 
-/// Functions whose answer has something that only a page shows, which is counted on demand: the memory map.
+/// Functions whose report has a memory map, which only an HTML page shows and which is computed on request.
 const WITH_MAP: [&str; 3] = ["inspect", "replay", "compare"];
-/// The option by which a command is asked for a page.
+/// Option that requests an HTML page from a command.
 const PAGE: &str = "html";
 
-/// A command as a function.
+/// A command as a Python function.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// The command's name, and the function's.
+    /// Name of the command and of the function.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Description in one sentence.
     pub about: String,
-    /// What it is called with by position: one after the other.
+    /// Positional parameters, in order.
     pub positions: Vec<Parameter>,
-    /// What it is called with by name.
+    /// Keyword parameters.
     pub keywords: Vec<Parameter>,
-    /// What else there is to say.
+    /// Further help text.
     pub after: String,
 }
 
 impl Function {
-    /// Reads the function of a command off the command line's definition.
+    /// Derives the function of a command from the definition of the command line.
     ///
     /// # Panics
-    /// If there is no such command.
+    /// If the command does not exist.
     pub fn for_command(name: &'static str) -> Function {
         Function::from_cli(&build_cli(), name)
     }
@@ -59,37 +61,37 @@ impl Function {
         }
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let after_help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        // Examples are what a person types at a terminal.
+        // Examples are command lines for a terminal, so they are left out.
         let after = after_help.split("Examples:").next().unwrap_or_default().trim().to_owned();
         Function { name, about, positions, keywords, after }
     }
 
-    /// All that it takes.
+    /// Returns all parameters.
     pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.positions.iter().chain(&self.keywords)
     }
 }
 
-/// Every function. Cost: some milliseconds, as for a command line.
+/// Returns all functions. Cost: some milliseconds to build the command line.
 pub fn functions() -> Vec<Function> {
     let cli = build_cli();
     FUNCTIONS.map(|name| Function::from_cli(&cli, name)).to_vec()
 }
 
-/// Builds the definition of the command line; only a finished one knows how many values each option takes.
+/// Builds the definition of the command line. Only a built definition knows how many values each option takes.
 fn build_cli() -> clap::Command {
     let mut cli = Cli::command();
     cli.build();
     cli
 }
 
-/// Long names of the options that say where a format goes.
+/// Returns the long names of the options that set the target of an output format.
 fn formats() -> Vec<String> {
     let command = VerdictFormats::augment_args(clap::Command::new("formats"));
     command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
 }
 
-/// Whether an argument of a command is a parameter of its function.
+/// Returns whether an argument of a command is a parameter of its function.
 fn is_parameter(arg: &clap::Arg, formats: &[String]) -> bool {
     let is_format = arg.get_long().is_some_and(|long| formats.iter().any(|format| format == long));
     !arg.is_global_set() && !is_help(arg) && !is_format

@@ -1,55 +1,56 @@
-//! One parameter of a function, as it is read off an argument of the command.
+//! Parameters of functions, derived from the arguments of commands.
 
 use clap::{Arg, ArgAction};
 
 use super::kind::Kind;
 
-/// What a function can be called with.
+/// A parameter of a function.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its name in Python.
+    /// Name in Python.
     pub name: String,
-    /// What one value of it is.
+    /// Kind of a single value.
     pub kind: Kind,
-    /// Whether it takes any number of values.
+    /// `true` if the parameter takes any number of values.
     pub is_many: bool,
-    /// Whether there must be one.
+    /// `true` if the parameter must be given.
     pub is_required: bool,
-    /// What it is if nobody says so.
+    /// Default value; `None` if there is none.
     pub default: Option<String>,
-    /// What it does.
+    /// Help text.
     pub help: String,
-    /// How it is spelled on a command line.
+    /// Spelling on a command line.
     pub spelling: Spelling,
-    /// How clap's own sentences call it.
+    /// Names of the argument in clap's error messages.
     pub(super) called: Vec<String>,
 }
 
-/// How an argument is spelled on a command line.
+/// Spelling of an argument on a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spelling {
-    /// By its place among others.
+    /// Positional.
     Place,
-    /// Behind all others, after `--`.
+    /// Positional, after all others and `--`.
     Last,
-    /// By this long name.
+    /// Long option with this name.
     Long(String),
-    /// By this long name, to stdout, where nothing is printed.
+    /// Long option of an output format, directed to stdout. A Python call prints nothing, so the option only requests
+    /// the data of the format.
     Format(&'static str),
 }
 
 impl Spelling {
-    /// Whether it has no name.
+    /// Returns whether the argument is positional.
     pub fn is_by_position(&self) -> bool {
         matches!(self, Spelling::Place | Spelling::Last)
     }
 }
 
-/// Words of Python that can be no names of keywords, as far as options are called so.
+/// Reserved words of Python that are names of options.
 const RESERVED: [&str; 5] = ["for", "from", "in", "is", "with"];
 
 impl Parameter {
-    /// Reads a parameter off an argument of a command.
+    /// Derives a parameter from an argument of a command.
     pub(super) fn from_arg(arg: &Arg) -> Parameter {
         let spelling = match arg.get_long() {
             Some(long) => Spelling::Long(long.to_owned()),
@@ -72,7 +73,7 @@ impl Parameter {
         }
     }
 
-    /// The keyword that has counted what only a page shows.
+    /// Returns the keyword that requests the data of an HTML page.
     pub(super) fn page(long: &'static str) -> Parameter {
         Parameter {
             name: "page".to_owned(),
@@ -86,7 +87,7 @@ impl Parameter {
         }
     }
 
-    /// Its long option, if it is one.
+    /// Returns the name of the long option, if the parameter is one.
     pub fn long(&self) -> Option<&str> {
         match &self.spelling {
             Spelling::Long(long) => Some(long),
@@ -94,13 +95,13 @@ impl Parameter {
         }
     }
 
-    /// Its type as Python writes it, of all its values together.
+    /// Returns the Python annotation of the type of all values together.
     pub fn annotation(&self) -> String {
         let one = self.kind.annotation();
         if self.is_many { format!("{one} | Iterable[{one}]") } else { one }
     }
 
-    /// What it is if nobody says so, as Python writes it.
+    /// Returns the default value as Python source.
     pub fn default_in_python(&self) -> String {
         match (&self.default, &self.kind) {
             _ if self.is_many => "()".to_owned(),
@@ -112,14 +113,14 @@ impl Parameter {
     }
 }
 
-/// How clap's sentences call an argument: as it is used, and where one is missing, as one that must be there.
+/// Returns the names of an argument in clap's messages: as it is used, and as it is named if it is missing.
 fn called(arg: &Arg) -> Vec<String> {
     let used = arg.to_string();
     let missing = used.replace('[', "<").replace(']', ">");
     if missing == used { vec![used] } else { vec![used, missing] }
 }
 
-/// A long option's name as Python writes it.
+/// Returns the name of a long option in Python.
 fn name(long: &str) -> String {
     let name = long.replace('-', "_");
     if RESERVED.contains(&name.as_str()) { name + "_" } else { name }

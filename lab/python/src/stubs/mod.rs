@@ -1,23 +1,23 @@
-//! What type checkers and people are told: signatures with types, and docstrings, all read off the command line's
-//! definition.
+//! Stubs for type checkers and docstrings: signatures and help texts of all functions, derived from the definition of
+//! the command line.
 //!
-//! The stubs are committed, so that they can be read, and a test holds them against what is written here.
+//! The stub file is committed so that it can be read, and a test compares it with the output of this module.
 
 use crate::keywords::{Function, Parameter, functions};
 
-/// What opens the stubs: imports, and the classes.
+/// Start of the stubs: imports and classes.
 const CLASSES: &str = include_str!("classes.pyi");
 
 /// Columns of a line of a docstring.
 const WIDTH: usize = 100;
 
-/// The keyword of every function that is no option of its command.
+/// Help text of the keyword that every function has and that is not an option of its command.
 const PROGRESS: &str = "Show how far it is: in a bar where tqdm is installed, else in a line of the terminal";
 
-/// Names of the module that are no functions.
+/// Names of the module that are not functions.
 const OTHERS: [&str; 7] = ["Recording", "Report", "Rows", "SweepPlan", "SweepWorker", "Table", "__version__"];
 
-/// The stubs of the module.
+/// Returns the stub file of the module.
 pub fn text() -> String {
     let functions = functions();
     let mut names: Vec<&str> = OTHERS.into_iter().chain(functions.iter().map(|function| function.name)).collect();
@@ -27,14 +27,14 @@ pub fn text() -> String {
     functions.iter().fold(head, |text, function| text + "\n" + &stub(function))
 }
 
-/// A function's signature in one line without types, and its docstring: what Python shows at run time.
+/// Returns the signature of a function in one line without types, and its docstring, as Python shows them at run time.
 pub fn signature_and_docstring(function: &Function) -> String {
     let mut parameters = signature(function, untyped);
     parameters.push("progress=True".to_owned());
     format!("{}({})\n--\n\n{}", function.name, parameters.join(", "), docstring(function))
 }
 
-/// Writes a parameter without its type.
+/// Formats a parameter without its type.
 fn untyped(parameter: &Parameter, default: Option<String>) -> String {
     match default {
         Some(default) => format!("{}={default}", parameter.name),
@@ -42,7 +42,7 @@ fn untyped(parameter: &Parameter, default: Option<String>) -> String {
     }
 }
 
-/// Writes a parameter with its type.
+/// Formats a parameter with its type.
 fn typed(parameter: &Parameter, default: Option<String>) -> String {
     let annotation = parameter.annotation();
     match default {
@@ -61,12 +61,12 @@ fn stub(function: &Function) -> String {
     format!("def {}(\n{lines}) -> Report:\n    \"\"\"{}    \"\"\"\n", function.name, doc.trim_start())
 }
 
-/// The default of a parameter, as Python writes it; `None` if the parameter must be given.
+/// Returns the default of a parameter as Python source; `None` if the parameter must be given.
 fn default(parameter: &Parameter) -> Option<String> {
     (!parameter.is_required).then(|| parameter.default_in_python())
 }
 
-/// The parameters in the order of a signature, the mark between those by position and those by name among them.
+/// Returns the parameters in the order of a signature, with the `*` that separates positional and keyword parameters.
 fn signature(function: &Function, write: fn(&Parameter, Option<String>) -> String) -> Vec<String> {
     let takes_any_number = function.positions.iter().any(|parameter| parameter.is_many);
     let placed = function.positions.iter().map(|parameter| match parameter.is_many {
@@ -77,7 +77,7 @@ fn signature(function: &Function, write: fn(&Parameter, Option<String>) -> Strin
     placed.chain(mark).chain(function.keywords.iter().map(|parameter| write(parameter, default(parameter)))).collect()
 }
 
-/// What the function does, what each parameter does, and what else there is to say.
+/// Returns the docstring of a function: its description, the parameters, and further help.
 fn docstring(function: &Function) -> String {
     let about = format!("{}.", in_python(function, &function.about));
     let parameters = function.parameters().map(|one| (one.name.as_str(), in_python(function, &one.help)));
@@ -95,16 +95,16 @@ fn paragraphs(text: &str) -> String {
     text.split("\n\n").map(|paragraph| fill(paragraph, "", "")).collect::<Vec<_>>().join("\n")
 }
 
-/// Options by the names of keywords.
+/// Replaces the options in a text by the names of keywords.
 fn in_python(function: &Function, text: &str) -> String {
     let mut named: Vec<(String, &str)> =
         function.keywords.iter().filter_map(|one| Some((format!("--{}", one.long()?), one.name.as_str()))).collect();
-    // A name may begin with another one.
+    // Longer names are replaced first, because a name may start with another one.
     named.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
     named.iter().fold(text.to_owned(), |text, (long, name)| text.replace(long, name)).replace('\\', "\\\\")
 }
 
-/// Fills lines of at most [`WIDTH`] columns with words, the first line behind `first` and the others behind `others`.
+/// Wraps words to lines of at most [`WIDTH`] columns. The first line starts with `first` and the others with `others`.
 fn fill(text: &str, first: &str, others: &str) -> String {
     let (mut lines, mut line, mut is_empty) = (String::new(), first.to_owned(), true);
     for word in text.split_whitespace() {
