@@ -28,7 +28,7 @@ LARGE = "pressure"
 
 
 def differing(recording: bytes, number: int) -> bytes:
-    """The same recording in other bytes: some that nothing points to stand before the footer."""
+    """Returns the same recording with other bytes: unused bytes are inserted before the footer."""
     footer = len(recording) - 8 - int.from_bytes(recording[-8:-4], "little")
     return recording[:footer] + f"{number:08}".encode() + recording[footer:]
 
@@ -58,7 +58,7 @@ def cluster_of(workers: int) -> distributed.LocalCluster:
 
 
 def timed(plan: Path, recordings: Path, into: Path, workers: int) -> "tuple[float, int, list[float]]":
-    """Seconds of a sweep on so many workers that are there already, its tasks, and each worker's seconds on a CPU."""
+    """Returns the seconds of a sweep on running workers, its tasks, and the CPU seconds of each worker."""
     with cluster_of(workers) as cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(workers)
         before, begun = client.run(time.process_time), time.monotonic()
@@ -69,12 +69,12 @@ def timed(plan: Path, recordings: Path, into: Path, workers: int) -> "tuple[floa
 
 
 def spin() -> None:
-    """Some seconds of work that shares nothing."""
+    """Runs for some seconds without sharing data."""
     sum(number * number for number in range(30_000_000))
 
 
 def scaling() -> float:
-    """How much two processes that share nothing get done beside what one does: 2 where two CPUs are free."""
+    """Returns the speed-up of two independent processes over one: 2 if two CPUs are free."""
     times = []
     for processes in (1, 2):
         begun = time.monotonic()
@@ -92,7 +92,7 @@ def bytes_below(folder: Path) -> int:
 
 
 def study(folder: Path, words: argparse.Namespace) -> None:
-    """A study of small recordings, and what ten thousand would cost."""
+    """Measures a study of small recordings, and extrapolates it to ten thousand."""
     recordings, plan = copies(folder, SMALL, words.recordings), plan_of(folder, "['recorded']", exact=True)
     seconds, tasks, of_cpu = timed(plan, recordings, folder / "into", words.workers)
     begun = time.monotonic()
@@ -110,7 +110,7 @@ def study(folder: Path, words: argparse.Namespace) -> None:
 
 
 def scale(folder: Path, words: argparse.Namespace) -> None:
-    """200 replays on one worker and on two."""
+    """Measures 200 replays on one worker and on two."""
     recordings, plan = copies(folder, ("oracle-calm",), 50), plan_of(folder, "['recorded']")
     four = "b = ['freehold', 'linux-6.12,pcp=merge', 'linux-6.12,pcp=off']"
     plan.write_text(plan.read_text().replace("b = ['freehold']", four))
@@ -125,7 +125,7 @@ def scale(folder: Path, words: argparse.Namespace) -> None:
 
 
 def overhead(folder: Path, words: argparse.Namespace) -> None:
-    """Tasks of about a second on one worker, against the same replays one after the other without a cluster."""
+    """Compares tasks of about a second on one worker with the same replays in sequence, without a cluster."""
     recordings, path = copies(folder, (LARGE,), 6), plan_of(folder, "['recorded', 4]", exact=True)
     for turn in range(words.repeat):
         plan, begun = SweepPlan.open(path), time.monotonic()
@@ -139,7 +139,7 @@ def overhead(folder: Path, words: argparse.Namespace) -> None:
 
 
 def memory(folder: Path, words: argparse.Namespace) -> None:
-    """How much a worker grows, against a process that makes one replay."""
+    """Compares the memory growth of a worker with that of a process that runs one replay."""
     recordings, path = copies(folder, (LARGE,), 6), plan_of(folder, "['recorded', 4]", exact=True)
     first = sorted(recordings.iterdir())[0]
     code = f"""
@@ -153,7 +153,7 @@ print(cluster.peak() - before)
 """
     alone = int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     with cluster_of(1) as cluster, distributed.Client(cluster) as client:
-        # What a worker loads for its first task is no replay's.
+        # Modules that a worker loads for its first task do not count as memory of a replay.
         client.run(_warm)
         [before] = client.run(begun).values()
         report = freehold.sweep(path, recordings, into=folder / "into", client=client, progress=False)
@@ -170,13 +170,13 @@ def _warm() -> None:
 
 
 def begun() -> int:
-    """Memory of this process in KiB; the peak counts from here."""
+    """Resets the peak memory of this process, and returns its memory in KiB."""
     Path("/proc/self/clear_refs").write_text("5")
     return peak()
 
 
 def peak() -> int:
-    """The most memory that this process has had, in KiB."""
+    """Returns the peak memory of this process, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 

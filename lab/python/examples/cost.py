@@ -1,7 +1,7 @@
-"""What Python adds: `python lab/python/examples/cost.py FREEHOLD RECORDING`, where the wheel is installed.
+"""Overhead of Python: `python lab/python/examples/cost.py FREEHOLD RECORDING`, with the wheel installed.
 
-Prints the time of an import in a new interpreter, beside an interpreter that imports nothing; and the CPU time of a
-replay called from Python, beside the command's, in pairs one after the other.
+Prints the time of an import in a new interpreter, compared with an interpreter that imports nothing; and the CPU time
+of a replay called from Python, compared with that of the command, in alternating pairs.
 """
 
 import resource

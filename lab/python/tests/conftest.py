@@ -1,4 +1,4 @@
-"""What the tests share: the recordings of this repository, and the command to hold answers against."""
+"""Shared fixtures: the recordings of this repository, and the command to compare results with."""
 
 import os
 import subprocess
@@ -11,19 +11,19 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="session")
 def calm() -> Path:
-    """A recording of a machine that has memory to spare."""
+    """A recording of a machine with enough memory."""
     return ROOT / "recordings/oracle-calm.parquet"
 
 
 @pytest.fixture(scope="session")
 def pressure() -> Path:
-    """A recording of a machine that has too little."""
+    """A recording of a machine with too little memory."""
     return ROOT / "recordings/pressure.parquet"
 
 
 @pytest.fixture(scope="session")
 def command():
-    """Runs the command `freehold`, and says what it printed."""
+    """A function that runs the command `freehold` and returns its output."""
     program = os.environ.get("FREEHOLD")
     if program is None:
         pytest.skip("FREEHOLD does not say where the command is")

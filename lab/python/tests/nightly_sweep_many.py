@@ -1,4 +1,4 @@
-"""Ten thousand tasks on a cluster: by night, since it takes minutes (cargo xtask nightly --only cluster)."""
+"""Ten thousand tasks on a cluster. A nightly test, because it takes minutes (cargo xtask nightly --only cluster)."""
 
 import distributed
 import freehold
@@ -19,7 +19,7 @@ def test_ten_thousand_tasks_are_one_sweep(tmp_path):
     with local as cluster, distributed.Client(cluster) as client:
         report = freehold.sweep(plan, into=tmp_path / "cluster", client=client, progress=False)
         assert report.dict["tasks"] >= SEEDS * CPUS * POLICIES and report.failures == []
-        # All of it again is nothing to do, and the same verdict.
+        # A second sweep has nothing to do and gives the same report.
         assert freehold.sweep(plan, into=tmp_path / "cluster", client=client, progress=False).json() == report.json()
     assert freehold.sweep(plan, into=tmp_path / "here", progress=False).json() == report.json()
     assert tree(tmp_path / "here") == tree(tmp_path / "cluster")

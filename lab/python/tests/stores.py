@@ -1,4 +1,4 @@
-"""Stores that fail as real ones do. Workers import this too."""
+"""Stores that fail as real ones do. Workers import this module too."""
 
 import os
 import signal
@@ -8,12 +8,12 @@ from fsspec.implementations.local import LocalFileSystem
 
 
 class Store(LocalFileSystem):
-    """A folder that puts whole objects."""
+    """A folder that writes whole objects, as object stores do."""
 
     auto_mkdir = True
 
     def failing(self, path: str) -> None:
-        """Fails where this store does."""
+        """Raises the error of this store, if it has one for the path."""
 
     def pipe_file(self, path, value, **kwargs):
         self.failing(path)
@@ -21,7 +21,7 @@ class Store(LocalFileSystem):
 
 
 class Flaky(Store):
-    """Every third write of a process fails once."""
+    """A store on which every third write of a process fails."""
 
     protocol = ("flaky",)
     writes = 0
@@ -33,7 +33,7 @@ class Flaky(Store):
 
 
 class Broken(Store):
-    """What belongs to one policy is never taken."""
+    """A store that refuses all parts of one policy."""
 
     protocol = ("broken",)
 
@@ -43,7 +43,7 @@ class Broken(Store):
 
 
 class Deadly(Store):
-    """Who reads this recording dies."""
+    """A store with a recording that kills the process that reads it."""
 
     protocol = ("deadly",)
 
@@ -58,21 +58,21 @@ for store in (Flaky, Broken, Deadly):
 
 
 def impatient() -> None:
-    """Asks stores once more without waiting."""
+    """Removes the pauses between attempts on a store."""
     from freehold import _store
 
     _store.PAUSES[:] = [0.0] * len(_store.PAUSES)
 
 
 def pretending(version: str) -> None:
-    """Makes this process one of another version."""
+    """Makes this process pretend to have another version of Freehold."""
     from freehold import _chunk
 
     _chunk.program = lambda: version
 
 
 def honest() -> None:
-    """Makes it what it is."""
+    """Restores the true version of this process."""
     from freehold import _chunk
     from freehold._freehold import SweepPlan
 

@@ -1,4 +1,4 @@
-"""What the tests of sweeps share: a plan, recordings that differ, and folders to hold against each other."""
+"""Shared helpers of the sweep tests: plans, distinct recordings, and the contents of folders."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ exact = true
 cpus = ['recorded', 4]
 """
 
-# Tasks of that plan on a recording of Linux 6.12.
+# Number of tasks of that plan on a recording of Linux 6.12.
 TASKS = 4
 
 
@@ -30,13 +30,13 @@ seed = 3
 
 
 def differing(bytes_of: bytes, number: int) -> bytes:
-    """The same recording in other bytes: some that nothing points to stand before the footer."""
+    """Returns the same recording with other bytes: unused bytes are inserted before the footer."""
     footer = len(bytes_of) - 8 - int.from_bytes(bytes_of[-8:-4], "little")
     return bytes_of[:footer] + f"{number:08}".encode() + bytes_of[footer:]
 
 
 def study(folder: Path, recordings: int, plan: str = PLAN) -> "tuple[Path, Path]":
-    """A plan, and a folder of so many recordings."""
+    """Creates a plan, and a folder with this number of recordings."""
     path = folder / "plan.toml"
     path.write_text(plan)
     made = folder / "recordings"
@@ -48,12 +48,12 @@ def study(folder: Path, recordings: int, plan: str = PLAN) -> "tuple[Path, Path]
 
 
 def tree(folder: Path) -> "dict[str, bytes]":
-    """All files below a folder, with their bytes."""
+    """Returns all files below a folder with their bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def parts(folder: Path) -> "list[Path]":
-    """The parts in a folder, also while somebody writes there."""
+    """Returns the parts in a folder, which may be written to at the same time."""
     found = []
     for at, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith("_")]

@@ -1,4 +1,4 @@
-"""Functions are the commands: what they answer is what the command prints."""
+"""The functions return the same results that their commands print."""
 
 import inspect
 import os
@@ -54,7 +54,7 @@ def test_an_answer_is_the_commands(name, places, names, words, calm, tmp_path, c
 
 
 def without_origin(json: str) -> str:
-    """Without the words that asked for it, whose order is the caller's, and what each of the two was built from."""
+    """Removes the command line, whose order of options may differ, and the commit of the build."""
     lines = [line for line in json.splitlines() if not line.lstrip().startswith(('"command": "freehold ', '"commit": '))]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The notebooks of the examples, run from top to bottom as a reader runs them."""
+"""The notebooks of the examples, run from top to bottom."""
 
 from pathlib import Path
 

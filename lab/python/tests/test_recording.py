@@ -1,4 +1,4 @@
-"""Recordings, decoded: each row as it stands in the file, by name."""
+"""Decoded recordings: every row of the file, with decoded names."""
 
 import os
 import pickle

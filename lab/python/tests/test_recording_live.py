@@ -1,4 +1,4 @@
-"""Recording this machine, where that is allowed."""
+"""Recordings of this machine, if the process is permitted to record."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ report = freehold.record("sh", "-c", "echo >{ready}; exec sleep 600", out={str(o
 print(report.dict["recordings"][0]["events"] > 0, flush=True)
 """
     ran = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    # The command runs, so the machine is being recorded.
+    # The recorded command is running, so the recording has started.
     while ran.poll() is None and not ready.exists():
         os.sched_yield()
     ran.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What is no call or cannot be worked with: one sentence, and an exception that programs know."""
+"""Invalid calls and inputs: an exception of a documented class, with a message of one sentence."""
 
 import errno
 import itertools
@@ -64,7 +64,7 @@ def test_what_cannot_be_worked_with(call, sentence, calm):
 
 
 def itself():
-    """A list that holds itself."""
+    """Returns a list that contains itself."""
     values = []
     values.append(values)
     return values

@@ -1,4 +1,4 @@
-"""What a call answers: a report, and tables that every reader of Arrow takes."""
+"""The result of a call: a report, and tables that every reader of Arrow accepts."""
 
 import html.parser
 import json
@@ -96,7 +96,7 @@ def test_numbers_are_numbers(calm):
 
 
 class Frame(html.parser.HTMLParser):
-    """What is in a cell: elements and their attributes."""
+    """Parser that collects the elements of a notebook cell with their attributes."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A sweep on this machine: what the command does, and what is no call of it."""
+"""Sweeps on this machine: the same results as the command, and errors for invalid calls."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def two(tmp_path_factory):
 
 
 def without_origin(report) -> dict:
-    """What a report says, without what it was built from: the wheel and the command may be of two commits."""
+    """Returns a report without its origin, since the wheel and the command may be built from different commits."""
     document = report if isinstance(report, dict) else json.loads(report)
     document.pop("freehold")
     for verdict in document["verdicts"]:
@@ -27,7 +27,7 @@ def without_origin(report) -> dict:
 
 
 def rows(folder) -> dict:
-    """The rows of each part, which no header is among."""
+    """Returns the rows of each part, without the headers."""
     parquet = pytest.importorskip("pyarrow.parquet")
     return {str(part.relative_to(folder)): parquet.ParquetFile(part).read() for part in parts(folder)}
 

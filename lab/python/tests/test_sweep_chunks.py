@@ -1,4 +1,4 @@
-"""How tasks are cut into chunks, and how a worker keeps recordings."""
+"""Division of tasks into chunks, and the recordings that a worker keeps in memory."""
 
 import threading
 
@@ -14,7 +14,7 @@ def tasks_of(pieces):
 
 
 def taken(chunks, seconds):
-    """Takes all chunks, each task of which lasts so long."""
+    """Takes all chunks, with this number of seconds for each task."""
     all_of = []
     while chunks:
         all_of.append(chunks.next(threads=2))

@@ -1,4 +1,4 @@
-"""A sweep on a cluster of processes, whose workers die, whose stores fail and whose scheduler goes away."""
+"""Sweeps on a cluster of processes, with workers that die, stores that fail, and a scheduler that exits."""
 
 import os
 import signal
@@ -36,14 +36,14 @@ def many(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(many, tmp_path_factory):
-    """What one machine makes of it: the results, and the report."""
+    """The results and the report of the same sweep on one machine."""
     into = tmp_path_factory.mktemp("whole") / "into"
     report = freehold.sweep(*many, into=into, progress=False)
     return tree(into), report.json()
 
 
 def when_a_part_is_there(folder, do):
-    """Does something as soon as the first part is in a folder."""
+    """Calls `do` as soon as the first part is in a folder. The returned function ends the wait."""
 
     def wait():
         while not parts(folder) and not is_over.is_set():

@@ -1,4 +1,4 @@
-"""Schedulers that other machines reach: encrypted ones are taken, and others refused unless the caller insists."""
+"""Schedulers that other machines can reach: accepted if encrypted, else refused without `insecure=True`."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def security(tmp_path):
 
 
 def certificates(folder):
-    """A new authority and a certificate that it signed, made by the commands of docs/cluster.md."""
+    """Creates a certificate authority and a certificate signed by it, with the commands of docs/cluster.md."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not here")
     folder.mkdir()
@@ -45,7 +45,7 @@ def plan(tmp_path):
 
 
 def reachable_cluster(**more):
-    """A cluster whose scheduler listens at every address of this machine."""
+    """Returns a cluster whose scheduler listens on all addresses of this machine."""
     return distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=True, host="0.0.0.0", dashboard_address="127.0.0.1:0", **more
     )
@@ -69,7 +69,7 @@ def test_plain_tcp_beyond_this_machine_is_refused_unless_the_caller_insists(plan
         with pytest.raises(freehold.InputError, match="reached without encryption.*insecure=True"):
             freehold.sweep(plan, into=tmp_path / "refused", client=client, progress=False)
         assert not (tmp_path / "refused").exists()
-        # By way of the loopback it is the same scheduler, which others reach as well.
+        # The loopback address leads to the same scheduler, which other machines can reach too.
         port = client.scheduler.address.rpartition(":")[2]
         with distributed.Client(f"tcp://127.0.0.1:{port}", set_as_default=False) as near:
             with pytest.raises(freehold.InputError, match="reached without encryption"):

@@ -1,4 +1,4 @@
-"""Long calls: other threads go on, Ctrl-C ends them, and somebody is told how far they are."""
+"""Long calls: other threads keep running, Ctrl-C ends the call, and the progress is reported."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def test_other_threads_go_on_meanwhile(pressure):
 
 @pytest.fixture
 def interrupted_when():
-    """Sends SIGINT to this process as soon as a call says that it is under way."""
+    """Sends SIGINT to this process as soon as a call reports progress."""
     from freehold import _progress
 
     show, sent = _progress.Progress.show, []

@@ -1,8 +1,8 @@
-"""What a worker of a cluster does: a chunk of tasks, from recordings in a store to parts in a store.
+"""Execution of a chunk of tasks on a worker of a cluster, from recordings in a store to parts in a store.
 
-The plan travels as text, and tasks as their places in the plan's list of a recording. Each recording is read once by a
-process and kept while its tasks are done: never more of them than threads are at work. Only tallies go back. A chunk
-that is done twice leaves the same bytes, so it does not matter who dies, or when.
+The plan is sent as text, and tasks as indices in the plan's task list of a recording. Each process reads a recording
+once and keeps it while its tasks run. It never holds more recordings than it has running threads. Only tallies are sent
+back to the client. A chunk that runs twice writes the same bytes, so a worker may die at any time.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from ._errors import Error
 from ._freehold import SweepPlan, SweepWorker
 from ._store import Store, patiently
 
-# Bytes that are read at a time.
+# Number of bytes that are read at a time.
 READ = 1 << 20
 
 
 @dataclass(frozen=True)
 class Source:
-    """A recording in a store, and how many bytes it has, if the store says so."""
+    """A recording in a store, and its size in bytes, if the store reports it."""
 
     system: Any
     path: str
@@ -30,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Piece:
-    """Tasks of one recording, or of a plan that takes none: those at these places of the plan's list."""
+    """Tasks of one recording, or of a plan without recordings, as a range of the plan's task list."""
 
     source: Optional[Source]
     first: int
@@ -39,28 +39,28 @@ class Piece:
 
 @dataclass
 class Tally:
-    """What came of a chunk."""
+    """The result of a chunk."""
 
     kept: int = 0
     done: int = 0
     seconds: float = 0.0
     failures: "list[tuple[str, str]]" = field(default_factory=list)
-    # Why nothing more is to be done, if that is so.
+    # Reason to stop the whole sweep, if there is one.
     refusal: Optional[str] = None
 
 
 def program() -> str:
-    """Version and commit of this process."""
+    """Returns the version and the commit of Freehold in this process."""
     return SweepPlan.program()
 
 
 def do(manifest: str, into: Store, pieces: "list[Piece]") -> Tally:
-    """Does a chunk."""
+    """Runs a chunk of tasks."""
     tally, begun = Tally(), time.monotonic()
     try:
         plan = SweepPlan.of_manifest(manifest)
     except Error as error:
-        # A worker that came later than the client looked.
+        # A worker with another version, which joined after the client had checked the versions.
         tally.refusal = f"the worker {_address()} has another version than this: {error}; install the same there"
         return tally
     for piece in pieces:
@@ -77,7 +77,7 @@ def _address() -> str:
 
 
 def digests(sources: "list[Source]") -> "list[Optional[str]]":
-    """What recordings are called by their contents; nothing for those that cannot be read, which are named later."""
+    """Returns the digests of recordings; None for those that cannot be read, which fail later with a reason."""
     return [_digest(source) for source in sources]
 
 
@@ -125,7 +125,7 @@ def _do_task(worker: SweepWorker, place: int, into: Store, name: str, tally: Tal
 
 
 def _why(error: Exception) -> str:
-    """What went wrong in one sentence, whoever says it."""
+    """Returns the message of an error as one line, with its class if the error is not Freehold's."""
     if isinstance(error, Error):
         return str(error)
     said = " ".join(str(error).split())
@@ -136,13 +136,13 @@ def _worker(plan: SweepPlan, source: Optional[Source]) -> SweepWorker:
     if source is None:
         return SweepWorker(plan)
     recording: bytes = patiently(lambda: source.system.cat_file(source.path))
-    # A name may hold bytes that are no text.
+    # A file name may contain bytes that are not UTF-8.
     name = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return SweepWorker(plan, (name, recording))
 
 
 class _Slot:
-    """A recording that threads of this process work on, and how many do."""
+    """A recording in memory, and the number of threads of this process that use it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -151,7 +151,7 @@ class _Slot:
 
 
 class _Held:
-    """The recordings that this process has read: those that are worked on, and the one that was last."""
+    """The recordings in the memory of this process: those in use, and those used until another one is read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -163,7 +163,7 @@ class _Held:
     def take(self, key: Any) -> _Slot:
         with self._lock:
             if key not in self._slots:
-                # Before another one is read: never are more in memory than are worked on.
+                # Idle recordings are dropped before another one is read, so that only used recordings are in memory.
                 for idle in [other for other, slot in self._slots.items() if slot.users == 0]:
                     del self._slots[idle]
                 self._slots[key] = _Slot()
@@ -177,7 +177,7 @@ class _Held:
 
 
 class _Loan:
-    """A recording while a thread works on it. The first thread reads it, and others wait for that."""
+    """The use of a recording by a thread. The first thread reads the recording, and others wait for it."""
 
     def __init__(self, held: _Held, key: Any, read: Callable[[], SweepWorker]) -> None:
         self._held, self._read = held, read

@@ -1,8 +1,8 @@
-"""How tasks are cut into chunks: long enough that handing one over costs nothing, short enough that all workers end
-together.
+"""Division of tasks into chunks. A chunk is long enough that the cost of sending it is negligible, and short enough
+that all workers finish at about the same time.
 
-How long a task takes grows with its recording, so a pace is kept in seconds a byte and task, from what chunks took. The
-first chunks are single tasks; the last ones are short again.
+The time of a task grows with the size of its recording. The pace is therefore measured in seconds per byte and task,
+from the times of completed chunks. The first chunks are single tasks, and the last chunks are short again.
 """
 
 from collections import deque
@@ -10,27 +10,27 @@ from typing import Iterable, Optional
 
 from ._chunk import Piece, Source
 
-# Seconds that a chunk is to take, and at least.
+# Longest planned time of a chunk, and shortest, in seconds.
 LONG = 2.0
 SHORT = 0.25
 
-# Most pieces of a chunk.
+# Most pieces in a chunk.
 PIECES = 256
 
-# How much the newest chunk says of the pace.
+# Weight of the newest chunk in the moving average of the pace.
 NEWEST = 0.3
 
-# The work of reading a small recording, and of a simulation, in bytes.
+# Fixed work of a task, and all work of a simulation, in bytes of a recording.
 LEAST = 1 << 16
 
 
 class Chunks:
-    """What is still to be handed out."""
+    """The tasks that are not sent to a worker yet."""
 
     def __init__(self, sources: "Iterable[Optional[Source]]", tasks: int) -> None:
         self._pieces = deque(Piece(source, 0, tasks) for source in sources)
         self._left = sum(weight(piece) for piece in self._pieces)
-        # Tasks that killed a worker, or stood beside one that did.
+        # Single tasks of chunks that were lost with a worker; one of them may have killed it.
         self._alone: "deque[Piece]" = deque()
         self._pace: Optional[float] = None
 
@@ -39,21 +39,21 @@ class Chunks:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether what comes next may kill its worker: it is to be alone on all of them, so that no other is blamed."""
+        """Whether the next task may kill its worker. It must run alone, so that no other task is blamed."""
         return not self._pieces
 
     def measured(self, pieces: "list[Piece]", seconds: float) -> None:
-        """Learns from a chunk how long it took."""
+        """Updates the pace with the time of a completed chunk."""
         pace = seconds / sum(weight(piece) for piece in pieces)
         self._pace = pace if self._pace is None else self._pace + NEWEST * (pace - self._pace)
 
     def again(self, pieces: "list[Piece]") -> None:
-        """Takes the tasks of a chunk back, to be handed out one by one."""
+        """Takes back the tasks of a lost chunk. They are sent again one by one."""
         for piece in pieces:
             self._alone.extend(Piece(piece.source, piece.first + place, 1) for place in range(piece.count))
 
     def next(self, threads: int) -> "list[Piece]":
-        """The next chunk, for so many threads that work on all of them. Ask `is_doubtful` before."""
+        """Returns the next chunk. `threads` is the number of threads of the cluster. Check `is_doubtful` before."""
         if not self._pieces:
             return [self._alone.popleft()]
         chunk: "list[Piece]" = []
@@ -80,6 +80,6 @@ class Chunks:
 
 
 def weight(piece: Piece) -> float:
-    """What a piece takes, in bytes of recordings."""
+    """Returns the work of a piece, in bytes of recordings."""
     size = LEAST if piece.source is None or piece.source.size is None else LEAST + piece.source.size
     return float(size * piece.count)

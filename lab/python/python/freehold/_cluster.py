@@ -1,8 +1,8 @@
 """A sweep on the workers of a Dask cluster.
 
-The client hands out chunks, a few for each thread of a worker and never all at once, and counts what comes back. It
-reads no recording. Whatever the cluster loses is done again by somebody: a part is there or not, and has the same bytes
-whoever made it. What is lost for good is named, and the rest goes on.
+The client submits chunks of tasks, a few for each thread of a worker and never all at once, and adds up their tallies.
+It reads no recordings. Work that the cluster loses is run again on another worker. This is safe, because a part either
+exists or not, and has the same bytes on every worker. A task that fails for good is reported, and the others continue.
 """
 
 import functools
@@ -18,16 +18,16 @@ from ._freehold import SweepPlan
 from ._progress import Progress
 from ._store import Store, opened
 
-# Chunks under way for each thread: one in work, and one that waits beside it.
+# Submitted chunks for each thread: one that runs, and one that waits.
 UNDER_WAY = 2
 
-# Recordings whose contents one chunk looks at.
+# Number of recordings that one job computes digests of.
 LOOKED_AT = 16
 
-# Protocols of Dask that are encrypted with certificates, or stay within this process.
+# Protocols of Dask that are encrypted with certificates, or local to this process.
 PRIVATE = ("tls", "wss", "inproc")
 
-# The end of a recording's name.
+# Extension of recordings.
 ENDING = ".parquet"
 
 
@@ -41,7 +41,7 @@ def sweep(
     insecure: bool,
     progress: bool,
 ) -> "tuple[list[tuple[str, str]], list[str], Store]":
-    """Does all tasks that are not done yet: failures, recordings that are another one again, and the results."""
+    """Runs all tasks that are not done yet. Returns failures, repeated recordings, and the store of the results."""
     expect_client(client)
     if not insecure:
         expect_private(client)
@@ -65,7 +65,7 @@ def sweep(
 
 
 def expect_client(client: Any) -> None:
-    """Refuses what is no client of Dask's."""
+    """Refuses an object that is not a synchronous client of Dask."""
     from distributed import Client
 
     if not isinstance(client, Client):
@@ -75,7 +75,7 @@ def expect_client(client: Any) -> None:
 
 
 def expect_private(client: Any) -> None:
-    """Refuses a scheduler that other machines reach without encryption: any client of a scheduler can run code there."""
+    """Refuses a scheduler that other machines reach without encryption, because any client can run code on it."""
     connected = getattr(client.scheduler, "address", None)
     announced = _asked(client.scheduler_info).get("address")
     for address in (connected, announced):
@@ -87,7 +87,7 @@ def expect_private(client: Any) -> None:
 
 
 def is_private(address: str) -> bool:
-    """Whether an address is encrypted, or reached from this machine only."""
+    """Returns whether an address is encrypted, or reachable only from this machine."""
     from distributed.comm.addressing import parse_address, parse_host_port
 
     protocol, location = parse_address(address)
@@ -102,7 +102,7 @@ def is_private(address: str) -> bool:
 
 
 def expect_same_program(client: Any) -> None:
-    """Refuses workers that have another version, since their results would be others."""
+    """Refuses workers with another version of Freehold, because their results could differ."""
     ours = _chunk.program()
     for worker, theirs in sorted(_asked(lambda: client.run(_chunk.program, on_error="return")).items()):
         if isinstance(theirs, BaseException):
@@ -113,9 +113,9 @@ def expect_same_program(client: Any) -> None:
 
 
 def claim(store: Store, plan: SweepPlan) -> None:
-    """Makes the store the one for the plan's results, or refuses it."""
+    """Writes the plan into the store, or refuses a store with other contents."""
     if store.folder is not None:
-        # What a folder of this machine holds is judged and claimed in one step.
+        # For a folder of this machine, one call checks the contents and writes the plan.
         plan.claim(store.folder)
         return
     there = store.manifest()
@@ -128,7 +128,7 @@ def claim(store: Store, plan: SweepPlan) -> None:
 
 
 def found(recordings: "list[str]", options: Mapping[str, Any]) -> "tuple[list[Source], list[tuple[str, str]]]":
-    """The recordings of these URLs, globs and folders, large ones first; and those that are not there."""
+    """Returns the recordings of these URLs, globs and folders, the largest first; and failures for missing ones."""
     sources: "dict[tuple[Any, str], Source]" = {}
     failures: "list[tuple[str, str]]" = []
     for url in recordings:
@@ -148,7 +148,7 @@ def _entries(system: Any, path: str, url: str) -> "Iterator[tuple[str, Optional[
     try:
         there = system.info(path)
     except FileNotFoundError:
-        # A name that is there is no pattern, whatever is in it.
+        # The name of an existing file is never used as a glob.
         matched = system.glob(path, detail=True) if any(letter in path for letter in "*?[") else {}
         if not matched:
             raise FileNotFoundError(f"there is no {url}") from None
@@ -170,7 +170,7 @@ def _files(entries: "Iterable[Any]") -> "Iterator[tuple[str, Optional[int]]]":
 
 
 class _Run:
-    """One sweep under way."""
+    """A running sweep."""
 
     def __init__(
         self, client: Any, plan: SweepPlan, store: Store, retries: int, progress: "Optional[Progress]"
@@ -182,18 +182,18 @@ class _Run:
         self._stage = 0
 
     def close(self) -> None:
-        """Ends what is under way, if anything is."""
+        """Cancels the submitted chunks, if there are any."""
         if self._progress is not None:
             self._progress.close()
         if self._under_way:
             try:
                 self._client.cancel(list(self._under_way))
             except Exception:
-                # There is no scheduler any more that could end it.
+                # The scheduler is gone, and the chunks with it.
                 pass
 
     def without_repeated(self, sources: "list[Source]") -> "tuple[list[Source], list[str]]":
-        """Recordings that differ, and those that are one of them again: only equally long ones can be that."""
+        """Returns the distinct recordings, and the repeated ones. Only recordings of equal size need a digest."""
         of_size: "dict[Optional[int], list[Source]]" = {}
         for source in sources:
             of_size.setdefault(source.size, []).append(source)
@@ -224,7 +224,7 @@ class _Run:
         return kept, sorted(repeated)
 
     def all_of(self, sources: "Iterable[Optional[Source]]") -> "list[tuple[str, str]]":
-        """Does all tasks: what could not be done."""
+        """Runs all tasks, and returns the failures."""
         sources = list(sources)
         chunks = Chunks(sources, self._plan.tasks_max)
         failures: "list[tuple[str, str]]" = []
@@ -243,7 +243,7 @@ class _Run:
                 failures.extend(outcome.failures)
                 chunks.measured(pieces, outcome.seconds)
             elif not is_alone:
-                # One of these, or one that waited beside them, kills workers: which one shows when each is alone.
+                # A task of this chunk, or of another one on the same worker, killed it. Each task now runs alone.
                 chunks.again(pieces)
                 return 0
             else:
@@ -255,7 +255,7 @@ class _Run:
         return failures
 
     def _submit(self, function: Any, *given: Any) -> Any:
-        # Without a key of its own, two sweeps on one cluster would be taken for one.
+        # `pure=False` gives each chunk a unique key. Equal chunks of two sweeps on one cluster would share a result.
         return self._client.submit(function, *given, pure=False, retries=self._retries)
 
     def _flow(
@@ -266,7 +266,7 @@ class _Run:
         total: int,
         unit: str,
     ) -> None:
-        """Begins work as long as there is some, a few pieces for each thread, and ends each as it is done."""
+        """Submits jobs from `begin`, a few for each thread, and passes each outcome to `end`, until none are left."""
         from distributed import as_completed
 
         completed: Any = as_completed()  # type: ignore[no-untyped-call, unused-ignore]
@@ -296,7 +296,7 @@ GONE = "the scheduler of the cluster went away; give the same call again on anot
 
 
 def _asked(ask: "Callable[[], Any]") -> Any:
-    """What the cluster answers; if there is none any more, a sentence on that."""
+    """Returns the result of a request to the cluster. Raises SystemFailure if the cluster is gone."""
     try:
         return ask()
     except (OSError, StopIteration) as error:
@@ -308,7 +308,7 @@ def _asked(ask: "Callable[[], Any]") -> Any:
 
 
 def _outcome(future: Any) -> Any:
-    """What a worker said, or why none did."""
+    """Returns the result of a job, or the exception that it failed with."""
     if future.status == "finished":
         return future.result()
     if future.status == "error":

@@ -1,4 +1,4 @@
-"""The commands as functions of this package: another process finds them by their names."""
+"""The commands as functions of this package, with names under which `pickle` finds them in another process."""
 
 import functools
 from typing import Any, Callable, TypeVar
@@ -9,7 +9,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _named(function: _Function) -> _Function:
-    """The same function, by a name that `pickle` and `help` find it under."""
+    """Returns the function under the name of this package, where `pickle` and `help` look for it."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

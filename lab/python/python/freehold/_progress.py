@@ -1,19 +1,19 @@
-"""How far a call is: bars of tqdm where that is installed, else a line of the terminal."""
+"""Progress of a call: bars of tqdm if it is installed, else a line of the terminal."""
 
 import sys
 import time
 import warnings
 from typing import Any, Optional
 
-# A part of the work: its number, what it is, what is done, what there is to do, and what is counted, if anything is.
+# A part of the work: its number, description, completed steps, total steps, and the unit of the steps, if any.
 Stage = tuple[int, str, int, int, Optional[str]]
 
-# Seconds before anything is shown: who has an answer sooner wants to see nothing else.
+# Seconds before progress is shown, so that short calls show none.
 PATIENCE = 0.5
 
 
 class Progress:
-    """Shows how far a call is, from when it has lasted a while until it ends."""
+    """Display of the progress of a call, which appears after `PATIENCE` seconds and disappears at the end."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -32,7 +32,7 @@ class Progress:
 
 
 class _Bars:
-    """A bar for each part of the work, in a notebook or a terminal."""
+    """One tqdm bar for each part of the work, in a notebook or a terminal."""
 
     def __init__(self, tqdm: Any) -> None:
         self._tqdm = tqdm
@@ -41,7 +41,7 @@ class _Bars:
     @staticmethod
     def if_installed() -> "Optional[_Bars]":
         with warnings.catch_warnings():
-            # A notebook without widgets gets plain bars, and needs no advice.
+            # Without widgets, a notebook gets plain bars. The warning of tqdm about this is suppressed.
             warnings.simplefilter("ignore")
             try:
                 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
@@ -67,7 +67,7 @@ class _Bars:
 
 
 class _Line:
-    """The line that moves; nothing where nobody would see it move."""
+    """A moving line on stderr, if stderr is a terminal."""
 
     def __init__(self) -> None:
         self._is_seen = sys.stderr is not None and sys.stderr.isatty()

@@ -1,8 +1,8 @@
-"""Where recordings are read and parts are put: a folder, or anything that fsspec knows.
+"""Stores, from which recordings are read and to which parts are written: a folder, or any file system of fsspec.
 
-A part lies in its place whole or not at all. Where a store moves files in one step, a part is written under another
-name in `_making` and moved; object stores show nothing of an object before it is whole. What a store refuses is tried
-again, a few times; whoever still gets no answer learns the store's last words.
+A part is in its place as a whole or not at all. If a store moves files atomically, a part is written under a temporary
+name in `_making` and then moved. Object stores show an object only when it is complete. A failed operation is tried
+again a few times; the last error is then raised.
 """
 
 import os
@@ -16,29 +16,30 @@ from ._errors import InputError
 
 T = TypeVar("T")
 
-# Where the plan of all results stands, and where parts are before they have their places.
+# File with the plan of the results, and folder of unfinished parts.
 MANIFEST = "_plan.json"
 MAKING = "_making"
 
-# Letters behind the name of what is half made: named as the command names it, so that either clears up after the other.
+# Random characters after the name of an unfinished part. The names are those of the command, so that a sweep by either
+# removes the unfinished parts of the other.
 UNIQUE = 6
 HALF_MADE = re.compile(f"[0-9a-f]{{32}}[0-9A-Za-z]{{{UNIQUE}}}")
 
-# Seconds to wait before a store is asked once more.
+# Seconds to wait before each new attempt.
 PAUSES = [0.1, 0.5, 2.0]
 
-# Stores that move a file within themselves in one step. All others are taken for ones that put whole objects.
+# Protocols of stores that move files atomically. All other stores are assumed to write whole objects.
 MOVING = {"file", "local", "sftp", "ssh", "hdfs", "arrow_hdfs", "smb"}
 
-# Answers that asking once more does not change.
+# Errors that a new attempt does not change.
 FINAL = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
-# Parts that are read at a time.
+# Number of parts that are read at the same time.
 AT_ONCE = 16
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """What a store answers, asked a few times if it fails."""
+    """Returns the result of an operation on a store, which is tried a few times if it fails."""
     for pause in PAUSES:
         try:
             return ask()
@@ -50,7 +51,7 @@ def patiently(ask: Callable[[], T]) -> T:
 
 
 def opened(url: str, options: Mapping[str, Any]) -> "tuple[Any, str]":
-    """The file system of a URL, and the path in it."""
+    """Returns the file system of a URL, and the path in it."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped, unused-ignore]
 
     try:
@@ -61,7 +62,7 @@ def opened(url: str, options: Mapping[str, Any]) -> "tuple[Any, str]":
 
 
 class Store:
-    """A folder of results. It travels to workers, each of which opens it for itself."""
+    """A folder of results. It can be pickled, and each worker opens its own copy."""
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.url = url
@@ -70,11 +71,11 @@ class Store:
 
     @property
     def folder(self) -> Optional[str]:
-        """The folder of this machine that it is, if it is one."""
+        """The path of the store, if it is a folder of this machine; else None."""
         return self._root if self._is("file") else None
 
     def read(self, name: str) -> Optional[bytes]:
-        """The bytes of a part; nothing if there is none."""
+        """Returns the bytes of a part; None if there is none."""
         try:
             found: bytes = patiently(lambda: self._system.cat_file(self._path(name)))
             return found
@@ -82,13 +83,13 @@ class Store:
             return None
 
     def put(self, name: str, number: str, part: bytes) -> None:
-        """Puts the part of the task of this number into its place."""
+        """Writes the part of the task with this number to its place."""
         patiently(lambda: self._moved(name, number, part) if self._is(*MOVING) else self._whole(name, part))
 
     def manifest(self) -> Optional[str]:
-        """The plan whose results it holds; nothing if it holds nothing.
+        """Returns the manifest of the plan of the results; None if the store is empty.
 
-        Raises InputError if it holds something else.
+        Raises InputError if the store contains something else.
         """
         found = self.read(MANIFEST)
         if found is not None:
@@ -99,11 +100,11 @@ class Store:
         return None
 
     def claim(self, manifest: str) -> None:
-        """Puts the plan into it."""
+        """Writes the plan into the store."""
         self.put(MANIFEST, "plan", manifest.encode())
 
     def parts(self) -> Iterator["tuple[str, bytes]"]:
-        """Names and bytes of all parts, some of them read at a time."""
+        """Yields the names and the bytes of all parts, which are read in batches."""
         self._system.invalidate_cache()
         below = len(self._root) + 1
         found = sorted(path[below:] for path in self._system.find(self._root))
@@ -116,15 +117,15 @@ class Store:
                         yield f"{self._root}/{name}", part
 
     def conclude(self) -> None:
-        """Removes what workers that died left half made, and nothing else."""
+        """Removes the unfinished parts of workers that died, and nothing else."""
         try:
             for path in self._system.ls(self._path(MAKING), detail=False):
                 if HALF_MADE.fullmatch(path.rsplit("/", 1)[-1]):
                     self._system.rm_file(path)
-            # It stays if something else is in it.
+            # The folder stays if it contains other files.
             self._system.rmdir(self._path(MAKING))
         except Exception:
-            # There is none, or another sweep is about to remove it: nobody reads it.
+            # The folder does not exist, or another sweep removes it. Neither affects the results.
             pass
 
     def _path(self, name: str) -> str:

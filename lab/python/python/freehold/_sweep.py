@@ -1,4 +1,4 @@
-"""`sweep`: the one function that is more than its command, since it also knows clusters."""
+"""The function `sweep`, which can run on a cluster, unlike its command."""
 
 import difflib
 import functools
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 StrPath = Union[str, "os.PathLike[str]"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# How many of the things that could not be done a warning names.
+# Most failures that a warning names.
 NAMED = 10
 
 
@@ -26,7 +26,7 @@ class SweepWarning(UserWarning):
 
 
 def _suggesting(function: Function) -> Function:
-    """Says of a keyword that there is not which one is near."""
+    """Returns the function with a check of its keywords that suggests a similar one for an unknown one."""
     known = list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -114,7 +114,7 @@ def sweep(
 
 
 def _cluster() -> Any:
-    """The module that needs what only clusters need."""
+    """Imports the module for clusters, which needs additional packages."""
     try:
         import distributed  # noqa: F401
         import fsspec  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
@@ -128,14 +128,14 @@ def _cluster() -> Any:
 
 def _expect_types(*parameters: "tuple[str, Any, Any, str]") -> None:
     for name, value, types, called in parameters:
-        # To Python a bool is an int, and to people it is not.
+        # Python counts a bool as an int; an option of type int does not accept it.
         is_bool = isinstance(value, bool) and types is not bool
         if is_bool or not isinstance(value, types):
             raise CallError(f"sweep(): {name} must be {called}, not {type(value).__name__}")
 
 
 def _named(recordings: Any) -> "list[str]":
-    """The recordings as texts."""
+    """Returns the recordings as a list of texts."""
     of_one = isinstance(recordings, (str, os.PathLike))
     try:
         given = [recordings] if of_one else list(recordings)
@@ -151,7 +151,7 @@ def _named(recordings: Any) -> "list[str]":
 
 
 def _matched(name: str) -> "list[str]":
-    """The files of this name: what is there is no pattern, whatever is in its name."""
+    """Returns the files that a name or glob matches. The name of an existing file is never used as a glob."""
     if "://" in name and not os.path.exists(name):
         raise InputError(f"{name} is in a store, which only a client reads: give client=, or name a file")
     if os.path.lexists(name) or not glob.has_magic(name):
@@ -160,7 +160,7 @@ def _matched(name: str) -> "list[str]":
 
 
 def _warn(failures: "list[tuple[str, str]]", repeated: "list[str]") -> None:
-    """Names what was not done."""
+    """Warns of failures and of repeated recordings."""
     lines = [f"{_shown(of)}: {_shown(why)}" for of, why in failures[:NAMED]]
     if len(failures) > NAMED:
         lines.append(f"and {len(failures) - NAMED} more, which Report.failures has")
@@ -171,5 +171,5 @@ def _warn(failures: "list[tuple[str, str]]", repeated: "list[str]") -> None:
 
 
 def _shown(text: str) -> str:
-    """A name as a terminal may see it."""
+    """Returns a name with escapes in place of characters that are not safe to print."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
