@@ -1,10 +1,13 @@
-//! `cargo xtask boot`: the small kernel of `engine/baremetal`, built and booted in an emulator, a few times.
+//! `cargo xtask boot`: builds the small kernel of `engine/baremetal` and boots it several times in an emulator.
 //!
-//! It is a workspace of its own, for a processor without an operating system, so the gate's lints and formatter do not
-//! see it: both are run here. A boot prints what the kernel finds, and ends with the code that the kernel gives. Each
-//! processor boots with the checks of debug builds; as shipped, with more CPUs; and on a clock that counts instructions,
-//! so that the kernel can count them, and be interrupted after each. A PC boots once more with interrupts between any
-//! two instructions, which an emulator else takes between blocks of them.
+//! The kernel is a workspace of its own, for a processor without an operating system. The lints and the formatter of
+//! the gate do not cover that workspace, so this module runs both first. A boot prints the findings of the kernel and
+//! ends with the kernel's exit code.
+//!
+//! Each processor boots with the checks of debug builds, and then as shipped with more CPUs. A third boot has a clock
+//! that counts instructions, so that the kernel can count them and be interrupted after each. A PC boots once more with
+//! an interrupt possible between any two instructions; by default, the emulator delivers interrupts only between
+//! translated blocks of instructions.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,37 +20,37 @@ use crate::error::Error;
 use crate::stage::Outcome;
 use crate::workspace::{cargo, root, target};
 
-/// Seconds after which a boot counts as one that stands still.
+/// Seconds after which a boot counts as hung.
 const SECONDS_MAX: &str = "300";
-/// What a kernel says where it should have counted instructions, and could not.
+/// Line that a kernel prints if it should have counted instructions and could not.
 const UNCOUNTED: &str = "the clock does not count instructions";
-/// With what an emulator ends when the kernel says that all went well.
+/// Exit code of the emulator if the kernel reports success.
 const PASSED: i32 = 33;
 
-/// Which kernels are booted.
+/// Arguments of `cargo xtask boot`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The processor: all of them, if none is named
+    /// Processor to boot; all of them if none is given
     #[arg(long, value_enum)]
     arch: Vec<Arch>,
 }
 
-/// A processor that there is a kernel for.
+/// Processor for which the kernel can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Arch {
-    /// A PC, by PVH.
+    /// PC, booted by PVH.
     #[value(name = "x86-64")]
     X86_64,
-    /// The emulator's ARM board.
+    /// ARM board of the emulator.
     #[value(name = "aarch64")]
     Aarch64,
-    /// The emulator's RISC-V board.
+    /// RISC-V board of the emulator.
     #[value(name = "riscv64")]
     Riscv64,
 }
 
 impl Arch {
-    /// The compiler's name for it, without an operating system.
+    /// Returns the Rust target triple of this processor without an operating system.
     fn target(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64-unknown-none",
@@ -56,7 +59,7 @@ impl Arch {
         }
     }
 
-    /// Its emulator, and the machine that it is to be.
+    /// Returns the emulator of this processor, and the options that choose its machine.
     fn emulator(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Arch::X86_64 => ("qemu-system-x86_64", &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]),
@@ -67,7 +70,7 @@ impl Arch {
         }
     }
 
-    /// How often, and how.
+    /// Returns all boots of this processor, in their order.
     fn boots(self) -> &'static [Boot] {
         match self {
             Arch::X86_64 => &BOOTS,
@@ -75,8 +78,8 @@ impl Arch {
         }
     }
 
-    /// What of this the gate has time for: a boot with the checks of debug builds, and of the first one as shipped, and
-    /// counted.
+    /// Returns the boots that the gate has time for: on every processor the boot with the checks of debug builds, and
+    /// on x86-64 also the boot as shipped and the boot with counted instructions.
     fn gate_boots(self) -> &'static [Boot] {
         match self {
             Arch::X86_64 => &BOOTS[..3],
@@ -84,9 +87,11 @@ impl Arch {
         }
     }
 
-    /// For a clock that counts instructions: how long each of them takes, as a power of two of nanoseconds, which is
-    /// about as long as the timer's smallest delay; and how many CPUs there are. An emulator that counts lets them take
-    /// turns, and those of ARM and RISC-V never end theirs while they wait for another to start.
+    /// Returns the settings of a clock that counts instructions: the `-icount` option and the number of CPUs.
+    ///
+    /// The option sets the time of an instruction as a power of two of nanoseconds, which is about the smallest delay
+    /// of the timer. An emulator that counts instructions runs its CPUs in turn. On ARM and RISC-V, a CPU that waits
+    /// for another CPU to start never ends its turn, so these boot with one CPU.
     fn instruction_clock(self) -> (&'static str, &'static str) {
         match self {
             Arch::X86_64 => ("shift=0", "2"),
@@ -96,21 +101,21 @@ impl Arch {
     }
 }
 
-/// One boot.
+/// One boot: a build profile, a number of CPUs, and the points at which interrupts can arrive.
 struct Boot {
     profile: &'static str,
     cpus: &'static str,
     steps: Steps,
 }
 
-/// Between which instructions interrupts come.
+/// Points between instructions at which the emulator can deliver interrupts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Steps {
-    /// Between blocks of them, as they are translated.
+    /// Between translated blocks of instructions.
     Blocks,
-    /// After as many of them as the timer is told: they are what time consists of.
+    /// After the number of instructions set in the timer: virtual time advances with each instruction.
     Counted,
-    /// Between any two.
+    /// Between any two instructions.
     Single,
 }
 
@@ -121,10 +126,10 @@ const BOOTS: [Boot; 4] = [
     Boot { profile: "release", cpus: "2", steps: Steps::Single },
 ];
 
-/// Boots the kernels that are named.
+/// Boots the kernels of the processors in `args`.
 ///
 /// # Errors
-/// If one does not pass, or cannot be built or booted here.
+/// Returns an error if a kernel fails, or if it cannot be built or booted on this machine.
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let named = if args.arch.is_empty() { Arch::value_variants() } else { &args.arch };
     named.iter().try_for_each(|&arch| match boot(arch, arch.boots())? {
@@ -133,18 +138,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     })
 }
 
-/// As the gate does: what this machine cannot boot is left out.
+/// Runs the boots of the gate, and skips processors that this machine cannot boot.
 ///
 /// # Errors
-/// If a kernel does not pass.
+/// Returns an error if a kernel fails.
 pub(crate) fn stage() -> Result<Outcome, Error> {
     boot_all(Arch::gate_boots)
 }
 
-/// The same with every boot.
+/// Runs every boot, and skips processors that this machine cannot boot.
 ///
 /// # Errors
-/// If a kernel does not pass.
+/// Returns an error if a kernel fails.
 pub(crate) fn nightly() -> Result<Outcome, Error> {
     boot_all(Arch::boots)
 }
@@ -179,7 +184,7 @@ fn boot(arch: Arch, boots: &[Boot]) -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// Why a kernel cannot be built or booted here.
+/// Returns the reason for which a kernel cannot be built or booted on this machine, or `None`.
 fn cannot_boot(arch: Arch) -> Option<String> {
     let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", arch.target()]).output();
     let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
@@ -190,7 +195,8 @@ fn cannot_boot(arch: Arch) -> Option<String> {
     Command::new(program).arg("--version").output().err().map(|_| format!("`{program}` is missing"))
 }
 
-/// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
+/// Returns a `cargo` command for the kernel's own workspace. That workspace has its own compiler flags, so the caller's
+/// are removed.
 pub(crate) fn own_cargo() -> Command {
     let mut command = cargo();
     command.current_dir(root().join("engine/baremetal"));
@@ -203,7 +209,7 @@ fn build(arch: Arch, profile: &str) -> Result<PathBuf, Error> {
     Ok(built(arch.target(), profile).join("baremetal"))
 }
 
-/// Where what is built for a processor lies.
+/// Returns the folder of the binaries that were built for a target with a profile.
 pub(crate) fn built(target_name: &str, profile: &str) -> PathBuf {
     target().join(target_name).join(profile)
 }
@@ -242,7 +248,7 @@ fn start_error(program: &str, error: &std::io::Error) -> Error {
     Error::Failed(format!("`{program}` could not be started: {error}"))
 }
 
-/// The option changed its name with version 8.1.
+/// Returns the option that makes the emulator translate one instruction at a time. QEMU 8.1 renamed this option.
 fn single_steps(program: &str) -> Result<&'static [&'static str], Error> {
     let help = command::text(Command::new(program).arg("-help"))?;
     Ok(if help.contains("-singlestep") { &["-singlestep"] } else { &["-accel", "tcg,one-insn-per-tb=on"] })
@@ -257,7 +263,7 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    /// What the tutorial has its readers type.
+    /// Returns the commands in the kernel tutorial that readers type.
     fn typed() -> Vec<String> {
         let page = fs::read_to_string(root().join("docs/kernel.md")).expect("it is there");
         page.lines()

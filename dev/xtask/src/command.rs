@@ -1,11 +1,12 @@
-//! Running other programs: one way to start them, one way to say that they failed.
+//! Runs other programs: [`run`] shows their output, [`output`] and [`text`] return it. All report a failure in one
+//! form.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// Runs `command` with the terminal's output, and fails unless it succeeds.
+/// Runs `command` with the terminal's output, and returns an error unless the command succeeds.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.stdin(Stdio::null()).status().map_err(|error| not_started(command, &error))?;
     if status.success() {
@@ -14,7 +15,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     Err(Error::Command { command: line(command), outcome: format!("failed ({status})") })
 }
 
-/// Runs `command` and hands back what it printed on stdout; its stderr becomes part of the error.
+/// Runs `command` and returns the bytes that it printed on stdout. If it fails, its stderr becomes part of the error.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| not_started(command, &error))?;
     if output.status.success() {
@@ -24,12 +25,12 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     Err(Error::Command { command: line(command), outcome: format!("failed ({}): {}", output.status, said.trim()) })
 }
 
-/// What a command printed, as [`output`], as text.
+/// Runs `command` like [`output`], and returns its stdout as text.
 pub(crate) fn text(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output(command)?).into_owned())
 }
 
-/// The command line as a person would type it: the program without its folder, and nothing quoted.
+/// Returns the command line as a person would type it: the program without its folder, and no quoting.
 pub(crate) fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = program.file_name().into_iter().chain(command.get_args());

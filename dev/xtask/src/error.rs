@@ -1,16 +1,16 @@
-//! What can go wrong in a task, as one sentence and an exit code.
+//! Errors of a task: a sentence and an exit code.
 //!
-//! Exit code 2 means "you asked for something that does not exist"; exit code 1 means "the thing was tried, and it
-//! failed".
+//! Exit code 2 means that the request names something that does not exist. Exit code 1 means that the task ran and
+//! failed.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What can go wrong in any task.
+/// Error of any task.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The request makes no sense. The sentence says what would.
+    /// The request makes no sense. The sentence names valid ones.
     #[error("{0}")]
     Usage(String),
     /// The task ran and its outcome is bad.
@@ -19,25 +19,25 @@ pub(crate) enum Error {
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried, as a verb: `read`, `write`, `create`.
+        /// Verb of the failed action: `read`, `write`, `create`.
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A program could not be started or ended badly.
+    /// A program could not be started, or it failed.
     #[error("`{command}` {outcome}")]
     Command {
-        /// The command line, for people.
+        /// Command line, for people.
         command: String,
-        /// How it ended, as the rest of a sentence.
+        /// Outcome of the command, as the rest of a sentence.
         outcome: String,
     },
 }
 
 impl Error {
-    /// The code with which the process ends.
+    /// Returns the exit code of the process for this error.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Error::Usage(_) => ExitCode::from(2),
@@ -46,7 +46,7 @@ impl Error {
     }
 }
 
-/// Turns an I/O error about `path` into ours; for `map_err`.
+/// Returns a function that turns an I/O error about `path` into an [`Error::File`], for `map_err`.
 pub(crate) fn on_file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { action, path, source }

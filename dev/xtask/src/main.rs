@@ -1,10 +1,16 @@
-//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `weigh`, `findings`, `oracle`.
+//! Tasks of the project's developers: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `weigh`, `findings`,
+//! `oracle`.
 //!
-//! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product depends on
-//! this package. Start reading at the task you care about: [`tidy`] holds the rules about how the sources look, [`ci`]
-//! runs every check that a change must pass and [`nightly`] those that take too long for that, both [`stage`] by stage,
-//! [`mutants`] edits the core by mistake and sees whether a test notices, [`baremetal`] boots the kernel in the tree,
-//! [`weigh`] says what a kernel pays in code, [`programs`] writes pages that stand on measurements.
+//! The tasks automate checks that a person could forget and sequences of many commands. Nothing in the product depends
+//! on this package. Start reading at the task of interest:
+//!
+//! - [`tidy`] checks rules about the form of the sources.
+//! - [`ci`] runs every check that a change must pass, and [`nightly`] runs the checks that take too long for [`ci`].
+//!   Both are lists of stages, which [`stage`] runs in order.
+//! - [`mutants`] makes deliberate mistakes in the core and reports those that no test notices.
+//! - [`baremetal`] boots the kernel in the tree.
+//! - [`weigh`] measures how much of the engine's code a kernel contains.
+//! - [`programs`] runs the programs that write pages from measurements.
 
 mod baremetal;
 mod ci;
@@ -22,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The project's habits as a program.
+/// Tasks of the project's developers.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
@@ -32,21 +38,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check what compilers do not: circles, sizes, openings, unsafe, links, dead files.
+    /// Check rules that compilers do not: circles, sizes, openings, unsafe, links, dead files.
     Tidy,
     /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one boot.
     Ci(stage::Args),
-    /// Run what takes too long for that: hundreds of mutants, sanitizers, long soaks.
+    /// Run checks that take too long for `ci`: hundreds of mutants, sanitizers, long soaks.
     Nightly(stage::Args),
-    /// Edit the core by mistake, a few hundred times, and say which mistakes no test notices.
+    /// Make a few hundred mistakes in the core, and report those that no test notices.
     Mutants(mutants::Args),
     /// Boot the small kernel of engine/baremetal in an emulator.
     Boot(baremetal::Args),
-    /// Say how much of the engine's code is in a kernel that uses it.
+    /// Measure how much of the engine's code is in a kernel that uses it.
     Weigh,
-    /// Write the pages of docs/findings: simulate or time what each stands on.
+    /// Write the pages of docs/findings from simulations and timings.
     Findings(programs::Args),
-    /// Hold the engine against real kernels, booted in QEMU: the suite, predictions, and their page.
+    /// Compare the engine with real kernels, booted in QEMU: the suite, predictions, and their page.
     Oracle(programs::Args),
 }
 

@@ -1,5 +1,6 @@
-//! `cargo xtask findings` and `cargo xtask oracle`: programs of their own, because they depend on the laboratory, and
-//! this one does not.
+//! `cargo xtask findings` and `cargo xtask oracle`: builds and runs separate programs.
+//!
+//! They are separate because they depend on the laboratory, and this program does not.
 
 use std::ffi::OsString;
 
@@ -7,16 +8,16 @@ use crate::command;
 use crate::error::Error;
 use crate::workspace::{cargo_here, root};
 
-/// Arguments of such a program, which it has itself, and their help.
+/// Arguments of such a program, passed on unchanged; the program prints its own help.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// What the program is given: see its `--help`
+    /// Arguments of the program: see its `--help`
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-/// Builds the program in `folder` with `profile` and runs it in the caller's folder, so that relative paths are the
+/// Builds the program in `folder` with `profile`, and runs it in the caller's folder, so that relative paths are the
 /// caller's.
 fn run(folder: &str, profile: &str, args: &Args) -> Result<(), Error> {
     let mut command = cargo_here();
@@ -25,18 +26,18 @@ fn run(folder: &str, profile: &str, args: &Args) -> Result<(), Error> {
     command::run(command.arg("--").args(&args.arguments))
 }
 
-/// Writes the pages in `docs/findings`, whose times are those of the profile `dist`.
+/// Writes the pages in `docs/findings`. Their times are measured with the profile `dist`.
 ///
 /// # Errors
-/// When it fails.
+/// Returns an error if the program cannot be built, or fails.
 pub(crate) fn findings(args: &Args) -> Result<(), Error> {
     run("dev/findings", "dist", args)
 }
 
-/// Holds the engine against real kernels, which record by the program that users have.
+/// Compares the engine with real kernels. Builds `freehold` as users run it first, because it makes the recordings.
 ///
 /// # Errors
-/// When it fails.
+/// Returns an error if a program cannot be built, or fails.
 pub(crate) fn oracle(args: &Args) -> Result<(), Error> {
     let mut build = cargo_here();
     build.args(["build", "--quiet", "--release", "--manifest-path"]).arg(root().join("lab/cli/Cargo.toml"));

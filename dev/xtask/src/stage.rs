@@ -1,9 +1,9 @@
-//! Stages: how the gate and the nightly run do one thing after the other, and what they say about each.
+//! Stages: the steps of the gate and of the nightly run, executed one after the other.
 //!
-//! A stage is a name, a sentence, a budget and a function. Each prints a line when it starts and one with its time when
-//! it ends; the first that fails stops the run, and the exit code is not zero. A stage may also be skipped, with the
-//! reason, when this machine lacks what it needs; a summary at the end shows which ran. One that takes longer than its
-//! budget is warned about, no more: time is the machine's.
+//! A stage has a name, a summary, a budget and a function. The runner prints a line when a stage starts, and a line
+//! with its time when it ends. The first stage that fails stops the run with an exit code other than zero. A stage is
+//! skipped, with a reason, if this machine lacks something that it needs. A summary at the end lists the stages that
+//! ran. A stage that takes longer than its budget only causes a warning, because time depends on the machine.
 
 use std::time::{Duration, Instant};
 
@@ -11,43 +11,43 @@ use clap::Args as ClapArgs;
 
 use crate::error::Error;
 
-/// Which stages to run.
+/// Selection of stages.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct Args {
     /// Run only these stages; may be given several times.
     #[arg(long, value_name = "STAGE")]
     only: Vec<String>,
-    /// List the stages and leave.
+    /// List the stages and exit.
     #[arg(long)]
     list: bool,
 }
 
-/// One stage of the gate or of the night.
+/// One stage of the gate or of the nightly run.
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// Name of the stage, for `--only`.
     pub(crate) name: &'static str,
-    /// What the stage does, in a phrase.
+    /// Purpose of the stage, in a phrase.
     pub(crate) summary: &'static str,
-    /// Seconds that it should take at most, on two CPUs that others use as well, with nothing built.
+    /// Maximum time of the stage in seconds, on two CPUs that other work uses too, with nothing built before.
     pub(crate) budget: u64,
-    /// Runs the stage to its end.
+    /// Function that runs the stage to its end.
     pub(crate) run: fn() -> Result<Outcome, Error>,
 }
 
-/// How a stage ended that did not fail.
+/// Outcome of a stage that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The stage ran, and nothing is wrong.
+    /// The stage ran and found nothing wrong.
     Passed,
-    /// It could not run here; the sentence says what is missing.
+    /// The stage could not run on this machine; the sentence names the missing part.
     Skipped(String),
 }
 
-/// Runs those of `stages` that `args` ask for; `task` is what people call all of them together.
+/// Runs the stages that `args` select from `stages`. `task` is the name of the whole run in the output.
 ///
 /// # Errors
-/// The first stage's failure; [`Error::Usage`] when a stage does not exist.
+/// Returns the error of the first stage that fails, or [`Error::Usage`] if a selected stage does not exist.
 pub(crate) fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(), Error> {
     if args.list {
         for stage in stages {
@@ -64,7 +64,7 @@ pub(crate) fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(
     outcome
 }
 
-/// The stages called `only`, or all of them.
+/// Returns the stages named in `only`, or all stages if `only` is empty.
 fn selected(stages: &'static [Stage], only: &[String]) -> Result<Vec<&'static Stage>, Error> {
     if only.is_empty() {
         return Ok(stages.iter().collect());

@@ -1,5 +1,6 @@
-//! `cargo xtask weigh`: how much of the engine's code is in a kernel that uses it: the smallest one, with pages alone or
-//! with a heap, under two sets of rules, compiled for speed and for size.
+//! `cargo xtask weigh`: measures how many bytes of the engine's code the smallest kernel contains.
+//!
+//! The kernel has pages alone or a heap as well, uses one of two policies, and is compiled for speed and for size.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ use crate::stage::Outcome;
 
 const TARGET: &str = "x86_64-unknown-none";
 
-/// Kernels, by their features.
+/// Kernels: a description, and the features that they are built with.
 const KERNELS: [(&str, &str); 4] = [
     ("pages alone, freehold", ""),
     ("pages alone, linux-6.12", "linux"),
@@ -20,13 +21,13 @@ const KERNELS: [(&str, &str); 4] = [
     ("pages, slab and heap, linux-6.12", "heap,linux"),
 ];
 
-/// More code than any of them is to have.
+/// Maximum bytes of code of any of these kernels.
 const BYTES_MAX: u64 = 128 << 10;
 
-/// Prints the size of each kernel's code.
+/// Prints the code size of each kernel.
 ///
 /// # Errors
-/// If one cannot be built, or is larger than any is to be.
+/// Returns an error if a kernel cannot be built, or is larger than the maximum.
 pub(crate) fn run() -> Result<(), Error> {
     println!("| bytes of code | opt-level 2 | opt-level s |\n|---|---|---|");
     for (name, features) in KERNELS {
@@ -39,15 +40,15 @@ pub(crate) fn run() -> Result<(), Error> {
     Ok(())
 }
 
-/// The same by night.
+/// Runs [`run`] as a stage of the nightly run.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns the errors of [`run`].
 pub(crate) fn nightly() -> Result<Outcome, Error> {
     run().map(|()| Outcome::Passed)
 }
 
-/// Bytes of a kernel's section of code.
+/// Returns the bytes of a kernel's code section.
 fn text(features: &str, opt_level: &str) -> Result<u64, Error> {
     let mut build = baremetal::own_cargo();
     build.args(["build", "--quiet", "--example", "smallest", "--profile", "weighed", "--target", TARGET]);

@@ -1,4 +1,4 @@
-//! Where things are: the workspace's root, its build folder, and its files as git sees them.
+//! Paths of the workspace: its root, its build folder, and the files that git tracks. Also prepares `cargo` commands.
 
 use std::env;
 use std::fs;
@@ -8,12 +8,12 @@ use std::process::Command;
 use crate::command;
 use crate::error::{Error, on_file};
 
-/// The root of the workspace: two folders above this package.
+/// Returns the root of the workspace, two folders above this package.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
 }
 
-/// The folder that cargo builds into, honouring `CARGO_TARGET_DIR`.
+/// Returns the folder that cargo builds into. Honours `CARGO_TARGET_DIR`.
 pub(crate) fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root().join(folder),
@@ -21,22 +21,22 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// A `cargo` command that runs at the workspace's root, with the cargo that runs us.
+/// Returns a `cargo` command that runs at the workspace's root, with the cargo that runs this program.
 pub(crate) fn cargo() -> Command {
     let mut command = cargo_here();
     command.current_dir(root());
     command
 }
 
-/// As [`cargo`], but in the folder in which we were called.
+/// Returns a `cargo` command like [`cargo`], but for the folder in which this program was called.
 pub(crate) fn cargo_here() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Every file that is tracked or would be on the next `git add`, relative to the root, sorted.
+/// Returns every file that git tracks or that the next `git add` would add, relative to the root, sorted.
 ///
 /// # Errors
-/// When git is missing or the workspace is not a git repository.
+/// Returns an error if git is missing, or if the workspace is not a git repository.
 pub(crate) fn files() -> Result<Vec<PathBuf>, Error> {
     let listed = command::text(
         Command::new("git")
@@ -52,10 +52,10 @@ pub(crate) fn files() -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The manifest of the workspace in `root`, of these members alone.
+/// Returns the manifest of the workspace in `root`, reduced to the given members.
 ///
 /// # Errors
-/// When there is no such manifest.
+/// Returns an error if there is no such manifest.
 pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
     let path = root.join("Cargo.toml");
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;

@@ -1,8 +1,8 @@
-//! Miri: the core's unit tests, interpreted, which notices what is undefined and happens to work.
+//! Miri: runs the core's unit tests in an interpreter that detects undefined behaviour, even if it happens to work.
 //!
-//! It comes with the nightly toolchain only, which this project asks of nobody; so without it the stage is skipped.
-//! What tries every set of flags, or fills a map of frames by the ten thousand, takes it minutes each, and is left to
-//! the sanitizers.
+//! Miri is a component of the nightly toolchain only, which this project does not require. Without it, the stage is
+//! skipped. Some tests try every set of flags or fill a memory map of tens of thousands of frames. They take minutes in
+//! the interpreter, so they are left to the sanitizers.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::stage::Outcome;
 use crate::workspace;
 
-/// What is run, by how the names of tests begin.
+/// Prefixes of the names of the tests that run.
 const RUN: [&str; 8] = [
     "base::",
     "page::",
@@ -30,10 +30,10 @@ const LEFT_OUT: [&str; 4] = [
     "policy::flags::",
 ];
 
-/// Runs the tests.
+/// Runs the tests, or skips the stage if Miri is missing.
 ///
 /// # Errors
-/// If one fails, or does something undefined.
+/// Returns an error if a test fails, or if its behaviour is undefined.
 pub(crate) fn run() -> Result<Outcome, Error> {
     if command::output(miri().arg("--version")).is_err() {
         let sentence = "`rustup component add --toolchain nightly miri rust-src` would make it possible";

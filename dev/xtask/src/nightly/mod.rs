@@ -1,8 +1,8 @@
-//! `cargo xtask nightly`: checks that take too long for the gate, in its manner, and as independent of each other as
-//! its stages.
+//! `cargo xtask nightly`: checks that take too long for the gate. Its stages run like those of the gate, and each is
+//! independent of the others.
 //!
-//! Mutants are drawn by the day, so that each night tries others; what survived can be tried again by the seed that is
-//! said.
+//! The seed of the mutants is the day, so that each night tries others. The run prints the seed, with which the
+//! surviving mutants can be tried again.
 
 mod interpreter;
 
@@ -17,14 +17,14 @@ use crate::stage::{Outcome, Stage};
 use crate::weigh;
 use crate::workspace::cargo;
 
-/// How many mutants a night tries.
+/// Mutants per night.
 const MUTANTS: u32 = 300;
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY: u64 = 24 * 60 * 60;
-/// Steps of the long soak: some minutes.
+/// Steps of the long soak, which take some minutes.
 const STEPS: u64 = 1_000_000_000;
 
-/// All stages of the night.
+/// All stages of the nightly run.
 pub(crate) static STAGES: [Stage; 12] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
