@@ -1,9 +1,9 @@
-//! The stage that boots kernels: one recording through the laboratory, ways in which a guest fails, and verdicts where
-//! the truth is known.
+//! The stage that boots real kernels: one recording that passes through the laboratory, guests that fail, and
+//! comparisons whose result is known.
 //!
-//! The truth is known of a kernel against itself, of per-CPU lists that are made small, and of huge pages that are
-//! switched off. Boots are few, so that all of them end within minutes; how far the engine is from kernels is `cargo
-//! xtask oracle`'s to say.
+//! Three results are known: a kernel does not differ from itself, small per-CPU lists are drained more, and disabled
+//! huge pages are not allocated. There are few boots, so that all of them end within minutes. `cargo xtask oracle`
+//! measures how far the engine is from real kernels.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,27 +17,27 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace;
 
-/// The guest of most commands here.
+/// Options of the guest in most boots.
 const GUEST: [&str; 4] = ["--memory", "512M", "--workload", "small"];
-/// The kernel.
+/// Version of the kernel.
 const KERNEL: &str = "6.12";
-/// A workload in which flight recorders have something to write, and the seconds after which they should have.
+/// Workload that triggers flight recorders, and the timeout of the boot in seconds.
 const FLIGHT: &str = "dev/xtask/src/ci/flight.sh";
 const FLIGHT_TIME: &str = "300";
 
-/// What boots take of this machine.
+/// Programs that a boot needs.
 const PROGRAMS: [&str; 3] = ["qemu-system-x86_64", "busybox", "setpriv"];
 
-/// A way in which a guest fails: options, and what the sentence holds.
+/// Guests that fail: the options, and words that the error message must contain.
 const FAILURES: [(&[&str], &str); 2] =
     [(&["--append", "rdinit=/nothing"], "panicked"), (&["--setting", "vm.swappiness=9999"], "refuses to set")];
 
-/// A comparison whose truth is known.
+/// Comparison whose result is known.
 struct KnownComparison {
     name: &'static str,
     runs: &'static str,
     setting_b: Option<&'static str>,
-    /// The measure that must differ, and the verdict; nothing where none may.
+    /// Measure that must differ and its verdict, or `None` if no measure may differ.
     truth: Option<(&'static str, &'static str)>,
 }
 
@@ -45,7 +45,7 @@ const KNOWN: [KnownComparison; 3] = [
     KnownComparison { name: "same", runs: "3", setting_b: None, truth: None },
     KnownComparison {
         name: "small-lists",
-        // Without the setting, drains of so small a load spread by a third from boot to boot.
+        // Without the setting, the drains of such a small load vary by a third between boots.
         runs: "6",
         setting_b: Some("vm.percpu_pagelist_high_fraction=1000"),
         truth: Some(("blocks drained to the zone", "worse")),
@@ -58,7 +58,7 @@ const KNOWN: [KnownComparison; 3] = [
     },
 ];
 
-/// Boots, unless this machine cannot.
+/// Runs all boots, or skips the stage if this machine cannot boot.
 pub(crate) fn run() -> Result<Outcome, Error> {
     let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
@@ -70,10 +70,10 @@ pub(crate) fn run() -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// Flight recorders in a guest notice what happens there, unless this machine cannot boot.
+/// Boots a guest in which flight recorders must notice events, or skips the stage if this machine cannot boot.
 ///
 /// # Errors
-/// The guest's.
+/// Returns the error of the guest.
 pub(crate) fn flights() -> Result<Outcome, Error> {
     let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
@@ -92,7 +92,7 @@ struct Lab {
 impl Lab {
     fn new() -> Result<Lab, Error> {
         let lab = Lab { freehold: smoke::freehold()?, folder: workspace::target().join("boot") };
-        // What is there would not be booted again.
+        // `freehold` does not repeat boots whose results exist.
         if lab.folder.is_dir() {
             fs::remove_dir_all(&lab.folder).map_err(on_file("remove", &lab.folder))?;
         }
@@ -100,7 +100,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Why this machine cannot boot: a program is missing, or no kernel can be fetched.
+    /// Returns the reason for which this machine cannot boot: a program is missing, or no kernel can be fetched.
     fn cannot_boot(&self) -> Result<Option<String>, Error> {
         if let Some(program) = PROGRAMS.iter().find(|program| Command::new(program).arg("--help").output().is_err()) {
             return Ok(Some(format!("`{program}` is missing")));
@@ -109,7 +109,7 @@ impl Lab {
         Ok((!output.status.success()).then(|| last_line(&output)))
     }
 
-    /// One boot, whose recording goes through the laboratory at once.
+    /// Boots once, then inspects and replays the recording.
     fn passes(&self) -> Result<(), Error> {
         let out = self.folder.join("calm.parquet");
         command::run(self.command("boot").args(["--kernel", KERNEL, "--memory", "512M", "--out"]).arg(&out))?;
@@ -117,7 +117,7 @@ impl Lab {
         command::run(self.command("replay").args(["--policy", "linux-6.12"]).arg(&out))
     }
 
-    /// The guest fails in one sentence, and leaves nothing.
+    /// Checks that a guest fails with one sentence that contains `words`, and leaves no file.
     fn fails(&self, options: &[&str], words: &str) -> Result<(), Error> {
         let out = self.folder.join("none.parquet");
         let mut boot = self.command("boot");
@@ -131,8 +131,8 @@ impl Lab {
         Err(Error::Failed(format!("`{line}` ended with {}: {}", output.status, last_line(&output))))
     }
 
-    /// The verdict is the truth. At 95 % it may miss it once in twenty times; so who misses is asked once more, in new
-    /// boots.
+    /// Checks that the verdict is the known one. A verdict at 95 % confidence may be wrong once in twenty times, so a
+    /// wrong one is repeated once with new boots.
     fn knows(&self, known: &KnownComparison) -> Result<(), Error> {
         let first = self.is_told(known, known.name);
         first.or_else(|_| self.is_told(known, &format!("{}-again", known.name)))
@@ -161,12 +161,13 @@ impl Lab {
     }
 }
 
-/// The last line of what a command said.
+/// Returns the last line that a command printed on stderr.
 fn last_line(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
 }
 
-/// Whether the measure that must differ does so as it must; without one, whether none is said to differ.
+/// Checks that the measure in `truth` has the expected verdict. Without `truth`, checks that no measure is reported to
+/// differ.
 fn judge(report: &Value, truth: Option<(&str, &str)>) -> Result<(), String> {
     let measures = report["measures"].as_array().ok_or("there are no measures")?;
     let Some((name, expected)) = truth else {

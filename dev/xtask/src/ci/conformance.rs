@@ -1,5 +1,7 @@
-//! C's promises, and C++'s, held against the malloc: programs in `malloc/preload/tests` that check each name, forks,
-//! signals and threads, when the helper starts, and limited address space and memory.
+//! Conformance of the malloc with C and C++: compiles and runs the programs in `malloc/preload/tests`.
+//!
+//! They check each function, forks, signals and threads, the start of the helper thread, and limited address space and
+//! memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,13 +12,13 @@ use crate::command;
 use crate::error::Error;
 use crate::workspace;
 
-/// A program, and how it is compiled.
+/// Test program, and how it is compiled and run.
 struct Program {
     source: &'static str,
     compiler: &'static str,
-    /// Whether it opens a library, which the same source makes with `-DPLUGIN`.
+    /// Whether the program opens a library, which the same source becomes with `-DPLUGIN`.
     has_plugin: bool,
-    /// What it is run with, each once.
+    /// Runs of the program, each made once under each set of options.
     runs: &'static [Run],
 }
 
@@ -26,14 +28,14 @@ struct Run {
     limit: Limit,
 }
 
-/// How much address space, or memory, a run has.
+/// Limit on the address space or the memory of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
-    /// As much as there is.
+    /// No limit.
     None,
-    /// So many KiB, from its start on.
+    /// Limit of the address space in KiB, from the start of the run.
     KiB(&'static str),
-    /// A control group of 72 MiB of memory.
+    /// Control group with 72 MiB of memory.
     Group,
 }
 
@@ -72,21 +74,21 @@ const PROGRAMS: [Program; 5] = [
     },
 ];
 
-/// What the programs are run under.
+/// Options of the malloc; each program runs under every set.
 const OPTIONS: [&str; 4] = ["return=frees", "return=helper,cpus=1", "sections=locks", "hardened=on"];
-/// Without, what is checked is whether the checks are right.
+/// Programs that also run without the malloc, to check that their own checks are right.
 const WITHOUT: [&str; 2] = ["conformance.c", "conformance.cc"];
-/// Seconds after which a run has hung.
+/// Seconds after which a run counts as hung.
 const PATIENCE: &str = "100";
-/// Sets a limit, and becomes what follows.
+/// Shell command that sets a limit and executes its remaining arguments.
 const LIMITER: &str = "ulimit -v \"$0\" && exec \"$@\"";
-/// Joins a group, and becomes what follows.
+/// Shell command that joins a control group and executes its remaining arguments.
 const JOINER: &str = "echo $$ >\"$0/cgroup.procs\" && exec \"$@\"";
 
-/// Compiles and runs all for which there is a compiler; says how many programs that were.
+/// Compiles and runs all programs whose compiler is installed, and returns their number.
 ///
 /// # Errors
-/// When one cannot be compiled, or finds something wrong.
+/// Returns an error if a program cannot be compiled, or if it reports a fault.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     let mut count = 0;
     let group = Group::new();
@@ -134,7 +136,7 @@ impl Program {
     }
 }
 
-/// A command that compiles a source, all warnings being errors.
+/// Returns a command that compiles a source with all warnings as errors.
 fn compile(compiler: &str, source: &Path) -> Command {
     let mut compile = Command::new(compiler);
     compile.args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wextra", "-Werror"]).arg(source);
@@ -142,7 +144,7 @@ fn compile(compiler: &str, source: &Path) -> Command {
 }
 
 impl Run {
-    /// Nothing for a run in a group, where there is none.
+    /// Returns the words of the command, or `None` if the run needs a control group and `group` is `None`.
     fn words<'w>(&self, program: &'w str, group: Option<&'w Group>) -> Option<Vec<&'w str>> {
         let limiter = match &self.limit {
             Limit::None => vec![],

@@ -1,33 +1,33 @@
-//! A control group with little memory, below the one that this process is in, where it may make one.
+//! A control group with little memory, created below the group of this process if the process may create one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Bytes of memory of the group: what a program of 40 MiB needs beside, and no more.
+/// Memory limit of the group in bytes: 72 MiB, which is just enough for a program that uses 40 MiB itself.
 const LIMIT: &str = "75497472";
-/// Where memory has a hierarchy of its own, and where all controllers have one.
+/// Hierarchies in which a memory limit can be set: that of the memory controller (v1), and the unified one (v2).
 const HIERARCHIES: [Hierarchy; 2] = [
     Hierarchy { root: "/sys/fs/cgroup/memory", controllers: &["memory"], limit: "memory.limit_in_bytes" },
     Hierarchy { root: "/sys/fs/cgroup", controllers: &[""], limit: "memory.max" },
 ];
 
-/// A hierarchy of control groups.
+/// Hierarchy of control groups.
 struct Hierarchy {
     root: &'static str,
-    /// One of which stands in the line of a process's groups that is meant.
+    /// Names of controllers. The line of `/proc/self/cgroup` with one of them names the group of this process.
     controllers: &'static [&'static str],
-    /// The file of the limit.
+    /// Name of the file with the limit.
     limit: &'static str,
 }
 
-/// The group, removed when dropped: nothing runs in it any more by then.
+/// Control group, removed when dropped. No process is left in it by then.
 pub(crate) struct Group {
     pub(crate) folder: String,
 }
 
 impl Group {
-    /// One of this process's own; nothing where it may not, or memory cannot be limited.
+    /// Creates a group for this process. Returns `None` if the process may not, or if memory cannot be limited.
     pub(crate) fn new() -> Option<Group> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         HIERARCHIES.iter().find_map(|hierarchy| {
@@ -41,7 +41,7 @@ impl Group {
 }
 
 impl Hierarchy {
-    /// The group of a process, below the root.
+    /// Returns the path of a process's group below the root of this hierarchy, given the text of its `cgroup` file.
     fn own(&self, groups: &str) -> Option<PathBuf> {
         groups.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

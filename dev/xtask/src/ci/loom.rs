@@ -1,30 +1,30 @@
-//! Loom: protocols without a lock, in every order of steps that the memory model allows.
+//! Loom: checks lock-free protocols under every order of steps that the memory model allows.
 //!
-//! The tests are a workspace of their own (`engine/loom`) and build into a folder of their own, with the engine's
-//! sources on the checker's atomics. Without backtraces: a panic that is taken from a coroutine is printed there, and a
-//! lock that std holds for it may stay locked for ever.
+//! The tests are a workspace of their own (`engine/loom`). They compile the engine's sources with loom's atomics, into
+//! a build folder of their own. Backtraces are off: loom prints a panic inside a coroutine, and a lock that std holds
+//! while it takes the backtrace may then stay locked for ever.
 
 use crate::command;
 use crate::error::Error;
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// Scenes with more orders than the gate has time for.
+/// Tests with more orders of steps than the gate has time for.
 const LONG: [&str; 3] = [
     "a_list_is_drained_while_its_slab_is_freed_into_here_and_elsewhere",
     "a_slab_is_settled_while_it_is_freed_into",
     "the_first_free_of_the_owner_meets_the_end_of_the_slab",
 ];
 
-/// All scenes but the long ones.
+/// Runs all tests except the long ones.
 ///
 /// # Errors
-/// The failure of the tests.
+/// Returns an error if a test fails.
 pub(crate) fn sample() -> Result<Outcome, Error> {
     run(&LONG)
 }
 
-/// All scenes.
+/// Runs all tests.
 ///
 /// # Errors
 /// As [`sample`].

@@ -1,9 +1,10 @@
-//! Real programs under the malloc: what each prints, and how it ends, is what it is without.
+//! Real programs under the malloc: the output and exit status of each must equal those of a run without the malloc.
 //!
-//! Scripts in `dev/xtask/malloc` give a program something to do, in a folder of its own, on sockets in that folder and no
-//! others. Each runs as it is, and then with the library that `freehold run` carries, once for each set of options. A
-//! program that this machine lacks is left out with a word. First, C's own promises are held against it:
-//! [`conformance`]; then its heap profiles against what a program is known to hold: [`profile`].
+//! The stage first checks the malloc's conformance with C ([`conformance`]), then its heap profiles against a program
+//! whose memory is known ([`profile`]). After that it runs the scripts in `dev/xtask/malloc`. Each script gives a
+//! program some work in a folder of its own, and uses only sockets in that folder. It runs without the malloc first,
+//! and then with the library that `freehold run` carries, once for each set of options. A script whose programs are
+//! missing on this machine is left out, with a message.
 
 use std::env;
 use std::fs;
@@ -20,39 +21,39 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace;
 
-/// A script, and what it takes.
+/// Script, and the conditions of its runs.
 struct Case {
-    /// Its name, without the ending.
+    /// Name of the script without its extension.
     name: &'static str,
-    /// The programs that it runs.
+    /// Programs that the script runs.
     needs: &'static [&'static str],
-    /// What makes the first of them allocate and end at once; nothing for one with a malloc of its own, which comes
-    /// first.
+    /// Arguments with which the first program in `needs` allocates and exits at once. Empty for a program with its own
+    /// malloc, whose functions take precedence over the library's.
     hello: &'static [&'static str],
-    /// Sets of options that it is run under.
+    /// Sets of options under which the script runs.
     options: &'static [&'static str],
-    /// Who runs it, if root would.
+    /// User that runs the script if this process is root.
     user: User,
 }
 
-/// Who runs a script.
+/// User of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum User {
-    /// Whoever runs the stage.
+    /// User that runs the stage.
     Own,
-    /// Not root, which the program refuses: one who owns nothing.
+    /// Unprivileged user without files, for programs that refuse to run as root.
     Nobody,
 }
 
 const VERSION: &[&str] = &["--version"];
-/// Memory goes back by each of the two ways.
+/// Both ways of returning memory to the system.
 const BOTH: &[&str] = &["return=frees", "return=helper"];
-/// And in a process that looks for misuse: there is none to find.
+/// Both ways, and a hardened process, which reports misuse of memory. The programs must cause no report.
 const HARDENED: &[&str] = &["return=frees", "return=helper", "hardened=on"];
-/// And under locks.
+/// Both ways, and per-CPU sections replaced by locks.
 const ALL: &[&str] = &["return=frees", "return=helper", "sections=locks,return=helper"];
 
-/// Those that take longest come first.
+/// Longest scripts first.
 const CASES: [Case; 11] = [
     Case { name: "python3", needs: &["python3"], hello: VERSION, options: ALL, user: User::Own },
     Case { name: "gcc", needs: &["gcc"], hello: VERSION, options: HARDENED, user: User::Own },
@@ -85,19 +86,20 @@ const CASES: [Case; 11] = [
     Case { name: "perl", needs: &["perl"], hello: VERSION, options: HARDENED, user: User::Own },
 ];
 
-/// Seconds after which a run is ended, with all that it started.
+/// Seconds after which a run is terminated together with all processes that it started.
 const PATIENCE: &str = "100";
-/// Scripts that are run at a time: most of them wait for something now and then.
+/// Scripts that run at once. Most of them wait for something now and then.
 const AT_ONCE: usize = 2;
-/// What the allocator's own sentences begin with.
+/// Prefix of the allocator's own messages.
 const COMPLAINT: &str = "freehold:";
-/// The number of one who owns nothing.
+/// User and group ID of the unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// Runs what there is.
+/// Runs all checks that this machine has the programs for.
 ///
 /// # Errors
-/// When a build fails, a program does something else under the malloc, or a check of conformance fails.
+/// Returns an error if a build fails, if a program behaves differently under the malloc, or if a check of conformance
+/// or profiles fails.
 pub(crate) fn run() -> Result<Outcome, Error> {
     let scratch = tempfile::tempdir().map_err(on_file("create a folder in", &env::temp_dir()))?;
     let sandbox = Sandbox::new(smoke::freehold()?, scratch.path())?;
@@ -116,12 +118,12 @@ pub(crate) fn run() -> Result<Outcome, Error> {
 }
 
 impl Sandbox {
-    /// The first program that a case needs and that is nowhere.
+    /// Returns the first program that a case needs and that this machine lacks.
     fn missing(&self, case: &Case) -> Option<&'static str> {
         case.needs.iter().copied().find(|program| !self.has(program))
     }
 
-    /// A few at a time, until all are done; then the first failure, if there is one.
+    /// Runs all cases, [`AT_ONCE`] at a time. Returns the first failure, if any.
     fn run_all(&self, cases: &[&Case]) -> Result<(), Error> {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -130,7 +132,7 @@ impl Sandbox {
         })
     }
 
-    /// Runs cases from the next one on, each of them on one thread, until one fails or none is left.
+    /// Takes cases from `next` and runs each on this thread, until one fails or none is left.
     fn run_remaining(&self, cases: &[&Case], next: &AtomicUsize) -> Result<(), Error> {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             self.compare(case)?;
@@ -138,7 +140,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// One script as it is, and under each set of options.
+    /// Runs one script without the malloc and under each set of options, and compares the results.
     fn compare(&self, case: &Case) -> Result<(), Error> {
         if !case.hello.is_empty() {
             self.carries(case)?;
@@ -154,7 +156,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The library is in the program at all: at its end, it says so.
+    /// Checks that the library is loaded into the program: with `--stats`, it prints a message when the program exits.
     fn carries(&self, case: &Case) -> Result<(), Error> {
         let mut command = Command::new(&self.freehold);
         command.args(["run", "--stats", "--", case.needs[0]]).args(case.hello).env("PATH", self.path_text()?);
@@ -184,13 +186,14 @@ impl Sandbox {
     }
 }
 
-/// How a command ended, and what it said.
+/// Runs a command and returns its exit status and output.
 fn output(command: &mut Command) -> Result<Output, Error> {
     let output = command.stdin(Stdio::null()).output();
     output.map_err(|error| Error::Failed(format!("`{}` could not be started: {error}", command::line(command))))
 }
 
-/// Whether a run under the malloc ended as a plain one did, with the same words, and the allocator said nothing.
+/// Checks that a run under the malloc had the exit status and stdout of the plain run, and that the allocator printed
+/// no message.
 fn judge(plain: &Output, under: &Output) -> Result<(), String> {
     let [said, complaints] = [plain, under].map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     if !plain.status.success() || plain.stdout.is_empty() {

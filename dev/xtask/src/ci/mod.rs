@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: every check that a change must pass, in one command, cheapest first.
 //!
-//! The two commands of the README are read from the README, so what it promises is what is run. What takes longer than
-//! a change can wait for is in [`nightly`](crate::nightly), which shares some of these checks.
+//! The two commands in the README are read from the README, so that the gate runs the commands that readers see. Checks
+//! that take too long for a change are in [`nightly`](crate::nightly), which shares some of these modules.
 
 mod book;
 pub(crate) mod boot;

@@ -1,14 +1,16 @@
-//! Planted: a fault on purpose must be found, and for the right reason, before a check's silence means anything.
+//! Planted faults: a check must find a fault made on purpose, and for the right reason, before its success means
+//! anything.
 
 use std::process::Command;
 
 use crate::command;
 use crate::error::Error;
 
-/// Runs a command that has a fault on purpose: it must fail, and say `finding`.
+/// Runs a command that has a planted fault. The command must fail with a message that contains `finding`.
 ///
 /// # Errors
-/// [`Error::Failed`] with `silence` if it succeeds; its own failure if that is another one.
+/// Returns [`Error::Failed`] with the message `silence` if the command succeeds, or the command's own error if it fails
+/// for another reason.
 pub(crate) fn find(command: &mut Command, finding: &str, silence: &str) -> Result<(), Error> {
     judge(&command::line(command), command::output(command), finding, silence)
 }

@@ -1,7 +1,7 @@
-//! Heap profiles held against a program of which it is known who holds how much: `malloc/preload/tests/profile.c`.
+//! Heap profiles, checked with a program whose memory is known for each function: `malloc/preload/tests/profile.c`.
 //!
-//! Samples are drawn, so what they add up to is right within five standard errors; blocks that are much larger than the
-//! distance of samples are all there. Names are those that binutils find at the addresses.
+//! Samples are random, so the sums of small blocks are right within five standard errors. Blocks much larger than the
+//! sampling interval are all sampled. Function names are those that binutils' `addr2line` finds at the addresses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,16 +13,17 @@ use crate::command;
 use crate::error::{Error, on_file};
 use crate::workspace;
 
-/// Bytes between two samples.
+/// Mean bytes between two samples.
 const MEAN: f64 = 4096.0;
-/// What the program holds: of each function bytes, and what they may be off by, as a share.
+/// Memory held by the program: function, bytes, and tolerance as a share of the bytes.
 const SMALL: (&str, f64, f64) = ("hold_small", 4e6, 0.17);
 const LARGE: (&str, f64, f64) = ("hold_large", 1e7, 0.01);
 const MORE: (&str, f64, f64) = ("hold_more", 4e6, 0.17);
 const NO_MORE: (&str, f64, f64) = ("hold_more", 0.0, 0.0);
 const NOTHING: (&str, f64, f64) = ("hold_nothing", 0.0, 0.0);
 
-/// Ways to have a profile written, and what stands in the files that are left: by the end of their names.
+/// Way to have a profile written, and the memory that each written file must show. Files are named by the end of their
+/// name.
 type Way = (&'static str, &'static [(&'static str, &'static [(&'static str, f64, f64)])]);
 const WAYS: [Way; 5] = [
     ("exit", &[("", &[SMALL, LARGE, NO_MORE, NOTHING])]),
@@ -31,15 +32,16 @@ const WAYS: [Way; 5] = [
     ("fork", &[("", &[SMALL, LARGE, NO_MORE, NOTHING]), (".CHILD", &[SMALL, LARGE, MORE, NOTHING])]),
     ("storm", &[("", &[SMALL, LARGE, NO_MORE]), (".dump", &[SMALL, LARGE, NO_MORE])]),
 ];
-/// What the program is run under.
+/// Options of the malloc under which the program runs.
 const OPTIONS: [&str; 2] = ["return=helper", "sections=locks"];
-/// Seconds after which a run has hung.
+/// Seconds after which a run counts as hung.
 const PATIENCE: &str = "100";
 
-/// Runs the program in all ways, if it can be compiled; says how many programs that were.
+/// Runs the program in all ways if it can be compiled. Returns the number of programs that ran: 1, or 0 without a
+/// compiler.
 ///
 /// # Errors
-/// When a profile says something else than what is known.
+/// Returns an error if a profile differs from the known memory.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     if let Some(missing) = ["gcc", "addr2line"].into_iter().find(|program| !sandbox.has(program)) {
         println!("  profile.c is left out: `{missing}` is not here");
@@ -53,7 +55,8 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
         for (way, files) in &WAYS {
             let file = sandbox.scratch.join(format!("{way}-{number}.heap"));
             let options = format!("{options},profile={},profile-rate=4096,profile-signal=12", file.display());
-            // Whatever ends a program that hangs would write a profile of its own over the program's.
+            // The library is preloaded only below `timeout`. Otherwise `timeout` would write a profile of its own over
+            // the program's.
             let [library, options] = sandbox.settings(&options);
             let (name, file_name) = (program.to_string_lossy(), file.to_string_lossy());
             let words = ["timeout", PATIENCE, "env", &library, &options, &name, way, &file_name];
@@ -70,7 +73,7 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     Ok(1)
 }
 
-/// `freehold run --profile` writes what pprof reads, with names in it.
+/// Checks that `freehold run --profile` writes a file for pprof that contains function names.
 fn check_names(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
     let file = sandbox.scratch.join("profile.pb.gz");
     let mut run = Command::new(&sandbox.freehold);
@@ -86,7 +89,7 @@ fn check_names(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The file of that ending: that of a child has the child's number.
+/// Returns the path of the profile with this ending. The name of a child's profile ends in the child's process ID.
 fn profile_file(file: &Path, ending: &str) -> Result<PathBuf, Error> {
     let name = file.to_string_lossy();
     if ending != ".CHILD" {
@@ -101,7 +104,7 @@ fn profile_file(file: &Path, ending: &str) -> Result<PathBuf, Error> {
     children.next().ok_or_else(|| Error::Failed(format!("profile.c fork: a child has written nothing beside {name}")))
 }
 
-/// Bytes that each function holds, as the samples say.
+/// Returns the bytes that each function holds, estimated from the samples of a profile.
 fn bytes_by_function(program: &Path, file: &Path) -> Result<BTreeMap<String, f64>, Error> {
     let text = fs::read_to_string(file).map_err(on_file("read", file))?;
     let samples: Vec<(f64, &str)> = text.lines().filter_map(sample).collect();
@@ -114,7 +117,7 @@ fn bytes_by_function(program: &Path, file: &Path) -> Result<BTreeMap<String, f64
     addresses.dedup();
     let mut lines = Command::new("addr2line");
     let names = command::text(lines.args(["-f", "-e"]).arg(program).args(&addresses))?;
-    // Of each address the name, and then the line.
+    // `addr2line` prints two lines for each address: the function's name and the source line.
     let names: BTreeMap<_, _> = addresses.into_iter().zip(names.lines().step_by(2)).collect();
     let mut held = BTreeMap::new();
     for (bytes, address) in samples {
@@ -123,14 +126,15 @@ fn bytes_by_function(program: &Path, file: &Path) -> Result<BTreeMap<String, f64
     Ok(held)
 }
 
-/// What a line stands for, and where its block was asked for.
+/// Returns the bytes that a line's sample represents, and the address that allocated its block; `None` if the line is
+/// no sample.
 fn sample(line: &str) -> Option<(f64, &str)> {
     let (bytes, rest) = line.strip_prefix("1: ")?.split_once(" [0: 0] @ ")?;
     let bytes: f64 = bytes.parse().ok()?;
     Some((bytes / -(-bytes / MEAN).exp_m1(), rest.split(' ').next()?))
 }
 
-/// Whether functions hold what is known.
+/// Checks that functions hold the known bytes, within their tolerances.
 fn hold(held: &BTreeMap<String, f64>, known: &[(&str, f64, f64)]) -> Result<(), String> {
     known.iter().try_for_each(|(name, bytes, share)| {
         let said = held.get(*name).copied().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The wheel: built, installed into a virtual environment made for it, and tried there by its tests and its notebook.
+//! The Python wheel: builds it, installs it into a new virtual environment, and runs its tests and its notebook there.
 //!
-//! It is built with the profile `dev`: features differ from the command's, so that all crates are built again, and that
-//! is quicker without optimisation. The packages of the tests are pinned in `lab/python/requirements.txt`. Without Python
-//! or a package index, the stage is skipped.
+//! The wheel is built with the profile `dev`. Its features differ from those of the command, so all crates are compiled
+//! again, and that is faster without optimisation. `lab/python/requirements.txt` pins the packages of the tests.
+//! Without Python or a package index, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace;
 
-/// The package.
+/// Folder of the Python package.
 const CRATE: &str = "lab/python";
 
-/// The test of a cluster that is left to the night.
+/// Test of a cluster that only the nightly run includes.
 const NIGHTLY: &str = "tests/nightly_sweep_many.py";
 
-/// Runs it.
+/// Runs the tests of the gate.
 ///
 /// # Errors
-/// The first step's that fails.
+/// Returns the error of the first step that fails.
 pub(crate) fn run() -> Result<Outcome, Error> {
     in_environment(|python| tests(python, &[]))
 }
 
-/// Ten thousand tasks on a cluster.
+/// Runs a sweep of ten thousand tasks on a cluster.
 ///
 /// # Errors
-/// The first step's that fails.
+/// Returns the error of the first step that fails.
 pub(crate) fn nightly() -> Result<Outcome, Error> {
     in_environment(|python| tests(python, &[NIGHTLY]))
 }
 
-/// Installs the wheel, and tries it there.
+/// Builds and installs the wheel in a new environment, and calls `trial` with the environment's Python.
 fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outcome, Error> {
     let folder = workspace::target().join("python");
     let environment = folder.join("environment");
@@ -58,7 +58,7 @@ fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outc
     Ok(Outcome::Passed)
 }
 
-/// Builds the wheel, the only one in this folder.
+/// Builds the wheel in `folder`, which is emptied first, and returns its path.
 fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
     remove(folder)?;
     let manifest = workspace::root().join(CRATE).join("Cargo.toml");
@@ -72,7 +72,7 @@ fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
     wheel.ok_or_else(|| Error::Failed("maturin built no wheel".to_owned()))
 }
 
-/// Tests hold what Python is answered against what the command prints.
+/// Runs the tests, which compare the results in Python with the output of the command `freehold`.
 fn tests(python: &Path, files: &[&str]) -> Result<(), Error> {
     let mut tests = Command::new(python);
     tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).args(files).env("FREEHOLD", smoke::freehold()?);
@@ -92,7 +92,7 @@ fn remove(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// The last line of what went wrong: pip tells its story before.
+/// Returns the last line of an error. The earlier lines are pip's progress.
 fn short(error: &Error) -> String {
     error.to_string().lines().last().unwrap_or_default().trim().to_owned()
 }

@@ -1,7 +1,7 @@
-//! The two commands that the README shows first, read from the README itself.
+//! The two commands at the top of the README, read from the README itself.
 //!
-//! A newcomer types exactly these. So they are not written down a second time here: a change of the README
-//! changes what is run, and a README that shows other or more commands fails.
+//! New users type exactly these commands, so they are not repeated here. A change of the README changes the commands
+//! that the gate runs, and a README with other or more commands fails.
 
 use std::fs;
 use std::process::Command;
@@ -9,17 +9,17 @@ use std::process::Command;
 use crate::error::{Error, on_file};
 use crate::workspace::{self, cargo};
 
-/// What the README's first code block holds.
+/// Commands in the first code block of the README.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Commands {
     compare: Vec<String>,
     tests: Vec<String>,
 }
 
-/// Reads them.
+/// Reads the commands.
 ///
 /// # Errors
-/// [`Error::Failed`] when the first code block of the README is not a comparison and a test command.
+/// Returns [`Error::Failed`] if the first code block of the README is not a comparison and a test command.
 pub(crate) fn commands() -> Result<Commands, Error> {
     let path = workspace::root().join("README.md");
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
@@ -33,12 +33,12 @@ pub(crate) fn commands() -> Result<Commands, Error> {
 }
 
 impl Commands {
-    /// The comparison, which is the main job, ready to run.
+    /// Returns the comparison, the main purpose of the program, as a command.
     pub(crate) fn compare(&self) -> Command {
         with(&self.compare)
     }
 
-    /// The command that runs all tests.
+    /// Returns the command that runs all tests.
     pub(crate) fn tests(&self) -> Command {
         with(&self.tests)
     }
@@ -50,7 +50,7 @@ fn with(arguments: &[String]) -> Command {
     command
 }
 
-/// The first code block's commands; what follows `#` on a line is a comment.
+/// Parses the commands of the first code block. On each line, `#` starts a comment.
 fn parse(text: &str) -> Option<Commands> {
     let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1).take_while(|line| *line != "```");
     let lines: Vec<Vec<String>> = block.map(parse_words).filter(|words| !words.is_empty()).collect();
@@ -59,12 +59,12 @@ fn parse(text: &str) -> Option<Commands> {
     Some(Commands { compare, tests: cargo_arguments(tests, "test")? })
 }
 
-/// Returns the words of a line of the shell, without its comment.
+/// Returns the words of a shell line without its comment.
 fn parse_words(line: &str) -> Vec<String> {
     line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the arguments that a command gives to cargo, if it is one of this task.
+/// Returns the arguments of cargo in a command, if they start with the subcommand `task`.
 fn cargo_arguments(words: &[String], task: &str) -> Option<Vec<String>> {
     (words.len() > 1 && words[0] == "cargo" && words[1] == task).then(|| words[1..].to_vec())
 }

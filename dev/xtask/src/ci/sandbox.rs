@@ -1,4 +1,4 @@
-//! The place of runs with and without the malloc: a folder, the library to preload, and programs to run.
+//! Environment for runs with and without the malloc: a scratch folder, the library to preload, and a search path.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,23 +10,23 @@ use std::process::Command;
 use crate::command;
 use crate::error::{Error, on_file};
 
-/// A folder for runs, the library, and the programs of this machine.
+/// Scratch folder, library, and programs of this machine.
 pub(crate) struct Sandbox {
-    /// The laboratory's program.
+    /// Path of the program `freehold`.
     pub(super) freehold: PathBuf,
-    /// A copy of the library that it carries, readable by every user.
+    /// Copy of the library that `freehold` carries, readable by every user.
     library: PathBuf,
-    /// The folder in which each run gets its own.
+    /// Folder in which each run gets a folder of its own.
     pub(super) scratch: PathBuf,
-    /// Folders with programs.
+    /// Folders that are searched for programs.
     path: Vec<PathBuf>,
 }
 
 impl Sandbox {
-    /// Copies the library into `scratch`, and opens both to every user.
+    /// Copies the library into `scratch`, and makes both readable by every user.
     ///
     /// # Errors
-    /// When a file cannot be written, or the program does not say where its library is.
+    /// Returns an error if a file cannot be written, or if `freehold` does not print the path of its library.
     pub(super) fn new(freehold: PathBuf, scratch: &Path) -> Result<Sandbox, Error> {
         let permissions = Permissions::from_mode(0o755);
         fs::set_permissions(scratch, permissions.clone()).map_err(on_file("open", scratch))?;
@@ -37,12 +37,12 @@ impl Sandbox {
         Ok(Sandbox { freehold, library, scratch: scratch.to_owned(), path: program_folders() })
     }
 
-    /// Whether a program is here.
+    /// Returns whether a program is installed.
     pub(super) fn has(&self, program: &str) -> bool {
         self.path.iter().any(|folder| folder.join(program).is_file())
     }
 
-    /// A command with the library preloaded if there are options for it, and without the library otherwise.
+    /// Returns a command that preloads the library if `options` are given, and runs without the library otherwise.
     pub(super) fn command(&self, words: &[&str], options: Option<&str>) -> Result<Command, Error> {
         let mut command = Command::new(words[0]);
         command
@@ -56,18 +56,19 @@ impl Sandbox {
         Ok(command)
     }
 
-    /// Arguments of `env` that preload the library into what `env` starts, but not into what starts `env`.
+    /// Returns arguments of `env` that preload the library into the program that `env` starts, but not into the
+    /// programs that start `env`.
     pub(super) fn settings(&self, options: &str) -> [String; 2] {
         [format!("LD_PRELOAD={}", self.library.display()), format!("FREEHOLD_OPTIONS={options}")]
     }
 
-    /// The value of PATH for runs.
+    /// Returns the value of PATH for runs.
     pub(super) fn path_text(&self) -> Result<OsString, Error> {
         env::join_paths(&self.path).map_err(|error| Error::Failed(format!("PATH: {error}")))
     }
 }
 
-/// The folders in PATH, and those of servers that distributions keep out of it.
+/// Returns the folders in PATH, and those in which distributions keep servers outside PATH.
 fn program_folders() -> Vec<PathBuf> {
     let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
     folders.push("/usr/sbin".into());

@@ -1,10 +1,13 @@
-//! Sanitizers: tests in a build that watches every access to memory. ThreadSanitizer finds those that nothing orders.
+//! Sanitizers: tests in a build that observes every memory access. ThreadSanitizer reports accesses that no
+//! synchronisation orders.
 //!
-//! The runtime comes with the toolchain, its flags are unstable: `RUSTC_BOOTSTRAP` lets the pinned compiler take them.
-//! The standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what
-//! threads of a test share lies under locks of a library that is compiled here, and threads are joined one by one.
-//! Channels are generic, and so compiled here too. First a race on purpose must be seen. Where a program with the
-//! sanitizer cannot be built or started, the stage is skipped.
+//! The sanitizers' runtime comes with the toolchain, but their flags are unstable. `RUSTC_BOOTSTRAP` makes the pinned
+//! compiler accept them. The standard library is the installed one, which is not instrumented, so the sanitizer does
+//! not see its synchronisation. Therefore the threads of a test share data only under locks of a library that is
+//! compiled here, and are joined one by one. Channels are generic code, so they are compiled here too.
+//!
+//! The stage first checks that a planted race is reported. If a program with the sanitizer cannot be built or started,
+//! the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,43 +19,43 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// What the standard library does out of sight: a thread's end, and a test's report.
+/// Suppressed reports, for work inside the standard library: the end of a thread, and the report of a test.
 const EXCUSED: [&str; 2] = ["race:Arc<std::thread", "race:std::sync::mpmc"];
-/// What the sanitizer says of a race.
+/// Text of ThreadSanitizer's report of a race.
 const RACE: &str = "ThreadSanitizer: data race";
 
-/// Arguments that choose among the core's integration tests: parts of names, one of which a test has to have, and what
-/// is skipped.
+/// Arguments that select integration tests of the core: parts of names, of which a test must contain one, and parts to
+/// skip.
 type Filter = &'static [&'static str];
 
-/// Tests of pages with threads. Tests that plant faults of their own end in panics, which the standard library hands
-/// over out of sight.
+/// Page tests with threads. Tests that plant their own faults end in panics, which the standard library passes on in
+/// code that is not instrumented.
 const THREADS: Filter = &["threads::", "preempt::", "--skip", "slab::", "--skip", "planted"];
-/// Tests of pages with threads, without the module that interrupts threads, which takes minutes.
+/// Page tests with threads, without the module that interrupts threads, which takes minutes.
 const SOME_THREADS: Filter = &["threads::", "--skip", "slab::", "--skip", "planted"];
-/// A glimpse of the races of ranges.
+/// Small part of the tests of races between ranges.
 const SOME_RANGES: Filter = &["contig::race::in_batches_with_lists_that_merge"];
-/// Every race of ranges, for the night.
+/// All tests of races between ranges, for the nightly run.
 const RANGES: Filter = &["contig::race::", "--skip", "planted"];
-/// Objects: everybody at once. Sections of a kernel are left out, whose test ends a cache after threads that only the
-/// standard library waits for.
+/// Object test in which all threads run at once. The tests of a kernel's sections are left out, because they destroy a
+/// cache after threads that only the standard library waits for.
 const SOME_OBJECTS: Filter = &["slab::threads::everybody"];
-/// The same, and caches that come and go.
+/// All object tests with threads, including caches that are created and destroyed.
 const OBJECTS: Filter = &["slab::threads::", "slab::comings::", "--skip", "fault"];
-/// All that touch memory by themselves: pages are numbers, and objects are memory.
+/// Tests that access memory themselves. Pages are only numbers in most tests, but objects are memory.
 const ALL: Filter = &["slab::", "slab_debug::", "contig::", "threads::", "--skip", "planted"];
-/// The race on purpose.
+/// Planted race.
 const PLANTED: Filter = &["planted_race::", "--ignored"];
 
-/// What fits into the gate.
+/// Runs the tests that fit into the gate.
 ///
 /// # Errors
-/// If the planted race is not seen, or a test fails, or a race is seen in one.
+/// Returns an error if the planted race is not reported, if a test fails, or if a race is reported.
 pub(crate) fn sample() -> Result<Outcome, Error> {
     for_races(&[SOME_THREADS, SOME_OBJECTS, SOME_RANGES])
 }
 
-/// Every test with threads.
+/// Runs every test with threads.
 ///
 /// # Errors
 /// As [`sample`].
@@ -60,10 +63,11 @@ pub(crate) fn full() -> Result<Outcome, Error> {
     for_races(&[THREADS, OBJECTS, RANGES])
 }
 
-/// The core's unit tests, and those of its tests that no loop without end makes slow, with AddressSanitizer.
+/// Runs the core's unit tests with AddressSanitizer, and those integration tests that access memory, without the slow
+/// ones.
 ///
 /// # Errors
-/// If a test fails, or touches memory that is not its own.
+/// Returns an error if a test fails, or makes an invalid memory access.
 pub(crate) fn address() -> Result<Outcome, Error> {
     let build = match Build::prepare("address") {
         Ok(build) => build,
@@ -90,22 +94,23 @@ fn for_races(filters: &[Filter]) -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// How programs with a sanitizer are built here.
+/// Settings of a build with a sanitizer.
 struct Build {
-    /// Folder that the instrumented programs lie in.
+    /// Folder of the instrumented programs.
     folder: PathBuf,
-    /// Target triple that they are built for.
+    /// Target triple of the instrumented programs.
     host: String,
     flags: [String; 2],
 }
 
 impl Build {
-    /// Finds out whether programs with this sanitizer run here; otherwise says how the stage ends.
+    /// Checks that programs with this sanitizer run on this machine. Otherwise returns the stage's outcome as the
+    /// error.
     fn prepare(sanitizer: &str) -> Result<Build, Result<Outcome, Error>> {
         let name = if sanitizer == "thread" { "sanitizer".to_owned() } else { format!("sanitizer-{sanitizer}") };
         let folder = workspace::target().join(name);
         fs::create_dir_all(&folder).map_err(on_file("create", &folder)).map_err(Err)?;
-        // It links with a standard library that does not watch.
+        // The instrumented code links with a standard library that is not instrumented.
         let abi = "-Cunsafe-allow-abi-mismatch=sanitizer".to_owned();
         let flags = [format!("-Zsanitizer={sanitizer}"), abi];
         let host = probe(&folder, &flags).map_err(|error| {
@@ -116,7 +121,7 @@ impl Build {
         Ok(Build { folder, host, flags })
     }
 
-    /// Runs the core's unit tests so.
+    /// Returns a command that runs the core's unit tests under the sanitizer.
     fn units(&self) -> Command {
         let mut command = self.cargo();
         command.arg("--lib");
@@ -126,7 +131,7 @@ impl Build {
     fn cargo(&self) -> Command {
         let mut command = cargo();
         command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", self.flags.join("\x1f"));
-        // What is excused is known by its type, which only whole debug information names.
+        // Suppressions match by the names of types, which only full debug information contains.
         command.env("CARGO_PROFILE_DEV_DEBUG", "full");
         command.args(["test", "--package", "freehold", "--target", &self.host]).arg("--target-dir").arg(&self.folder);
         command
@@ -140,7 +145,7 @@ impl Build {
     }
 }
 
-/// Builds and starts a program that does nothing; says for which machine, or why not.
+/// Builds and starts a program that does nothing. Returns the host's target triple, or the reason for the failure.
 fn probe(folder: &Path, flags: &[String]) -> Result<String, Error> {
     let about = command::text(rustc().arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));

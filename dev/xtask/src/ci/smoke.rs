@@ -1,8 +1,8 @@
-//! Smoke: every command of `freehold` is run once, as a person would, on the bundled recordings.
+//! Smoke tests: every command of `freehold` runs once, as a user would run it, on the bundled recordings.
 //!
-//! The commands are taken from what `freehold help` prints. One that has no case here fails the stage, so that
-//! nobody adds a command without a word on how it is tried. Output is not judged beyond two rules: a good run
-//! says something on stdout unless it writes files, and a refusal says one sentence on stderr and nothing on stdout.
+//! The list of commands is read from the output of `freehold help`. A command without a case here fails the stage, so
+//! that every new command needs a case. The output is checked by two rules only. A successful run prints something on
+//! stdout unless it writes files. A refusal prints one sentence on stderr and nothing on stdout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,32 +17,32 @@ use crate::workspace::{self, cargo};
 struct Case {
     /// Name of the command.
     name: &'static str,
-    /// What follows it; [`SCRATCH`] stands for a folder below the build folder.
+    /// Arguments of the command. [`SCRATCH`] is replaced by a folder below the build folder.
     arguments: &'static [&'static str],
-    /// Endings that are no failure.
+    /// Expected ending of the run.
     ending: Ending,
 }
 
-/// How a run is expected to end.
+/// Expected ending of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// With exit code 0 and something on stdout.
+    /// Exit code 0 and output on stdout.
     Good,
-    /// With exit code 0, without a word.
+    /// Exit code 0 and no output on stdout.
     Quiet,
-    /// With exit code 0, without a word, or with 2 on a machine without root or tracefs.
+    /// Exit code 0 and no output on stdout, or exit code 2 on a machine without root or tracefs.
     QuietOrRefused,
-    /// With exit code 2 and a sentence.
+    /// Exit code 2 and one sentence on stderr.
     Refused,
 }
 
-/// Stands for a folder that the case may write to.
+/// Placeholder for a folder that the case may write to.
 const SCRATCH: &str = "{scratch}";
-/// Small recordings that are in the repository.
+/// Small recordings in the repository.
 const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
-/// At least one case for every command.
+/// Cases, at least one for every command.
 const CASES: [Case; 75] = [
     good("help", &[]),
     good("help", &["record"]),
@@ -155,7 +155,7 @@ const fn refused(name: &'static str, arguments: &'static [&'static str]) -> Case
 /// Runs every case.
 ///
 /// # Errors
-/// [`Error::Failed`] when a command has no case, or a case ends as it should not.
+/// Returns [`Error::Failed`] if a command has no case, or if a case ends in an unexpected way.
 pub(crate) fn run() -> Result<Outcome, Error> {
     let freehold = freehold()?;
     let help = command::text(Command::new(&freehold).arg("help"))?;
@@ -165,7 +165,7 @@ pub(crate) fn run() -> Result<Outcome, Error> {
         )));
     }
     let scratch = workspace::target().join("smoke");
-    // What another version has left is nothing that a command must go on with.
+    // A command such as a sweep must not continue from files of an earlier version.
     if scratch.is_dir() {
         fs::remove_dir_all(&scratch).map_err(on_file("remove", &scratch))?;
     }
@@ -190,9 +190,9 @@ impl Case {
 
 /// Builds the program `freehold` and the library beside it, and returns the program's path.
 ///
-/// The program is named by its binary and not by its package, so that cargo selects the same features as for the
-/// README's command and builds it once. The library is the one that packages carry: without the standard library, and
-/// optimised across crates.
+/// The program is selected by its binary and not by its package, so that cargo chooses the same features as for the
+/// README's command and builds the program once. The library is the one in the packages: without the standard library,
+/// and optimised across crates.
 pub(crate) fn freehold() -> Result<PathBuf, Error> {
     command::run(cargo().args(["build", "--quiet", "--release", "--bin", "freehold"]))?;
     command::run(cargo().args(["build", "--quiet", "--profile", "preload", "--package", "freehold-preload"]))?;
@@ -200,12 +200,12 @@ pub(crate) fn freehold() -> Result<PathBuf, Error> {
     let folder = workspace::target().join("release");
     let (made, beside) = (folder.join("libfreehold.so.new"), folder.join("libfreehold.so"));
     fs::copy(&built, &made).map_err(on_file("write", &made))?;
-    // A program that runs under the old library keeps it.
+    // Programs that run with the old library keep it, because the file is replaced and not overwritten.
     fs::rename(&made, &beside).map_err(on_file("write", &beside))?;
     Ok(folder.join("freehold"))
 }
 
-/// The names in the help text's list of commands.
+/// Returns the names in the help text's list of commands.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let list = list.take_while(|line| line.starts_with("  "));
@@ -213,7 +213,7 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
     list.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next())
 }
 
-/// Whether a run ended as it may.
+/// Checks that a run ended as expected.
 fn judge(ending: Ending, output: &Output) -> Result<(), String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let allowed: &[i32] = match ending {

@@ -1,9 +1,10 @@
-//! Soak: the budget of the fast paths, a breakpoint at every instruction of the sections, and half a minute of the
-//! stress that the stage `tests` has a glimpse of. Optimised, since that is what users have.
+//! Soak tests of the malloc, compiled with the optimisations of releases: the budget of the fast paths, a breakpoint at
+//! every instruction of the per-CPU sections, and the stress test. The stress test runs for half a minute; the stage
+//! `tests` runs it briefly.
 //!
-//! Where there are no restartable sequences, there is nothing to interrupt, and all tests of that pass without having
-//! tried anything. So one of them is asked first, which fails then; the stage still stresses what there is, with locks,
-//! but is skipped, with the reason.
+//! Without restartable sequences there is no section to interrupt, and all tests of interruptions would pass without
+//! testing anything. So the stage first runs one test that fails in this case. The stage then still stresses the heap
+//! with locks, but counts as skipped, with the reason.
 
 use std::process::Command;
 
@@ -12,19 +13,20 @@ use crate::error::Error;
 use crate::stage::Outcome;
 use crate::workspace::cargo;
 
-/// The test that fails where there is nothing to interrupt.
+/// Test that fails if there are no sections to interrupt.
 const ASKED_FIRST: &str = "there_is_something_to_interrupt";
-/// How one test's success is reported: where the processor is another one, that test is not there, and none succeeds.
+/// Report of one test's success. On other processors than x86-64 the test does not exist, and no test is reported as
+/// passed.
 const HAS_PASSED: &str = "1 passed";
-/// Where the reason follows in what a test says.
+/// Prefix of the reason in a failed test's output.
 const REASON: &str = "left out: ";
-/// Steps of the stress in the gate: half a minute.
+/// Steps of the stress in the gate, which take half a minute.
 const STEPS: u64 = 200_000_000;
 
-/// Runs the budget, and all tests of the sections that there are.
+/// Runs the budget, all tests of the sections that this machine has, and the stress.
 ///
 /// # Errors
-/// The failure of a build or of a test.
+/// Returns an error if a build or a test fails.
 pub(crate) fn run() -> Result<Outcome, Error> {
     command::run(&mut test("budget"))?;
     command::run(test("injection").arg("--no-run"))?;
@@ -39,10 +41,10 @@ pub(crate) fn run() -> Result<Outcome, Error> {
     }))
 }
 
-/// Stresses the heap for so many steps, after the short tests of that.
+/// Stresses the heap for `steps` steps, after the short tests of the same program.
 ///
 /// # Errors
-/// The failure of the build or of a test.
+/// Returns an error if the build or a test fails.
 pub(crate) fn stress(steps: u64) -> Result<(), Error> {
     command::run(test("stress").env("STEPS", steps.to_string()).args(["--", "--include-ignored"]))
 }
@@ -53,7 +55,8 @@ fn test(name: &str) -> Command {
     command
 }
 
-/// Why nothing can be interrupted here, if that is so. A test that fails without saying why has failed.
+/// Returns the reason for which no section can be interrupted on this machine, or `None`. A test that fails without
+/// such a reason is an error.
 fn missing(answer: Result<String, Error>) -> Result<Option<String>, Error> {
     match answer {
         Ok(said) if said.contains(HAS_PASSED) => Ok(None),

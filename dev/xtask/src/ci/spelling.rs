@@ -1,6 +1,6 @@
-//! Spelling, by the program `typos` with `typos.toml`; the gate installs it.
+//! Spelling, checked by the program `typos` with the settings in `typos.toml`. The gate installs the program.
 //!
-//! The stage first hands it a misspelled word, and fails if that passes.
+//! The stage first checks that `typos` reports a planted misspelling.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,13 +11,13 @@ use crate::stage::Outcome;
 use crate::workspace;
 
 const PROGRAM: &str = "typos";
-/// Text that must be refused. It is written in two parts so that it is not found here.
+/// Misspelled text, in two parts so that the check does not find it in this file.
 const MISSPELLED: &str = concat!("te", "h allocator\n");
 
-/// Checks every file that is not ignored by git.
+/// Checks every file that git does not ignore.
 ///
 /// # Errors
-/// [`Error::Failed`] when a word is misspelled, or the planted one is not found.
+/// Returns [`Error::Failed`] if a word is misspelled, or if the planted word is not reported.
 pub(crate) fn run() -> Result<Outcome, Error> {
     let version = Command::new(PROGRAM).arg("--version").output();
     if version.is_err() {
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// Whether a text has no misspelled word.
+/// Returns whether `typos` finds no misspelled word in a text.
 fn accepts(text: &str) -> Result<bool, Error> {
     let mut command = Command::new(PROGRAM);
     command.arg("-").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! The stages of a run, in their order.
+//! Stages of the gate in their order, and the functions of the shorter ones.
 
 use std::path::Path;
 use std::process::Command;
@@ -108,9 +108,11 @@ fn core() -> Result<Outcome, Error> {
     passed(cargo().args(["build", "--package", "freehold", "--no-default-features"]))
 }
 
-/// Only where the toolchain has that processor's standard library. What is generic is not assembled before somebody
-/// uses it, so it is the tests that are built; a linker is not needed for that, and `true` stands in for it. What the
-/// assembler refused once, incremental builds go on refusing when it is mended, so this is none.
+/// Builds the heap's tests for aarch64, if the toolchain has the standard library of that target.
+///
+/// Generic code is assembled only where it is used, so this stage builds the tests and not the library. It needs no
+/// linker, so `true` replaces the linker. Incremental compilation is off, because it repeats an error of the assembler
+/// after the code is corrected.
 fn aarch64() -> Result<Outcome, Error> {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
     let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
@@ -123,7 +125,7 @@ fn aarch64() -> Result<Outcome, Error> {
     passed(command.args(["test", "--no-run", "--package", "freehold-malloc", "--target", TARGET]))
 }
 
-/// The part of the wheel that needs Python among it: to be looked at, it needs none.
+/// Runs clippy on all targets, including the part of the wheel that needs Python. Checking this part needs no Python.
 fn clippy() -> Result<Outcome, Error> {
     let words = ["clippy", "--workspace", "--all-targets", "--features", "freehold-python/extension"];
     passed(cargo().env("PYO3_NO_PYTHON", "1").args(words).args(["--", "--deny", "warnings"]))
@@ -133,7 +135,7 @@ fn tests() -> Result<Outcome, Error> {
     passed(&mut readme::commands()?.tests())
 }
 
-/// Five, always the same of the same sources; tests that take longer than a second come last.
+/// Tries five mutants, always the same ones for the same sources. Tests that take longer than a second run last.
 fn mutants() -> Result<Outcome, Error> {
     mutants::run(&mutants::Args::sample(5, 1, 1)).map(|()| Outcome::Passed)
 }
@@ -142,7 +144,8 @@ fn compare() -> Result<Outcome, Error> {
     passed(&mut readme::commands()?.compare())
 }
 
-/// The command, and crates that only it is made of: who reads about them reads their inside.
+/// The command, and the crates that only the command uses. Their documentation includes private items, because readers
+/// of these crates read their internals.
 const ROOMS: [&str; 17] = [
     "freehold-bench",
     "freehold-boot",
@@ -163,8 +166,9 @@ const ROOMS: [&str; 17] = [
     "freehold-sweep",
 ];
 
-/// Programs and what they are made of first, with private items, because that is where their readers are; then the
-/// libraries, so that the library `freehold` is what stands in the end, and not the program of the same name.
+/// Builds the documentation: first the programs and their crates with private items, then the libraries.
+///
+/// The order makes the library `freehold` overwrite the documentation of the program with the same name.
 fn docs() -> Result<Outcome, Error> {
     command::run(rustdoc().args(["--workspace", "--bins", "--document-private-items"]))?;
     let rooms = ROOMS.iter().flat_map(|room| ["--package", room]);
@@ -174,16 +178,17 @@ fn docs() -> Result<Outcome, Error> {
     passed(rustdoc().args(["--workspace", "--lib"]).args(others))
 }
 
-/// Returns the command that documents crates and refuses warnings.
+/// Returns the command that documents crates, with warnings as errors.
 fn rustdoc() -> Command {
     let mut command = cargo();
     command.env("RUSTDOCFLAGS", "--deny warnings").args(["doc", "--no-deps"]);
     command
 }
 
-/// The engine against itself, and against itself with 3 % more or less work, on the real clock. On a busy machine the
-/// harness may say that it is undecided, and a wrong verdict is measured once more with another seed: by its own rules
-/// it may err in 5 of 100 comparisons. Wrong twice is wrong.
+/// Compares the engine with itself, and with itself doing 3 % more or less work, on the real clock.
+///
+/// On a busy machine the harness may report that a comparison is undecided. A wrong verdict is measured once more with
+/// another seed, because the harness may by design be wrong in 5 of 100 comparisons. Two wrong verdicts fail the stage.
 fn bench() -> Result<Outcome, Error> {
     let freehold = smoke::freehold()?;
     let arguments = ["bench", "harness", "--runs", "40", "--time", "4", "--seed"];

@@ -1,11 +1,11 @@
-//! Uncoupled: what the engine does when two flag values that happen to coincide no longer do.
+//! Uncoupled flags: checks the engine in a build in which flag values that happen to coincide have different values.
 //!
 //! Linux gives `ALLOC_MIN_RESERVE` and `ALLOC_KSWAPD` the values of two GFP flags, and the *coupled* conversion copies
-//! those bits. First a build that copies although the values differ must be refused by the compiler, or the proof in
-//! `engine/core/src/policy/flags.rs` proves nothing. Then the core's unit tests must pass in a build with other values
-//! that does not copy, and by night all integration tests of pages, whose build takes minutes: no other line may depend
-//! on the coincidence. Objects ask for pages by the same conversion, so their own tests would add nothing. All of it
-//! builds into a folder of its own.
+//! those bits. First, the compiler must refuse a build that copies the bits although the values differ. Otherwise the
+//! proof in `engine/core/src/policy/flags.rs` proves nothing. Then the core's unit tests must pass in a build that has
+//! other values and does not copy. In the nightly run, all integration tests of pages must pass in this build too,
+//! which takes minutes to compile. No other line may depend on the coincidence. Requests of the slab for pages use the
+//! same conversion, so the slab's own tests would add nothing. These builds have a folder of their own.
 
 use std::process::Command;
 
@@ -15,20 +15,21 @@ use crate::error::Error;
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// Gives the two flags values of their own.
+/// Compiler flag that gives the two flags different values.
 const UNCOUPLED: &str = "--cfg=freehold_uncoupled";
-/// Flag that has the build copy the bits all the same.
+/// Compiler flag that makes the build copy the bits nevertheless.
 const FORCE_COUPLED: &str = "--cfg=freehold_force_coupled";
-/// Modules of the core's integration tests in which requests for pages are made and judged.
+/// Modules of the core's integration tests that allocate pages and check the results.
 const PAGE_TESTS: &[&str] =
     &["boot::", "compaction::", "contig::", "faults::", "model::", "rules::", "threads::", "--skip", "slab::"];
-/// Part of what the compiler then says.
+/// Part of the compiler's message in that case.
 const ASSERTION: &str = "their values must coincide";
 
-/// Expects the bad build to be refused, and runs the core's unit tests.
+/// Expects the compiler to refuse the bad build, and runs the core's unit tests.
 ///
 /// # Errors
-/// [`Error::Failed`] when the bad build is not refused, or for another reason; the failure of the tests.
+/// Returns [`Error::Failed`] if the bad build compiles, the compiler's error if it fails for another reason, or the
+/// failure of a test.
 pub(crate) fn sample() -> Result<Outcome, Error> {
     let mut check = with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
     planted::find(&mut check, ASSERTION, "copies bits whose values differ, and yet it compiles")?;
@@ -36,7 +37,7 @@ pub(crate) fn sample() -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// Does the same, and runs the integration tests of pages.
+/// Runs [`sample`], and then the integration tests of pages.
 ///
 /// # Errors
 /// As [`sample`].
@@ -46,7 +47,8 @@ pub(crate) fn full() -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// `cargo TASK` on the core with these compiler flags and no others, whatever the user's settings add.
+/// Returns the command `cargo TASK` for the core. The compiler flags are exactly `flags`; flags in the user's settings
+/// are ignored.
 fn with_flags(flags: &[&str], task: &[&str]) -> Command {
     let mut command = cargo();
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).args(task).args(["--package", "freehold"]);

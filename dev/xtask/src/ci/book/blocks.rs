@@ -1,17 +1,17 @@
-//! Blocks of code on a page, in the order in which they stand.
+//! Code blocks of a page, in their order.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-/// A fenced block of code.
+/// Fenced code block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// What stands behind its fence: the language, and what else is said of it.
+    /// Text after the opening fence: the language and further attributes.
     pub(crate) info: String,
-    /// Its lines.
+    /// Lines of the block.
     pub(crate) text: String,
 }
 
-/// All fenced blocks of a page.
+/// Returns all fenced code blocks of a page.
 pub(crate) fn parse(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;

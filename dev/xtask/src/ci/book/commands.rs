@@ -1,7 +1,8 @@
-//! Commands on the pages: those that a reader is shown and nobody runs, since they take hours, or a recording of his.
+//! Commands on the pages that the gate does not run, because they take hours or need a recording of the reader.
 //!
-//! Each line `$ freehold ...` of a block ` ```console ` must name a command and options that there are, which `--help`
-//! behind it shows: arguments are read from left to right. Each policy in such a line must be one, so it is replayed.
+//! Each line `$ freehold ...` of a block ` ```console ` must name an existing command and existing options. To check
+//! this, the command is run with `--help` appended, which is valid only if the arguments before it are. Each policy in
+//! such a line must exist, so it is replayed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,15 +14,15 @@ use crate::command;
 use crate::error::{Error, on_file};
 use crate::workspace;
 
-/// What is replayed under each policy: the smallest bundled recording of a calm machine.
+/// Recording that is replayed under each policy: the smallest bundled recording, of a calm machine.
 const RECORDING: &str = "recordings/oracle-calm.parquet";
 /// Options whose values are policies.
 const POLICIES: [&str; 3] = ["--a", "--b", "--policy"];
 
-/// Tries the commands of all pages.
+/// Checks the commands of all pages.
 ///
 /// # Errors
-/// [`Error::Command`] with the first that is none, or whose policy is none.
+/// Returns [`Error::Command`] for the first command or policy that does not exist.
 pub(crate) fn run(freehold: &Path) -> Result<(), Error> {
     let mut lines = BTreeSet::new();
     for file in workspace::files()? {
@@ -42,7 +43,7 @@ pub(crate) fn run(freehold: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Arguments of the commands that a page shows, without the command that is to be recorded.
+/// Returns the arguments of the commands on a page, without the commands that they record.
 fn commands_on(page: &str) -> Vec<Vec<String>> {
     let blocks = blocks::parse(page).into_iter().filter(|block| block.info == "console");
     blocks.flat_map(|block| block.text.lines().filter_map(parse_arguments).collect::<Vec<_>>()).collect()
@@ -55,7 +56,7 @@ fn parse_arguments(line: &str) -> Option<Vec<String>> {
     Some(command.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect())
 }
 
-/// The policies among the arguments of a command.
+/// Returns the policies among the arguments of a command.
 fn policies(arguments: &[String]) -> impl Iterator<Item = &str> {
     arguments.windows(2).filter(|pair| POLICIES.contains(&pair[0].as_str())).map(|pair| pair[1].as_str())
 }

@@ -1,8 +1,8 @@
-//! The book in `docs`: it builds, its links lead somewhere, and what it tells a reader to do works.
+//! The book in `docs`: it must build, its links must have existing targets, and its instructions must work.
 //!
-//! Tests of the package `dev/book`, a workspace of its own, build it and follow its links. Two of its pages are tried as a reader would: what
-//! the [`tutorial`] has for a shell is run, and the edits of the page on one's own policy ([`own_policy`]) are made in
-//! a copy. [`commands`] that other pages show must at least exist.
+//! The tests of the package `dev/book`, a workspace of its own, build the book and follow its links. Two pages are
+//! tried as a reader would try them. The shell commands of the [`tutorial`] are run, and the edits of the page about
+//! adding a policy ([`own_policy`]) are made in a copy. The [`commands`] on other pages must at least exist.
 
 mod blocks;
 mod commands;
@@ -17,10 +17,10 @@ use crate::error::Error;
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// Follows the book's links, and tries what it tells to do.
+/// Checks the book's links and instructions.
 ///
 /// # Errors
-/// [`Error::Failed`] or [`Error::Command`] with what does not work.
+/// Returns [`Error::Failed`] or [`Error::Command`] for the first instruction that does not work.
 pub(crate) fn run() -> Result<Outcome, Error> {
     check_builder()?;
     let freehold = smoke::freehold()?;
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// Manifest of the package that builds the book.
+/// Arguments that select the manifest of the package that builds the book.
 const BUILDER: [&str; 2] = ["--manifest-path", "dev/book/Cargo.toml"];
 
 /// Checks the package that builds the book, and runs its tests.
@@ -40,7 +40,7 @@ fn check_builder() -> Result<(), Error> {
     command::run(&mut builder("test"))
 }
 
-/// A task of Cargo on all targets of the builder, which has a lock file and a build folder of its own.
+/// Returns a cargo command for all targets of the builder, which has its own lock file and build folder.
 fn builder(task: &str) -> Command {
     let mut command = cargo();
     command.args([task, "--quiet", "--locked", "--all-targets"]).args(BUILDER);

@@ -1,4 +1,4 @@
-//! One's own policy: the edits of the page that tells how to add one are made in a copy, and its test passes there.
+//! The page that explains how to add a policy: its edits are made in a copy, and its test must pass there.
 
 use std::fs;
 use std::path::Path;
@@ -9,17 +9,18 @@ use crate::command;
 use crate::error::{Error, on_file};
 use crate::workspace;
 
-/// The page.
+/// Path of the page.
 const PAGE: &str = "docs/own-policy.md";
-/// What the copy needs of the workspace, beside its manifest.
+/// Files and folders of the workspace that the copy needs besides its manifest.
 const NEEDED: [&str; 4] = ["engine/core/", "engine/policies/", "Cargo.lock", "rust-toolchain.toml"];
-/// The packages of the copy.
+/// Packages of the copy.
 const MEMBERS: [&str; 2] = ["engine/core", "engine/policies"];
 
 /// Makes the page's edits in a copy, and runs the page's test there.
 ///
 /// # Errors
-/// [`Error::Command`] if an edit does not fit, or the test fails; [`Error::Failed`] if there is no test.
+/// Returns [`Error::Command`] if an edit does not apply or the test fails, and [`Error::Failed`] if there is not
+/// exactly one test.
 pub(crate) fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let page = fs::read_to_string(&path).map_err(on_file("read", &path))?;
@@ -28,7 +29,7 @@ pub(crate) fn run() -> Result<(), Error> {
     apply(&page, copy.path())?;
     let mut test = workspace::cargo_here();
     test.args(["test", "--quiet", "--package", "freehold-policies", "--test", "own"]).current_dir(copy.path());
-    // One small test: what a faster engine saves, its compiler takes.
+    // Only one small test runs, so optimising the engine would take longer than it saves.
     test.env("CARGO_TARGET_DIR", workspace::target().join("own-policy")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     let said = command::text(&mut test)?;
     if !said.contains("test result: ok. 1 passed") {
@@ -38,7 +39,7 @@ pub(crate) fn run() -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies what is needed of the workspace into a folder.
+/// Copies the needed files of the workspace into a folder.
 fn fill(copy: &Path) -> Result<(), Error> {
     for file in workspace::files()? {
         if NEEDED.iter().any(|needed| file.starts_with(needed)) {
@@ -52,7 +53,7 @@ fn fill(copy: &Path) -> Result<(), Error> {
     fs::write(&manifest, workspace::manifest_of(workspace::root(), &MEMBERS)?).map_err(on_file("write", &manifest))
 }
 
-/// Makes the edits of a page in a folder, one after the other.
+/// Applies the edits of a page in a folder, one after the other.
 fn apply(page: &str, folder: &Path) -> Result<(), Error> {
     let edits: Vec<_> = blocks::parse(page).into_iter().filter(|block| block.info == "diff").collect();
     if edits.is_empty() {
@@ -61,7 +62,8 @@ fn apply(page: &str, folder: &Path) -> Result<(), Error> {
     for edit in edits {
         let file = folder.join("edit.diff");
         fs::write(&file, &edit.text).map_err(on_file("write", &file))?;
-        // Inside of a repository, git would leave out what is not below the folder from there.
+        // Inside a repository, `git apply` would take the paths relative to the repository's root and ignore those
+        // outside this folder. The variable keeps git from searching for a repository above the folder.
         let mut git = Command::new("git");
         git.args(["apply", "edit.diff"]).current_dir(folder).env("GIT_CEILING_DIRECTORIES", folder.join(".."));
         command::output(&mut git)?;

@@ -1,8 +1,8 @@
-//! The tutorial: its blocks for a shell are run in one shell, one after the other, as by somebody who copies them.
+//! The tutorial: its shell blocks are run in one shell, one after the other, as if a reader copied them.
 //!
-//! A block ` ```sh ` is run. ` ```sh root ` is run where there are root and tracefs. The lines of a block ` ```text `
-//! that follows must be among what was printed, in their order; `...` stands for lines that are left out. Blocks of
-//! other languages are for readers alone.
+//! A block ` ```sh ` is run. A block ` ```sh root ` is run if the process is root and tracefs exists. If a block
+//! ` ```text ` directly follows a block ` ```sh `, its lines must be among the printed lines, in their order. A line
+//! `...` in it represents lines that are left out. Blocks of other languages are ignored.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,16 +14,16 @@ use crate::command;
 use crate::error::{Error, on_file};
 use crate::workspace;
 
-/// The page.
+/// Path of the page.
 const PAGE: &str = "docs/tutorial.md";
-/// Where a kernel says what its allocator does, for those who may ask.
+/// Folder that exists if the kernel's tracefs is mounted; recording needs it.
 const TRACEFS: &str = "/sys/kernel/tracing/instances";
-/// What the shell prints between steps; no command prints it.
+/// Character that the shell prints between steps. No command prints it.
 const MARK: char = '\u{1e}';
-/// As root, `sudo` has nothing to do, and need not be there.
+/// Start of the script. It defines `sudo` as a function if the command does not exist, because root does not need it.
 const BEFORE: &str = "set -eu; command -v sudo >/dev/null || sudo() { \"$@\"; }; set -x";
 
-/// What a reader types at a time, and what he is shown then.
+/// Commands of one block, and the output that the page shows for them.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     commands: String,
@@ -31,17 +31,17 @@ struct Step {
     needs_root: bool,
 }
 
-/// Runs the tutorial at the root of the workspace; its first step builds what the others use.
+/// Runs the tutorial at the root of the workspace. Its first step builds the programs that the other steps use.
 ///
 /// # Errors
-/// [`Error::Command`] with the command that failed; [`Error::Failed`] with a line that was not printed.
+/// Returns [`Error::Command`] with the command that failed, or [`Error::Failed`] with a line that was not printed.
 pub(crate) fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let steps = steps(&fs::read_to_string(&path).map_err(on_file("read", &path))?);
     follow(&steps, workspace::root(), may_record())
 }
 
-/// Runs the steps in `folder`, but for those that need a right that there is not.
+/// Runs the steps in `folder`, except those that need root if `may_record` is false.
 fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> {
     let (now, left_out): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| may_record || !step.needs_root);
     if now.iter().all(|step| step.needs_root) {
@@ -64,7 +64,7 @@ fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> 
     Ok(())
 }
 
-/// The steps of a page.
+/// Returns the steps of a page.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut is_after_step = false;
@@ -80,14 +80,14 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// The first line of `shown` that is not in `printed` behind the one before it.
+/// Returns the first line of `shown` that does not occur in `printed` after the preceding line of `shown`.
 fn missing<'s>(shown: &'s str, printed: &str) -> Option<&'s str> {
     let mut printed = printed.lines().map(str::trim_end);
     let mut wanted = shown.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "...");
     wanted.find(|line| !printed.any(|other| other == *line))
 }
 
-/// The whole script is no command that a person would know again.
+/// Replaces the command of an error by the page's name, because a reader would not recognise the whole script.
 fn renamed(error: Error) -> Error {
     match error {
         Error::Command { outcome, .. } => Error::Command { command: PAGE.to_owned(), outcome },
@@ -95,7 +95,7 @@ fn renamed(error: Error) -> Error {
     }
 }
 
-/// Whether this process may record.
+/// Returns whether this process may record.
 fn may_record() -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     is_root && Path::new(TRACEFS).is_dir()
