@@ -1,9 +1,10 @@
-//! Builds the copy, and finds out which mutants the compiler refuses.
+//! Builds the copy, and removes the mutants that the compiler refuses.
 //!
-//! Types are not known when sites are found, so some edits are no Rust: two references are not subtracted. The compiler
-//! says where; the sites at that place go, and others are drawn. An error elsewhere is laid to all sites of the
-//! function around it: code that moves a value twice is told of it where the value is used. The library is checked
-//! alone first, which is quick.
+//! Sites are found without knowing types, so some edits are not valid Rust, such as the difference of two references.
+//! The compiler reports the position of each error. The sites at that position are removed, and others are drawn. If no
+//! site is at the position, all sites in the function around it are removed. The cause may be elsewhere in the
+//! function: a value that is moved twice causes an error where it is used. The library is checked alone first, which is
+//! fast.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -21,39 +22,39 @@ use super::subject::Subject;
 use crate::error::Error;
 use crate::workspace;
 
-/// A program of tests with all mutants in it.
+/// Test program that contains all mutants.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
-    /// Its package's and its own name.
+    /// Names of the package and of the program.
     pub(crate) name: String,
     /// Path of the program.
     pub(crate) path: PathBuf,
-    /// Where its tests expect to be: its package's folder.
+    /// Working directory that the tests expect: the folder of their package.
     pub(crate) folder: PathBuf,
 }
 
-/// What came of one attempt to build.
+/// Result of one attempt to build.
 enum Attempt {
     /// The library and its tests were built.
     Built(Vec<Program>),
-    /// The compiler refuses these mutants, which have to go first.
+    /// The compiler refused these mutants, which must be removed.
     Refused(BTreeSet<u32>),
 }
 
-/// Mutants that compile, by their numbers, and the programs of tests that have them all.
+/// Mutants that compile, and the test programs that contain them all.
 pub(crate) struct Built<'s> {
     /// Mutants in the programs, by number.
     pub(crate) mutants: BTreeMap<u32, &'s Site>,
-    /// Programs of tests, one for each test target.
+    /// Test programs, one for each test target.
     pub(crate) programs: Vec<Program>,
-    /// How many the compiler refused.
+    /// Number of mutants that the compiler refused.
     pub(crate) refused: usize,
 }
 
-/// Draws `count` mutants that compile, or as many as there are, and builds all tests with them.
+/// Draws `count` mutants that compile, or all if there are fewer, and builds all tests with them.
 ///
 /// # Errors
-/// If an error of the compiler cannot be laid to a mutant, or a file cannot be written.
+/// Returns an error if a compiler error cannot be attributed to a mutant, or if a file cannot be written.
 pub(crate) fn build<'s>(
     subject: &Subject,
     sources: &[Source],
@@ -91,7 +92,8 @@ fn tests(subject: &Subject, places: &Places, jobs: usize) -> Result<Attempt, Err
     attempt(subject, places, cargo(subject, jobs, "test").args(["--workspace", "--lib", "--tests", "--no-run"]))
 }
 
-/// `cargo TASK` in the copy, with what the copy needs. Lints have been at the original.
+/// Returns the command `cargo TASK` for the copy, with the settings that the copy needs. Lints are allowed, because the
+/// original has been linted.
 fn cargo(subject: &Subject, jobs: usize, task: &str) -> Command {
     let mut command = workspace::cargo();
     command.current_dir(subject.copy()).env("RUSTC_BOOTSTRAP", subject.package.replace('-', "_"));
@@ -133,7 +135,7 @@ fn errors(messages: &[Value]) -> impl Iterator<Item = &Value> {
     told.map(|message| &message["message"]).filter(|message| message["level"] == "error")
 }
 
-/// A program of tests, if the message is about one.
+/// Returns the test program that a compiler message reports, if any.
 fn program(message: &Value) -> Option<Program> {
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
     let path = message["executable"].as_str().filter(|_| is_test)?;
@@ -143,7 +145,7 @@ fn program(message: &Value) -> Option<Program> {
     Some(Program { name, path: PathBuf::from(path), folder })
 }
 
-/// The mutants that an error is laid to.
+/// Returns the mutants that an error is attributed to.
 fn blamed(subject: &Subject, places: &Places, message: &Value) -> BTreeSet<u32> {
     let spans = message["spans"].as_array().map_or(&[][..], Vec::as_slice);
     let mut all = BTreeSet::new();
@@ -166,7 +168,7 @@ fn blamed(subject: &Subject, places: &Places, message: &Value) -> BTreeSet<u32> 
     all
 }
 
-/// The innermost function around a byte.
+/// Returns the range of the innermost function around a byte.
 fn around(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
     struct Functions(Vec<std::ops::Range<usize>>);
     impl<'ast> Visit<'ast> for Functions {

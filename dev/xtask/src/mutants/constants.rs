@@ -1,8 +1,9 @@
-//! Constants: numbers that the compiler has read before any mutant can be chosen.
+//! Mutants of constants, whose values the compiler reads before a mutant can be chosen.
 //!
-//! So a constant's mutant is written where code that runs uses the constant, at all of these places under one number.
-//! Uses in types, in patterns and in other constants keep the original. A constant is known by its name, in its own
-//! file, and elsewhere if no other has the name; after its type's name if it belongs to one.
+//! A mutant of a constant is therefore written at every place where executed code uses the constant, under one number.
+//! Uses in types, patterns and other constants keep the original value. Within its own file, a constant is identified
+//! by its name. In other files it is identified by its name only if no other constant has that name. The key of an
+//! associated constant includes the name of its type.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprLit, ExprPath, Ident, Lit};
@@ -11,23 +12,23 @@ use super::operators::{branch_without_loom, line_of, of_number};
 use super::site::{Edit, Kind, Site, one_line};
 use super::source::{Source, range_of};
 
-/// Whose a constant is, and its name.
+/// Name of the type that a constant belongs to, if any, and the constant's own name.
 type Key = (Option<String>, String);
 
-/// A constant whose numbers can be changed.
+/// Constant whose numbers can be changed.
 #[derive(Debug)]
 pub(crate) struct Constant {
     key: Key,
     file: String,
     line: usize,
     original: String,
-    /// Its value, with one number changed.
+    /// Values of the constant with one number changed.
     others: Vec<String>,
-    /// Whether its value says the same in every file.
+    /// Whether the value contains no names, so that it means the same in every file.
     is_plain: bool,
 }
 
-/// A place that uses a constant.
+/// Place that uses a constant.
 #[derive(Debug)]
 pub(crate) struct Use {
     key: Key,
@@ -36,7 +37,7 @@ pub(crate) struct Use {
 }
 
 impl Constant {
-    /// A constant as its declaration has it.
+    /// Reads a constant from its declaration.
     pub(crate) fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
         let mut numbers = Numbers::default();
         numbers.visit_expr(value);
@@ -59,7 +60,7 @@ impl Constant {
 }
 
 impl Use {
-    /// A path, if it looks like a constant's.
+    /// Returns a use of a constant if `path` looks like a constant's path.
     pub(crate) fn new(source: &Source, owner: Option<&String>, path: &ExprPath) -> Option<Use> {
         let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
         let name = names.next()?;
@@ -70,7 +71,7 @@ impl Use {
     }
 }
 
-/// A site for each mutant of each constant that some code uses.
+/// Returns a site for each mutant of each constant that is used.
 pub(crate) fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
     constants.iter().flat_map(|constant| of_constant(constant, constants, uses)).collect()
 }
@@ -105,7 +106,7 @@ fn of_constant(constant: &Constant, all: &[Constant], uses: &[Use]) -> Vec<Site>
         .collect()
 }
 
-/// Finds the numbers in a constant's value.
+/// Visitor that finds the numbers in a constant's value.
 #[derive(Default)]
 struct Numbers<'a> {
     found: Vec<&'a syn::LitInt>,

@@ -1,7 +1,7 @@
-//! The copy: the packages that are needed, with every drawn mutant in the library's sources.
+//! Writes the copy: the packages that are needed, with every drawn mutant in the library's sources.
 //!
-//! It is a workspace of its own below the build folder. A file is written only if it changes, so that what was built
-//! from the same mutants is not built again.
+//! The copy is a workspace of its own below the build folder. A file is written only if it changes, so that cargo does
+//! not rebuild unchanged mutants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,13 +15,13 @@ use super::subject::Subject;
 use crate::error::{Error, on_file};
 use crate::workspace;
 
-/// Where sites stand in the copy: stretches of files, by their paths from the copy's root.
+/// Sites in the copy: stretches of files, by the file's path from the copy's root.
 pub(crate) type Places = BTreeMap<String, Vec<Stretch>>;
 
-/// Writes the copy with these mutants, by their numbers.
+/// Writes the copy with these mutants, given by number.
 ///
 /// # Errors
-/// If a file cannot be read or written.
+/// Returns an error if a file cannot be read or written.
 pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
     let (mut wanted, mut places) = (BTreeMap::new(), Places::new());
     for member in subject.members {
@@ -43,7 +43,7 @@ pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u3
     let count = mutants.keys().max().map_or(1, |most| *most as usize + 1);
     wanted.insert(subject.sources().join("mutant.rs"), runtime::module(count).into_bytes());
     wanted.insert(PathBuf::from("Cargo.toml"), workspace::manifest_of(&subject.root, subject.members)?.into_bytes());
-    // The last is what a test holds an example against.
+    // A test compares an example with `docs/kernel.md`.
     for file in ["Cargo.lock", "rust-toolchain.toml", "docs/kernel.md"] {
         let path = subject.root.join(file);
         if path.is_file() {
@@ -54,14 +54,14 @@ pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u3
     Ok(places)
 }
 
-/// The mutants that edit one file.
+/// Returns the edits of one file, with the numbers of their mutants.
 fn of_file<'m>(file: &'m str, mutants: &'m BTreeMap<u32, &Site>) -> impl Iterator<Item = (u32, &'m Edit)> {
     mutants.iter().flat_map(move |(id, site)| {
         site.edits.iter().filter(move |edit| edit.file == file).map(move |edit| (*id, edit))
     })
 }
 
-/// Reads a folder with all that is below it, but for tests that are left out and what was built there.
+/// Reads all files below a folder, except tests that are left out and build folders.
 fn take(subject: &Subject, folder: &Path, wanted: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
     for file in list_files(&subject.root.join(folder))? {
         let Some(name) = file.file_name() else { continue };
@@ -85,7 +85,8 @@ fn list_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(on_file("read", folder))).collect()
 }
 
-/// Makes `root` hold these files and no others; Cargo's own file of versions may have lost what is not needed.
+/// Makes `root` contain exactly these files. An existing `Cargo.lock` stays as it is, because cargo may have removed
+/// entries that the copy does not need.
 fn put(root: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
     for (file, bytes) in wanted {
         let path = root.join(file);

@@ -1,19 +1,20 @@
-//! Which mutants are tried: each site is as likely as any other, so the share that survives is an estimate for all.
+//! Chooses the mutants to try. Every site is equally likely, so the share of survivors estimates the share among all
+//! sites.
 //!
-//! A site's place in the order comes from the seed and from what it says, and not from what else there is. So a change
-//! of the core draws little else than before: the gate's few stay the same until somebody touches one of them.
+//! The position of a site in the order depends on the seed and on the site itself, not on other sites. So a change of
+//! the core changes the drawn set little: the few mutants of the gate stay the same until their own code changes.
 
 use super::site::Site;
 use crate::error::Error;
 
-/// Sites in the order of a seed, numbered from 1.
+/// Iterator over sites in the order of a seed, numbered from 1.
 pub(crate) struct Drawn<'s> {
     sites: std::vec::IntoIter<&'s Site>,
     last: u32,
 }
 
 impl<'s> Drawn<'s> {
-    /// Sites in the order that a seed gives them.
+    /// Sorts the sites into the order of a seed.
     pub(crate) fn new(sites: &[&'s Site], seed: u64) -> Drawn<'s> {
         let mut sites = sites.to_vec();
         sites.sort_by_cached_key(|site| place(site, seed));
@@ -21,10 +22,11 @@ impl<'s> Drawn<'s> {
     }
 }
 
-/// Where a site comes among all there could be.
+/// Returns the sort key of a site under a seed.
 fn place(site: &Site, seed: u64) -> u64 {
     let words = [&site.file, &site.function, &site.original, &site.mutated];
-    // FNV-1a, which needs no table and is the same everywhere; a generator after it mixes the last bytes in.
+    // FNV-1a needs no table and gives the same result on every machine. The random number generator after it mixes in
+    // the last bytes.
     let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed;
     for byte in words.iter().flat_map(|word| word.bytes().chain([0])) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
@@ -42,11 +44,11 @@ impl<'s> Iterator for Drawn<'s> {
     }
 }
 
-/// The sites that somebody asked for: in a file or folder, by its path from the root or from the library's sources, and
-/// at a line of it after a colon; all of them, if nobody asked.
+/// Returns the sites at the places in `only`, or all sites if `only` is empty. A place is a file or a folder, as a path
+/// from the root or from the library's sources. A colon and a line number may follow.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none at one of the places.
+/// Returns [`Error::Usage`] if there is no site at one of the places.
 pub(crate) fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
     if let Some(place) = only.iter().find(|place| !sites.iter().any(|site| is_at(folder, site, place))) {
         return Err(Error::Usage(format!(
@@ -56,7 +58,7 @@ pub(crate) fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) ->
     Ok(sites.iter().filter(|site| only.is_empty() || only.iter().any(|place| is_at(folder, site, place))).collect())
 }
 
-/// Returns whether a site is in a file or folder, and on its line if the place names one.
+/// Returns whether a site is in the file or folder of `place`, and on its line if it names one.
 fn is_at(folder: &str, site: &Site, place: &str) -> bool {
     let (path, line) = match place.rsplit_once(':') {
         Some((path, line)) => (path, line.parse().ok()),
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(draw_lines(&sites, 1), draw_lines(&sites, 1));
         assert_ne!(draw_lines(&sites, 1), draw_lines(&sites, 2));
         assert_eq!(Drawn::new(&sites, 1).next().unwrap().0, 1);
-        // What else there is changes nothing.
+        // Other sites do not change the order.
         let few: Vec<usize> = draw_lines(&sites, 1).into_iter().filter(|line| *line < 50).collect();
         assert_eq!(draw_lines(&sites[..50], 1), few);
     }

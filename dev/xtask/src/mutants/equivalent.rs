@@ -1,6 +1,7 @@
-//! Mutants that no test can notice, each with the argument why: `dev/xtask/mutants/equivalent.toml`.
+//! Mutants that no test can detect, each with an argument: `dev/xtask/mutants/equivalent.toml`.
 //!
-//! An entry names a mutant without its line, so that it stays when lines move. One that names none any more has to go.
+//! An entry identifies a mutant without its line, so that it stays valid when lines move. An entry without a mutant is
+//! an error.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use super::site::{Site, one_line};
 use crate::error::{Error, on_file};
 
-/// One mutant that means the same as the program.
+/// Mutant that is equivalent to the original program.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Equivalent {
@@ -18,11 +19,11 @@ pub(crate) struct Equivalent {
     function: String,
     original: String,
     mutated: String,
-    /// Why the program does the same with it, in a sentence.
+    /// Reason for which the mutant behaves like the original, in a sentence.
     why: String,
 }
 
-/// The list of equivalent mutants, as the file has it.
+/// List of equivalent mutants as the file contains it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -31,7 +32,7 @@ struct List {
 }
 
 impl Equivalent {
-    /// Whether it argues about this mutant.
+    /// Returns whether the entry describes this mutant.
     pub(crate) fn is_about(&self, site: &Site) -> bool {
         self.file == site.file
             && self.function == site.function
@@ -39,16 +40,16 @@ impl Equivalent {
             && one_line(&self.mutated) == site.mutated
     }
 
-    /// File, function and edit, for people.
+    /// Returns the edit, the function and the file, for people.
     pub(crate) fn name(&self) -> String {
         format!("`{}` for `{}` in {} ({})", self.mutated, self.original, self.function, self.file)
     }
 }
 
-/// Reads the list; each entry must have an argument, and name a mutant that there is.
+/// Reads the list. Each entry must have an argument and must describe an existing mutant.
 ///
 /// # Errors
-/// If the file cannot be read, or an entry is wrong.
+/// Returns an error if the file cannot be read, or if an entry is wrong.
 pub(crate) fn read(path: &Path, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
     if !path.exists() {
         return Ok(Vec::new());

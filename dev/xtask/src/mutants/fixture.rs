@@ -1,4 +1,4 @@
-//! The whole of it on a package of a few functions: what must be caught is, and what no test looks at survives.
+//! Tests of the whole tool on a small package: mutants that its tests detect are caught, and the others survive.
 
 use std::fs;
 use std::path::Path;

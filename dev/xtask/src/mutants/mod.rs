@@ -1,25 +1,25 @@
-//! `cargo xtask mutants`: what no test would notice.
+//! `cargo xtask mutants`: mutation testing, which finds mistakes in the core that no test would notice.
 //!
-//! Each mutant is one edit of the core that a person could have made by mistake: a border, a condition, a number, a
-//! call left out. All that are drawn are compiled at once, into a copy below the build folder in which a number in the
-//! environment chooses among them; so building is paid once. Then each test runs once without a mutant, which says what
-//! it takes and which mutants it meets, and each mutant is tried with the tests that meet it, the fastest first, until
-//! one fails. What ships has nothing of this.
+//! Each mutant is one edit that a person could make by mistake: a wrong bound, condition or number, or a missing call.
+//! All drawn mutants are compiled at once, so the build is paid for once. The build is a copy of the sources below the
+//! build folder, in which an environment variable chooses the mutant. Then each test runs once without a mutant, to
+//! measure its time and the sites that it executes. Each mutant is then tried with the tests that execute its site,
+//! fastest first, until one fails. The shipped code contains nothing of this.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
-//! | [`source`], [`subject`] | reads the library, by its modules |
+//! | [`source`], [`subject`] | read the library, by its modules |
 //! | [`scan`], [`operators`], [`constants`] | find [`site`]s: edits that a test should notice |
 //! | [`draw`] | chooses among them, by a seed |
 //! | [`render`], [`runtime`], [`copy`] | write the copy |
-//! | [`build`] | builds it, and drops what does not compile |
-//! | [`suite`] | runs each test once, and notes what it meets |
+//! | [`build`] | builds it, and removes mutants that do not compile |
+//! | [`suite`] | runs each test once, and records the sites that it executes |
 //! | [`trial`] | tries each mutant |
-//! | [`equivalent`] | the list of those that do the same, each with its argument |
-//! | [`report`] | says what survived |
+//! | [`equivalent`] | reads the list of equivalent mutants, each with its argument |
+//! | [`report`] | prints the survivors |
 //!
-//! A mutant that survives is a test that is missing, code that is not needed, or the same program in other words. The
-//! last kind is listed in `dev/xtask/mutants/equivalent.toml`.
+//! A surviving mutant indicates a missing test, code that is not needed, or an equivalent program. Equivalent mutants
+//! are listed in `dev/xtask/mutants/equivalent.toml`.
 
 mod build;
 mod constants;
@@ -53,47 +53,48 @@ use report::{MutantReport, Report};
 use site::Site;
 use subject::Subject;
 
-/// How many are drawn where nobody says.
+/// Default number of mutants to draw.
 const COUNT: usize = 300;
-/// Where equivalent mutants are listed, from the root.
+/// Path of the list of equivalent mutants, from the root.
 const EQUIVALENT: &str = "dev/xtask/mutants/equivalent.toml";
 
-/// Which mutants to try, and how.
+/// Selection of mutants, and settings of their trials.
 #[derive(ClapArgs, Debug, Clone)]
 pub(crate) struct Args {
-    /// How many to draw: 300, or all where --only says which.
+    /// Number of mutants to draw: 300, or all if --only is given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// What to draw by: the same seed draws the same from the same sources.
+    /// Seed of the choice: the same seed chooses the same mutants from the same sources.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Only those in this file or folder, or on this line (FILE:LINE); may be given several times.
+    /// Only mutants in this file or folder, or on this line (FILE:LINE); may be given several times.
     #[arg(long, value_name = "PLACE")]
     only: Vec<String>,
-    /// List those that would be drawn, and leave.
+    /// List the mutants that would be drawn, and exit.
     #[arg(long)]
     list: bool,
-    /// Write all that were tried to this file.
+    /// Write all mutants that were tried to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Tests that run at once.
+    /// Number of tests that run at once.
     #[arg(long, value_name = "JOBS", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
-    /// Seconds that a test may take to be known in full; one that takes longer comes last.
+    /// Seconds in which a test must end when it is measured; a test that takes longer is tried last.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     patience: u32,
-    /// Leave tests that take longer out, so that mutants survive that only these would notice.
+    /// Leave out tests that take longer, so that mutants that only they would notice survive.
     #[arg(long)]
     quick: bool,
 }
 
 impl Args {
-    /// So many by a seed; tests that take long come last.
+    /// Returns arguments that draw `count` mutants by `seed`. Tests that take longer than `patience` seconds are tried
+    /// last.
     pub(crate) fn sample(count: u32, seed: u64, patience: u32) -> Args {
         Args { count: Some(count), seed, only: Vec::new(), list: false, json: None, jobs: 2, patience, quick: false }
     }
 
-    /// Number of mutants that are wanted.
+    /// Returns the number of mutants to draw.
     fn count(&self) -> usize {
         match self.count {
             Some(count) => count as usize,
@@ -103,15 +104,15 @@ impl Args {
     }
 }
 
-/// Tries the mutants that `args` ask for.
+/// Tries the mutants that `args` select.
 ///
 /// # Errors
-/// [`Error::Failed`] if one of them was not noticed; [`Error::Usage`] if there are none.
+/// Returns [`Error::Failed`] if a mutant was not noticed, or [`Error::Usage`] if a selected place has no mutants.
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     run_on(&Subject::core(), &workspace::root().join(EQUIVALENT), args)
 }
 
-/// Mutates any library, and tries its tests.
+/// Tries mutants of any library with its tests.
 fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error> {
     let (sources, sites) = subject.read()?;
     let listed = equivalent::read(equivalent, &sites)?;

@@ -1,14 +1,14 @@
-//! What may stand instead of an expression: mistakes that people make.
+//! Replacements of an expression: mistakes that people make.
 //!
-//! A comparison with the wrong border or the wrong way round; a condition forgotten; arithmetic the wrong way; a number
-//! one off, a mask of one bit less; the wrong one of two methods that take and give the same.
+//! The mistakes are wrong bounds or directions of comparisons, missing conditions, opposite arithmetic operations, and
+//! the wrong one of two methods with the same signature. Numbers are off by one, and masks have one bit less.
 
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprBinary, ExprLit, ExprMethodCall, Lit, LitInt, UnOp};
 
 use super::source::{Source, range_of};
 
-/// Methods that take and give the same.
+/// Pairs of methods with the same parameters and result.
 const PAIRS: [(&str, &str); 15] = [
     ("min", "max"),
     ("is_some", "is_none"),
@@ -27,10 +27,10 @@ const PAIRS: [(&str, &str); 15] = [
     ("take_while", "skip_while"),
 ];
 
-/// The smallest number of ones that counts as a mask.
+/// Smallest value of the form 2^n - 1 that counts as a mask.
 const MASK_MIN: u128 = 0xf;
 
-/// Everything that may stand instead of `expr` as a whole.
+/// Returns all replacements of `expr` as a whole.
 pub(crate) fn instead(source: &Source, expr: &Expr) -> Vec<String> {
     match expr {
         Expr::Binary(binary) => of_binary(source, binary),
@@ -41,7 +41,7 @@ pub(crate) fn instead(source: &Source, expr: &Expr) -> Vec<String> {
     }
 }
 
-/// Whether a condition binds something by a pattern, and so cannot stand in parentheses.
+/// Returns whether a condition binds a pattern with `let`, so that it cannot be put in parentheses.
 pub(crate) fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -50,8 +50,8 @@ pub(crate) fn has_let(expr: &Expr) -> bool {
     }
 }
 
-/// The branch that every build but loom's takes, if that is what the choice is about: mutants are tried in no loom
-/// build.
+/// Returns the branch that builds without loom take, if the condition is `cfg!(loom)`. Mutants are never tried in a
+/// loom build.
 pub(crate) fn branch_without_loom(choice: &syn::ExprIf) -> Option<&Expr> {
     let is_loom = match &*choice.cond {
         Expr::Macro(asked) => asked.mac.path.is_ident("cfg") && asked.mac.tokens.to_string() == "loom",
@@ -95,7 +95,7 @@ fn is_assignment(operator: &BinOp) -> bool {
     )
 }
 
-/// The operators that may stand instead of another.
+/// Returns the operators that may replace an operator.
 fn others(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Lt(_) => &["<=", ">="],
@@ -138,7 +138,7 @@ fn of_literal(literal: &Lit) -> Vec<String> {
     }
 }
 
-/// One bit less for a mask; one more and one less for any other number.
+/// Returns the replacements of a number: a mask with one bit less, or any other number plus one and minus one.
 pub(crate) fn of_number(number: &LitInt) -> Vec<String> {
     let Ok(value) = number.base10_parse::<u128>() else { return Vec::new() };
     let suffix = number.suffix();
@@ -161,7 +161,7 @@ fn of_call(source: &Source, call: &ExprMethodCall) -> Option<String> {
     Some(format!("{}{other}{}", &source.text[whole.start..method.start], &source.text[method.end..whole.end]))
 }
 
-/// The line on which something begins.
+/// Returns the line on which a node begins.
 pub(crate) fn line_of(node: &impl Spanned) -> usize {
     node.span().start().line
 }

@@ -1,11 +1,11 @@
-//! How far a long run is: a bar on a terminal, and a line for each tenth where there is none.
+//! Progress of a long run: a bar on a terminal, and otherwise a line for each tenth.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Counts what is done. Dropping it wipes the bar off the terminal.
+/// Counter of completed steps. Dropping it removes the bar from the terminal.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     what: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A line for `total` steps, none of them done.
+    /// Creates a progress display for `total` steps, none of them done.
     pub(crate) fn new(what: &'static str, total: usize) -> Progress {
         let template = ProgressStyle::with_template("  {msg} [{bar:30}] {pos}/{len}, {eta} left");
         let style = template.expect("the template is a constant").progress_chars("=> ");
@@ -23,7 +23,7 @@ impl Progress {
         Progress { bar, what, done: AtomicUsize::new(0), total }
     }
 
-    /// Prints a line above the progress.
+    /// Prints a line above the progress bar.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| println!("{text}")),
@@ -50,7 +50,7 @@ impl Drop for Progress {
     }
 }
 
-/// Whether a tenth has just been passed.
+/// Returns whether this step completed another tenth.
 fn is_worth_a_line(done: usize, total: usize) -> bool {
     done * 10 / total.max(1) != (done - 1) * 10 / total.max(1)
 }

@@ -1,37 +1,37 @@
-//! Text in which every site can be had in two ways, by its number.
+//! Source text that contains the original and all mutants, selected at run time by number.
 //!
-//! An expression becomes `(if crate::mutant::is(17) { mutated } else { original })`. Where sites lie in each other, the
-//! inner one stands in the original branch of the outer one only; so each is asked for exactly when its original is
-//! executed.
+//! An expression becomes `(if crate::mutant::is(17) { mutated } else { original })`. If one site is inside another, the
+//! inner site is written only in the original branch of the outer one. So a site is executed exactly when its original
+//! would be.
 
 use std::ops::Range;
 
 use super::site::{Edit, Kind};
 
-/// A source file with the original and all mutants in it.
+/// Source file with the original and all mutants in it.
 pub(crate) struct MutantText {
-    /// The file's new text.
+    /// New text of the file.
     pub(crate) text: String,
-    /// Where sites are in it, outer ones after those that lie in them.
+    /// Stretches of the sites in the new text. Outer sites follow the sites inside them.
     pub(crate) placed: Vec<Stretch>,
 }
 
-/// A stretch of the text, and whose it is.
+/// Stretch of the new text, and the sites that it belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Bytes of the original that it covers.
+    /// Range of bytes in the new text.
     pub(crate) range: Range<usize>,
-    /// The sites that have to go if it does not compile.
+    /// Sites that must be removed if the stretch does not compile.
     pub(crate) ids: Vec<u32>,
 }
 
-/// The edits of one stretch of source.
+/// Edits of one stretch of the source.
 struct Group<'e> {
     range: Range<usize>,
     edits: Vec<(u32, &'e Kind)>,
 }
 
-/// Writes `text` with these edits of it.
+/// Writes `text` with these edits.
 pub(crate) fn render(text: &str, edits: &[(u32, &Edit)]) -> MutantText {
     let mut sorted: Vec<&(u32, &Edit)> = edits.iter().collect();
     sorted.sort_by_key(|(id, edit)| (edit.range.start, usize::MAX - edit.range.end, *id));
@@ -50,14 +50,14 @@ pub(crate) fn render(text: &str, edits: &[(u32, &Edit)]) -> MutantText {
 struct Writer<'a> {
     source: &'a str,
     groups: &'a [Group<'a>],
-    /// Index of the group that comes next.
+    /// Index of the next group to write.
     next: usize,
     text: String,
     placed: Vec<Stretch>,
 }
 
 impl Writer<'_> {
-    /// Copies a stretch with all groups that lie in it.
+    /// Copies a stretch, and writes all groups inside it.
     fn copy(&mut self, range: Range<usize>) {
         let (mut at, groups) = (range.start, self.groups);
         while let Some(group) = groups.get(self.next).filter(|group| group.range.end <= range.end) {

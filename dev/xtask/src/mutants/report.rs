@@ -1,4 +1,4 @@
-//! What is said: each mutant that no test noticed, and counts at the end.
+//! Report of a run: each mutant that no test noticed, and the counts at the end.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::site::Site;
 use super::trial::Fate;
 use crate::error::{Error, on_file};
 
-/// A whole run of mutants, as JSON has it.
+/// Report of a whole run, as it is written to JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'s> {
     /// Seed that the mutants were drawn by.
@@ -19,31 +19,31 @@ pub(crate) struct Report<'s> {
     pub(crate) sites: usize,
     /// Number of tests that ran.
     pub(crate) tests: usize,
-    /// Drawn, and refused by the compiler.
+    /// Number of mutants that were drawn and refused by the compiler.
     pub(crate) refused: usize,
-    /// Every mutant that was tried.
+    /// All mutants that were tried.
     pub(crate) mutants: Vec<MutantReport<'s>>,
 }
 
-/// What became of one mutant.
+/// Result of one mutant.
 #[derive(Debug, Serialize)]
 pub(crate) struct MutantReport<'s> {
-    /// The edit, and where it is.
+    /// The edit and its location.
     #[serde(flatten)]
     site: &'s Site,
-    /// How the trial of it ended.
+    /// Ending of the trial.
     ending: Ending,
-    /// Name of the test that noticed it.
+    /// Name of the test that noticed the mutant.
     #[serde(skip_serializing_if = "Option::is_none")]
     noticed_by: Option<String>,
-    /// Tests that met it and passed, where all did.
+    /// Number of tests that executed the site and passed, if all of them passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     tests_passed: Option<usize>,
-    /// Whether it is listed as one that no test can notice.
+    /// Whether the mutant is listed as equivalent.
     is_listed: bool,
 }
 
-/// How the trial of a mutant ended.
+/// Ending of the trial of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {
@@ -54,7 +54,7 @@ enum Ending {
 }
 
 impl<'s> MutantReport<'s> {
-    /// Judges one by its fate and the list.
+    /// Creates the report of a mutant from its fate and the list of equivalent mutants.
     pub(crate) fn new(site: &'s Site, fate: Fate, listed: &[Equivalent]) -> MutantReport<'s> {
         let (ending, noticed_by, tests_passed) = match fate {
             Fate::Caught(test) => (Ending::Caught, Some(test), None),
@@ -72,10 +72,11 @@ impl<'s> MutantReport<'s> {
 }
 
 impl Report<'_> {
-    /// Prints the counts, and says whether all is well.
+    /// Prints the counts, and checks the result.
     ///
     /// # Errors
-    /// [`Error::Failed`] if a mutant was not noticed that should be, or one was noticed that nothing can notice.
+    /// Returns [`Error::Failed`] if an unlisted mutant was not noticed, or if a mutant listed as equivalent was
+    /// noticed.
     pub(crate) fn conclude(&self) -> Result<(), Error> {
         println!("{}", self.counts());
         let wrong = self.mutants.iter().find(|tried| tried.is_listed && !tried.is_unnoticed());
@@ -113,17 +114,17 @@ impl Report<'_> {
         self.mutants.iter().filter(|tried| tried.ending == ending && !tried.is_listed).count()
     }
 
-    /// Writes all of it as JSON.
+    /// Writes the report as JSON.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).expect("a report has text and numbers only");
         fs::write(path, text + "\n").map_err(on_file("write", path))
     }
 }
 
-/// What is said of a mutant that no test noticed, unless it is listed.
+/// Returns the message about a mutant that no test noticed, unless the mutant is listed as equivalent.
 pub(crate) fn complaint(site: &Site, fate: &Fate, listed: &[Equivalent]) -> Option<String> {
     let what = match fate {
         Fate::Caught(_) | Fate::TimedOut(_) => return None,
@@ -136,7 +137,7 @@ pub(crate) fn complaint(site: &Site, fate: &Fate, listed: &[Equivalent]) -> Opti
     (!listed.iter().any(|entry| entry.is_about(site))).then_some(text)
 }
 
-/// Where a mutant is, so that editors can jump to it.
+/// Returns the location of a mutant in a form that editors can jump to.
 pub(crate) fn place(site: &Site) -> String {
     format!("{}:{}: {}", site.file, site.line, site.function)
 }

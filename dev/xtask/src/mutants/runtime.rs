@@ -1,20 +1,22 @@
-//! The module that the copy has more than the library: it knows which mutant was chosen, and which sites were met.
+//! Module that is added to the library in the copy. It reads which mutant was chosen and records which sites are
+//! executed.
 //!
-//! Which one is the number in `FREEHOLD_MUTANT`; without one the program does what the original does. If a file is
-//! named by `FREEHOLD_MUTANT_HITS`, each site's number is appended there when the site is met first, four bytes a
-//! number. What the compiler evaluates is always the original, so functions stay `const`: that choice is not stable
-//! Rust, and the pinned compiler takes it by `RUSTC_BOOTSTRAP`.
+//! The environment variable `FREEHOLD_MUTANT` contains the number of the mutant. Without it, the program behaves like
+//! the original. If `FREEHOLD_MUTANT_HITS` names a file, the number of each site is appended to that file at the site's
+//! first execution, four bytes per number. Code evaluated at compile time is always the original, so functions can stay
+//! `const`. Choosing between compile time and run time is not stable Rust; `RUSTC_BOOTSTRAP` makes the pinned compiler
+//! accept it.
 
-/// Environment variable that chooses a mutant by number.
+/// Environment variable with the number of the chosen mutant.
 pub(super) const CHOSEN: &str = "FREEHOLD_MUTANT";
-/// Names the file of the sites that were met.
+/// Environment variable with the name of the file for executed sites.
 pub(super) const HITS: &str = "FREEHOLD_MUTANT_HITS";
-/// What the library's root must begin with.
+/// Text to insert at the start of the library's root file.
 pub(super) const FEATURES: &str = "#![feature(const_eval_select, core_intrinsics)]\n";
-/// Declaration that the library's root gets at its end.
+/// Text to append to the library's root file: the declaration of the module.
 pub(super) const DECLARATION: &str = "\nmod mutant;\n";
 
-/// The module's text, for numbers below `count`.
+/// Returns the module's text for mutant numbers below `count`.
 pub(super) fn module(count: usize) -> String {
     TEXT.replace("COUNT", &count.to_string()).replace("CHOSEN_BY", CHOSEN).replace("HITS_IN", HITS)
 }

@@ -1,9 +1,9 @@
-//! Finds the sites of a file: a walk over its syntax that knows in which function it is.
+//! Finds the sites of a file by a walk over its syntax tree that keeps track of the enclosing function.
 //!
-//! Left out is what is no code of the library's (tests, other memory models), what people only read (`Display`,
-//! `Debug`), what is evaluated by the compiler (types, lengths, patterns), assertions and all other macros, and the
-//! inside of `unsafe` blocks, where a mistake would be undefined, and proves nothing. A constant is a site of its own,
-//! written at its uses.
+//! The walk leaves out code that is not the library's own (tests, other memory models), output for people (`Display`,
+//! `Debug`), and code evaluated at compile time (types, lengths, patterns). It also leaves out assertions and all other
+//! macros, and the inside of `unsafe` blocks, where a mistake would be undefined behaviour and prove nothing. A
+//! constant is a site of its own, written at its uses.
 
 use syn::visit::{self, Visit};
 use syn::{Arm, Attribute, BinOp, Block, Expr, ExprBinary, Pat, ReturnType, Signature, Stmt, Type};
@@ -15,19 +15,19 @@ use super::source::{Source, is_conditional, range_of};
 
 /// Traits whose output no program acts on.
 const TEXTS: [&str; 2] = ["Debug", "Display"];
-/// Asks for a planted fault, of which there is none outside of a loom build.
+/// Call that checks for a planted fault. Planted faults exist in loom builds only.
 const PLANTED: &str = "is_planted(";
 /// Calls that only let time pass.
 const WAITS: [&str; 2] = ["spin_loop", "yield_now"];
 
-/// What a source file has for mutants.
+/// Sites, constants and uses in a source file.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// Sites of edits, but for those of constants.
+    /// Sites of edits, except those of constants.
     pub(crate) sites: Vec<Site>,
     /// Constants that the file declares.
     pub(crate) constants: Vec<Constant>,
-    /// Places that use a constant, of whatever file.
+    /// Places that use a constant of any file.
     pub(crate) uses: Vec<Use>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) fn scan(source: &Source) -> Scan {
 
 struct Scanner<'s> {
     source: &'s Source,
-    /// Types and traits around the place, outermost first.
+    /// Enclosing types and traits, outermost first.
     owners: Vec<String>,
-    /// Functions around the place, outermost first.
+    /// Enclosing functions, outermost first.
     functions: Vec<String>,
     found: Scan,
 }
@@ -80,14 +80,14 @@ impl Scanner<'_> {
         self.functions.pop();
     }
 
-    /// A block whose value is none: a call at its end may be left out.
+    /// Visits a block without a value: a call at its end may be left out.
     fn unit_block(&mut self, block: &Block) {
         if let Some(Stmt::Expr(expr, None)) = block.stmts.last() {
             self.unit_expr(expr);
         }
     }
 
-    /// An expression whose value is none.
+    /// Visits an expression without a value.
     fn unit_expr(&mut self, expr: &Expr) {
         match expr {
             Expr::If(choice) => {
@@ -112,7 +112,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// What a condition with patterns asks besides.
+    /// Adds sites for the parts of a condition that do not bind patterns.
     fn beside_patterns(&mut self, condition: &ExprBinary) {
         let sides = [&condition.left, &condition.right];
         if matches!(condition.op, BinOp::And(_)) && sides.iter().any(|side| has_let(side)) {
@@ -124,7 +124,7 @@ impl Scanner<'_> {
 }
 
 impl Scanner<'_> {
-    /// Whether an expression is the question for a planted fault, denied or not.
+    /// Returns whether an expression is the check for a planted fault, negated or not.
     fn asks_for_fault(&self, expr: &Expr) -> bool {
         self.source.text_of(expr).trim_start_matches('!').starts_with(PLANTED)
     }
@@ -205,7 +205,7 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
         if let Expr::Binary(binary) = expr
             && self.asks_for_fault(&binary.right)
         {
-            // Without a fault, the left side says it all.
+            // Without a planted fault, the left side alone is the value.
             return self.visit_expr(&binary.left);
         }
         for other in operators::instead(self.source, expr) {
@@ -230,7 +230,7 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
         }
         let text = self.source.text_of(&choice.cond);
         if text.starts_with(PLANTED) {
-            // Nobody comes into the first branch.
+            // The first branch is never executed.
             if let Some((_, other)) = &choice.else_branch {
                 self.visit_expr(other);
             }
@@ -278,7 +278,8 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
     fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}
 }
 
-/// Whether an expression is a step of its own: a call, also in an `unsafe` block, or an assignment.
+/// Returns whether an expression is a complete step: a call, possibly in an `unsafe` block or with `?`, or an
+/// assignment.
 fn is_step(source: &Source, expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => !WAITS.iter().any(|wait| source.text_of(&call.func).ends_with(wait)),
@@ -292,7 +293,7 @@ fn is_step(source: &Source, expr: &Expr) -> bool {
     }
 }
 
-/// What a function could say at once, if that is not all it does anyway.
+/// Returns the statements with which a function could return at once, except one that equals its whole body.
 fn early_answers(output: &ReturnType, text: &str, body: &Block) -> Vec<&'static str> {
     let text = one_line(text.trim_start_matches('{').trim_end_matches('}'));
     let ReturnType::Type(_, answer) = output else {
@@ -312,14 +313,14 @@ fn early_answers(output: &ReturnType, text: &str, body: &Block) -> Vec<&'static 
     answers.iter().copied().filter(|answer| answer.trim_start_matches("return ") != text).collect()
 }
 
-/// Whether the first of these arguments is the empty tuple.
+/// Returns whether the first of these generic arguments is the empty tuple.
 fn is_of_unit(arguments: &syn::PathArguments) -> bool {
     let syn::PathArguments::AngleBracketed(arguments) = arguments else { return false };
     let first = arguments.args.first();
     matches!(first, Some(syn::GenericArgument::Type(Type::Tuple(tuple))) if tuple.elems.is_empty())
 }
 
-/// The last word of a type's name.
+/// Returns the last segment of a type's path.
 fn name_of(of: &Type) -> String {
     match of {
         Type::Path(path) => path.path.segments.last().map_or(String::new(), |last| last.ident.to_string()),

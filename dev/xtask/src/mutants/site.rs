@@ -1,53 +1,53 @@
-//! A site: one edit of the sources that a test should notice, and where it is written.
+//! Site: one edit of the sources that a test should notice, and its location.
 
 use std::ops::Range;
 
 use serde::Serialize;
 
-/// A mutant, before it has a number.
+/// Mutant that has no number yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Site {
-    /// The file, from the workspace's root.
+    /// Path of the file from the workspace's root.
     pub(crate) file: String,
     /// Line of the edit, counted from 1.
     pub(crate) line: usize,
-    /// The function around it, after the type that it belongs to; the constant's name for a constant.
+    /// Enclosing function, preceded by its type if it has one; for a constant, the name of the constant.
     pub(crate) function: String,
-    /// What stands there, on one line.
+    /// Original text, on one line.
     pub(crate) original: String,
-    /// What would stand there instead, on one line.
+    /// Text of the mutant, on one line.
     pub(crate) mutated: String,
-    /// What is written to have both: one edit, or one at each use of a constant.
+    /// Edits that write both versions: one edit, or one for each use of a constant.
     #[serde(skip)]
     pub(crate) edits: Vec<Edit>,
 }
 
-/// One place in one file that can be had in two ways.
+/// One place in a file with an original and a mutated version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {
-    /// The file, from the workspace's root.
+    /// Path of the file from the workspace's root.
     pub(crate) file: String,
     /// Bytes of the file that the edit replaces.
     pub(crate) range: Range<usize>,
-    /// What the edit does to these bytes.
+    /// Change that the edit makes to these bytes.
     pub(crate) kind: Kind,
 }
 
-/// What an edit does to the bytes of a site.
+/// Change that an edit makes to the bytes of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Another expression stands there.
+    /// Replaces the expression by another.
     Instead(String),
-    /// A statement is left out.
+    /// Leaves a statement out.
     LeftOut,
-    /// A condition with a pattern does not hold.
+    /// Makes a condition with a pattern false.
     NotTaken,
-    /// A statement comes before all others of a body.
+    /// Inserts a statement at the start of a body.
     First(String),
 }
 
 impl Kind {
-    /// The bytes after the edit, as people read them.
+    /// Returns the mutated text, as people read it.
     pub(crate) fn mutated(&self) -> String {
         match self {
             Kind::Instead(text) | Kind::First(text) => one_line(text),
@@ -57,7 +57,7 @@ impl Kind {
     }
 }
 
-/// A piece of source on one line, with single blanks.
+/// Returns a piece of source on one line, with single blanks.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,7 @@
-//! The sources that are mutated: what the library ships, found by following its modules.
+//! Sources that are mutated: the shipped code of a library, found by following its modules.
 //!
-//! A module that is there under a condition (`#[cfg(test)]`, a feature for tests, another memory model) is furniture,
-//! and is not followed. Neither is the file of planted faults, which are mutants already.
+//! A module under a condition (`#[cfg(test)]`, a feature for tests, another memory model) is support code and is not
+//! followed. The file of planted faults is left out as well, because planted faults are mutants already.
 
 use std::fs;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use syn::{Attribute, Item};
 
 use crate::error::{Error, on_file};
 
-/// Files that are not mutated, by their end.
+/// Endings of the paths of files that are not mutated.
 const LEFT_OUT: [&str; 1] = ["/base/fault.rs"];
 
-/// One source file of the library.
+/// Source file of the library.
 pub(crate) struct Source {
-    /// Its path from the workspace's root, with `/` between folders.
+    /// Path from the workspace's root, with `/` between folders.
     pub(crate) file: String,
-    /// The file's text.
+    /// Text of the file.
     pub(crate) text: String,
-    /// The text as a syntax tree.
+    /// Syntax tree of the text.
     pub(crate) syntax: syn::File,
 }
 
@@ -29,32 +29,32 @@ impl Source {
     /// Parses a text.
     ///
     /// # Errors
-    /// [`Error::Failed`] if it is not Rust.
+    /// Returns [`Error::Failed`] if the text is not Rust.
     pub(crate) fn new(file: &str, text: String) -> Result<Source, Error> {
         let syntax = syn::parse_file(&text).map_err(|error| Error::Failed(format!("{file} is not Rust: {error}")))?;
         Ok(Source { file: file.to_owned(), text, syntax })
     }
 
-    /// The text of a piece of syntax.
+    /// Returns the text of a syntax node.
     pub(crate) fn text_of(&self, node: &impl Spanned) -> &str {
         &self.text[range_of(node)]
     }
 }
 
-/// The bytes of a piece of syntax.
+/// Returns the range of bytes of a syntax node.
 pub(crate) fn range_of(node: &impl Spanned) -> Range<usize> {
     node.span().byte_range()
 }
 
-/// Whether something exists under a condition only.
+/// Returns whether an item exists only under a condition.
 pub(crate) fn is_conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("cfg") || attribute.path().is_ident("test"))
 }
 
-/// Reads the library whose root is `library`, a path from `root`, and all modules that it declares.
+/// Reads the library whose root file is `library`, a path from `root`, and all modules that it declares.
 ///
 /// # Errors
-/// If a file cannot be read, or is not Rust.
+/// Returns an error if a file cannot be read, or is not Rust.
 pub(crate) fn read(root: &Path, library: &str) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
     let folder = Path::new(library).parent().unwrap_or(Path::new("")).to_owned();
@@ -63,7 +63,7 @@ pub(crate) fn read(root: &Path, library: &str) -> Result<Vec<Source>, Error> {
     Ok(sources)
 }
 
-/// Reads `file` and what it declares; its modules lie in `folder`.
+/// Reads `file` and the modules that it declares, which are in `folder`.
 fn follow(root: &Path, file: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
     let path = root.join(file);
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
@@ -78,7 +78,7 @@ fn follow(root: &Path, file: &Path, folder: &Path, sources: &mut Vec<Source>) ->
     Ok(())
 }
 
-/// The modules in files of their own that are always there.
+/// Returns the names of the unconditional modules that have files of their own.
 fn declared(items: &[Item]) -> impl Iterator<Item = String> {
     items.iter().filter_map(|item| match item {
         Item::Mod(module) if module.content.is_none() && !is_conditional(&module.attrs) => {

@@ -1,4 +1,4 @@
-//! What is mutated, and whose tests should notice: packages of a workspace.
+//! Subject of a run: a library to mutate, and the packages whose tests should notice the mutants.
 
 use std::path::{Path, PathBuf};
 
@@ -7,44 +7,44 @@ use super::{constants, scan, site::Site};
 use crate::error::Error;
 use crate::workspace;
 
-/// A library whose code is mutated, and its tests.
+/// Library whose code is mutated, and its tests.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     /// Root folder of the workspace.
     pub(crate) root: PathBuf,
-    /// The library's root file, from there.
+    /// Root file of the library, as a path from the workspace's root.
     pub(crate) library: &'static str,
     /// Name of the library's package.
     pub(crate) package: &'static str,
-    /// The folders of the packages whose tests are run, the library's among them.
+    /// Folders of the packages whose tests run, including the library's.
     pub(crate) members: &'static [&'static str],
-    /// Tests that are not taken over, by how their files begin.
+    /// Prefixes of the paths of tests that are not copied.
     pub(crate) left_out: &'static [&'static str],
-    /// Where all that is built for this lies.
+    /// Folder for all build output of the run.
     pub(crate) folder: PathBuf,
 }
 
 impl Subject {
-    /// The core, by its own tests and those of the heap on it. Left out is what tries nothing in this build, or stops
-    /// at each instruction of machine code, or takes chance and minutes.
+    /// Returns the core, with its own tests and those of the heap that uses it. It leaves out tests that check nothing
+    /// in this build, that stop at each machine instruction, or that depend on chance and take minutes.
     pub(crate) fn core() -> Subject {
         Subject {
             root: workspace::root().to_owned(),
             library: "engine/core/src/lib.rs",
             package: "freehold",
-            // What the heap is tried with comes along.
+            // The tests of the heap use `lab/workloads`.
             members: &["engine/core", "malloc/heap", "lab/workloads"],
             left_out: &["malloc/heap/tests/budget/", "malloc/heap/tests/injection/", "malloc/heap/tests/stress/"],
             folder: workspace::target().join("mutants"),
         }
     }
 
-    /// Folder that the mutated copy lies in.
+    /// Returns the folder of the mutated copy.
     pub(crate) fn copy(&self) -> PathBuf {
         self.folder.join("source")
     }
 
-    /// The library's folder of sources, from the root.
+    /// Returns the library's folder of sources, as a path from the root.
     pub(crate) fn sources(&self) -> &Path {
         Path::new(self.library).parent().unwrap_or(Path::new(""))
     }
@@ -52,7 +52,7 @@ impl Subject {
     /// Reads the library, and finds all its sites, file by file.
     ///
     /// # Errors
-    /// If a file cannot be read, or is not Rust.
+    /// Returns an error if a file cannot be read, or is not Rust.
     pub(crate) fn read(&self) -> Result<(Vec<Source>, Vec<Site>), Error> {
         let sources = source::read(&self.root, self.library)?;
         let mut all = scan::Scan::default();

@@ -1,8 +1,8 @@
-//! The tests: which there are, how long each takes, and which sites it meets.
+//! Tests of the copy: lists them, and measures the time of each and the sites that it executes.
 //!
-//! Each runs once by itself, without a mutant. One that takes longer than there is patience for is ended; what it met
-//! until then is known, and it comes last where mutants are tried. One that fails without a mutant can say nothing, and
-//! is left out with a word.
+//! Each test runs once by itself, without a mutant. A test that exceeds the time limit is terminated. The sites that it
+//! executed until then are recorded, and it is tried last. A test that fails without a mutant cannot detect mutants, so
+//! it is left out with a message.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,7 +20,8 @@ use super::{runtime, workers};
 use crate::command;
 use crate::error::{Error, on_file};
 
-/// Most memory that a test may map: a mutant that never stops asking must not take the machine along. In KiB.
+/// Maximum address space of a test in KiB. Without a limit, a mutant that allocates in an endless loop could exhaust
+/// the machine.
 const MEMORY_KIB: u64 = 12 << 20;
 
 /// One test of one program.
@@ -28,40 +29,41 @@ const MEMORY_KIB: u64 = 12 << 20;
 pub(crate) struct Test {
     program: Program,
     name: String,
-    /// How long it took, or how long it was let run.
+    /// Time of the run, or the time limit if the test did not end.
     pub(crate) time: Duration,
-    /// Whether it came to its end in that time.
+    /// Whether the test ended within the limit.
     pub(crate) has_ended: bool,
-    /// The numbers of the sites that it met.
+    /// Numbers of the sites that the test executed.
     pub(crate) met: BTreeSet<u32>,
 }
 
-/// How a run of a test ended.
+/// Ending of a run of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The test passed.
     Passed,
     /// The test failed, or crashed.
     Failed,
-    /// It was ended when its time was over.
+    /// The test was terminated when its time was over.
     TimedOut,
 }
 
 impl Test {
-    /// Program and test, for people.
+    /// Returns the names of the program and the test, for people.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.program.name, self.name)
     }
 
-    /// Runs it with a mutant.
+    /// Runs the test with a mutant.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// Returns an error if the test cannot be started.
     pub(crate) fn with_mutant(&self, id: u32, limit: Duration) -> Result<Ending, Error> {
         self.run(runtime::CHOSEN, id.to_string().as_ref(), limit)
     }
 
-    /// Runs it alone, with one variable set: quietly, without leaving a picture of its memory, or taking all of it.
+    /// Runs this test alone with one environment variable set. Output is discarded, core dumps are off, and the address
+    /// space is limited to [`MEMORY_KIB`].
     fn run(&self, variable: &str, value: &OsStr, limit: Duration) -> Result<Ending, Error> {
         let script = format!("ulimit -c 0; ulimit -v {MEMORY_KIB}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
@@ -86,10 +88,11 @@ fn ending(mut child: Child, limit: Duration) -> std::io::Result<Ending> {
     }
 }
 
-/// Lists the tests of all programs, and runs each once; the fastest come first. `folder` is for notes.
+/// Lists the tests of all programs, runs each once, and returns them sorted, fastest first. `folder` receives the
+/// recorded sites.
 ///
 /// # Errors
-/// If a program cannot be asked, or there is no test.
+/// Returns an error if a program cannot list its tests, or if there is no test.
 pub(crate) fn watch(programs: &[Program], folder: &Path, patience: Duration, jobs: usize) -> Result<Vec<Test>, Error> {
     let mut listed = Vec::new();
     for program in programs {
@@ -134,7 +137,7 @@ fn list(program: &Program) -> Result<Vec<Test>, Error> {
 }
 
 fn watch_one(mut test: Test, notes: &Path, patience: Duration) -> Result<(Test, Ending), Error> {
-    // What is not there need not go.
+    // The file may not exist.
     let _ = fs::remove_file(notes);
     let started = Instant::now();
     let ending = test.run(runtime::HITS, notes.as_os_str(), patience)?;

@@ -1,7 +1,7 @@
-//! Trials: each mutant against the tests that meet its site, the fastest first, until one fails.
+//! Trials: runs each mutant with the tests that execute its site, fastest first, until one fails.
 //!
-//! A test that fails, crashes or does not come to its end has noticed. It may take ten times as long as without a
-//! mutant, and ten seconds more, since other work may be going on.
+//! A test that fails, crashes or exceeds its time limit has detected the mutant. The limit is ten times the test's time
+//! without a mutant plus ten seconds, because other work may slow the machine down.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,28 +13,28 @@ use super::suite::{Ending, Test};
 use super::workers;
 use crate::error::Error;
 
-/// How often its own time a test may take.
+/// Factor by which a test may exceed its own time.
 const PATIENCE_TIMES: u32 = 10;
-/// Time that a test gets beyond a multiple of its own.
+/// Time that is added to this limit.
 const PATIENCE_MORE: Duration = Duration::from_secs(10);
 
-/// What became of a mutant that was tried.
+/// Result of a mutant that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// This test failed with it.
+    /// This test failed with the mutant.
     Caught(String),
-    /// A test did not come to its end: this one.
+    /// This test exceeded its time limit.
     TimedOut(String),
-    /// So many tests met it, and all passed.
+    /// All tests that execute the site passed; this is their number.
     Survived(usize),
-    /// No test runs the code that it edits.
+    /// No test executes the edited code.
     NotCovered,
 }
 
-/// Tries every mutant; each that was not noticed is told at once, in the words of `tell` if it has any.
+/// Tries every mutant. `tell` returns the message about a mutant that was not noticed, which is printed at once.
 ///
 /// # Errors
-/// If a test cannot be started.
+/// Returns an error if a test cannot be started.
 pub(crate) fn run<'s>(
     mutants: &BTreeMap<u32, &'s Site>,
     tests: &[Test],
@@ -61,7 +61,7 @@ fn try_mutant(id: u32, tests: &[Test]) -> Result<Fate, Error> {
         match test.with_mutant(id, test.time * PATIENCE_TIMES + PATIENCE_MORE)? {
             Ending::Passed => {}
             Ending::Failed => return Ok(Fate::Caught(test.name())),
-            // Nobody knows how long it would take, so that it takes long says nothing.
+            // The time of this test without a mutant is unknown, so exceeding the limit proves nothing.
             Ending::TimedOut if !test.has_ended => {}
             Ending::TimedOut => return Ok(Fate::TimedOut(test.name())),
         }

@@ -1,14 +1,14 @@
-//! A few threads that share work, one piece at a time.
+//! Threads that share work, one piece at a time.
 
 use std::sync::Mutex;
 use std::thread;
 
 use crate::error::Error;
 
-/// Does `work` for each piece, on `jobs` threads.
+/// Calls `work` for each piece, on `jobs` threads.
 ///
 /// # Errors
-/// The first error that a piece ended with; pieces that nobody has begun are not begun then.
+/// Returns an error if `work` fails for a piece. Pieces that have not been started by then are not started.
 pub(crate) fn share<T: Send>(
     jobs: usize,
     pieces: impl Iterator<Item = T> + Send,
