@@ -1,23 +1,23 @@
-//! No circles: of the files of a package none leads back to itself by what it uses, and no folder.
+//! Circles of imports: no file of a package may use itself through other files, and no folder through other folders.
 //!
-//! A file uses another if one of its paths leads to an item that the other defines. The files of the folders around it
-//! do not count: they are the common ground of all files below them. A folder uses the folder beside it if one of its
-//! files uses a file there. Without circles the order of folders is the order of imports, and needs no table: in
-//! `engine/core/src`, `policy` uses `base`, `platform` uses `policy`, `page` uses `platform`, `slab` uses `page` and
-//! `kernel` uses `slab`, so every import in the other direction closes a circle.
+//! A file uses another file if one of its paths leads to an item that the other file defines. The module files of the
+//! folders around a file do not count, because all files below them share them. A folder uses a neighbouring folder if
+//! one of its files uses a file in the neighbour. Without circles, the order of imports gives an order of the folders,
+//! and needs no table. In `engine/core/src`, `policy` uses `base`, `platform` uses `policy`, `page` uses `platform`,
+//! `slab` uses `page`, and `kernel` uses `slab`. Every import in the other direction closes a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::modules::Package;
 use super::tree::{Finding, Tree, folder_of};
 
-/// Arrows between files or folders, by their paths from the workspace's root.
+/// Edges of a graph of files or folders, which are identified by their paths from the workspace's root.
 type Arrows<'t> = BTreeMap<&'t str, BTreeSet<&'t str>>;
 
-/// Folders with circles that are still to be opened.
+/// Folders with known circles that have not been removed yet.
 const KNOWN: [&str; 3] = ["engine/baremetal/", "engine/core/src/slab/", "malloc/heap/"];
 
-/// Finds circles of files, and of files and folders that lie beside one another.
+/// Finds circles of files, and circles of folders that have the same parent.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut circles = Vec::new();
     for (manifest, _) in tree.ending("Cargo.toml") {
@@ -39,14 +39,14 @@ fn files<'t>(uses: &BTreeSet<(&'t str, &'t str)>) -> Arrows<'t> {
     arrows
 }
 
-/// Whether the module that `file` is holds the module that `other` is.
+/// Returns whether the module in `file` contains the module in `other`.
 fn is_above(file: &str, other: &str) -> bool {
     let is_front = ["/mod.rs", "/lib.rs", "/main.rs"].iter().any(|front| file.ends_with(front));
     let folder = if is_front { folder_of(file) } else { file.trim_end_matches(".rs") };
     other.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// For every folder, the arrows between the folders in it.
+/// Returns, for every folder, the edges between the folders in it.
 fn folders<'t>(uses: &BTreeSet<(&'t str, &'t str)>) -> BTreeMap<&'t str, Arrows<'t>> {
     let mut parents: BTreeMap<&str, Arrows> = BTreeMap::new();
     for (from, to) in uses {
@@ -58,7 +58,7 @@ fn folders<'t>(uses: &BTreeSet<(&'t str, &'t str)>) -> BTreeMap<&'t str, Arrows<
     parents
 }
 
-/// The deepest folder that holds both files.
+/// Returns the deepest folder that contains both files.
 fn common_folder<'t>(one: &'t str, other: &str) -> &'t str {
     let mut folder = folder_of(one);
     while other.strip_prefix(folder).is_none_or(|rest| !rest.starts_with('/')) {
@@ -67,14 +67,14 @@ fn common_folder<'t>(one: &'t str, other: &str) -> &'t str {
     folder
 }
 
-/// The folder directly in `parent` that holds `file`; `None` if `file` lies in `parent` itself.
+/// Returns the folder directly in `parent` that contains `file`, or `None` if `file` is in `parent` itself.
 fn folder_below<'t>(parent: &str, file: &'t str) -> Option<&'t str> {
     let start = parent.len() + 1;
     let length = file[start..].find('/')?;
     Some(&file[..start + length])
 }
 
-/// The sets of at least two members that all lead to each other.
+/// Returns the strongly connected components with a circle: sets of members that all lead to each other.
 fn find_circles<'t>(arrows: &Arrows<'t>) -> Vec<BTreeSet<&'t str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = arrows.keys().map(|from| (*from, reachable(arrows, from))).collect();
     let mut circles = Vec::new();
@@ -91,7 +91,7 @@ fn find_circles<'t>(arrows: &Arrows<'t>) -> Vec<BTreeSet<&'t str>> {
     circles
 }
 
-/// What arrows lead to from `from`, in one step or more.
+/// Returns the members that are reachable from `from` in one or more steps.
 fn reachable<'t>(arrows: &Arrows<'t>, from: &str) -> BTreeSet<&'t str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(member) = open.pop() {
@@ -118,7 +118,7 @@ fn complaint(circle: &BTreeSet<&str>) -> Finding {
 mod tests {
     use super::*;
 
-    /// The package in which the files of a test lie.
+    /// Package that contains the files of a test.
     const PACKAGE: [(&str, &str); 5] = [
         ("lab/x/Cargo.toml", ""),
         ("lab/x/src/lib.rs", ""),
@@ -131,7 +131,7 @@ mod tests {
     const C: &str = "lab/x/src/page/c/mod.rs";
     const D: &str = "lab/x/src/page/c/d.rs";
 
-    /// Members of the circles in these files.
+    /// Returns a finding for each circle in these files.
     fn circles(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<(&str, &str)> = PACKAGE.iter().chain(files).copied().collect();
         check(&Tree::from_texts(&files)).into_iter().map(|finding| finding.sentence).collect()

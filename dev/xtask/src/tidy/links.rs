@@ -1,18 +1,18 @@
-//! Links, anchors and paths in documents lead somewhere.
+//! Links, anchors and paths in documents: each must lead to an existing target.
 //!
-//! A link must name a file or folder of the workspace, seen from its document; its anchor must be a heading
-//! there. A code span that looks like a path of ours (`page/zone.rs`, `engine/core/`) must exist too, seen from
-//! the document, from the root, or from some package's sources. Links to other hosts are not followed.
+//! A link must name a file or folder of the workspace, relative to its document, and its anchor must be a heading
+//! there. A code span that looks like a path of this workspace (`page/zone.rs`, `engine/core/`) must exist too,
+//! relative to the document, the root, or the sources of any package. Links to other hosts are not followed.
 
 use super::markdown::Document;
 use super::tree::{Finding, Tree, folder_of, join};
 
-/// Endings of file names that make a code span a path. Kernel sources end otherwise.
+/// Extensions of file names that make a code span a path. Kernel sources have other extensions.
 const ENDINGS: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".parquet", ".json", ".yml"];
-/// Beginning of folders that building makes.
+/// Prefix of paths that builds create.
 const BUILT: &str = "target/";
 
-/// Finds links and paths that lead nowhere.
+/// Finds links and paths whose target does not exist.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".md") {
@@ -32,7 +32,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a link, if something is.
+/// Returns the problem with a link, or `None`.
 fn dead_link(tree: &Tree, file: &str, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -47,7 +47,8 @@ fn dead_link(tree: &Tree, file: &str, link: &str) -> Option<String> {
     (!found).then(|| format!("the link leads to `#{anchor}`, which is no heading of {target}"))
 }
 
-/// Whether a code span is meant as a path of ours: no blanks, a folder, and an ending of ours or a final slash.
+/// Returns whether a code span is meant as a path of this workspace: it has a slash, no blanks, and a known extension
+/// or a final slash.
 fn looks_like_path(span: &str) -> bool {
     let plain = span.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
     let ends = ENDINGS.iter().any(|ending| span.ends_with(ending)) || span.ends_with('/');

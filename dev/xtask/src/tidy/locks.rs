@@ -1,8 +1,8 @@
-//! Lock files of all workspaces are fresh: Cargo would change none of them.
+//! Lock files: the lock files of all workspaces must be up to date, so that Cargo would not change them.
 //!
-//! A lock file that lacks a dependency is completed by the next build, silently, and a build with `--locked` fails. The
-//! check asks Cargo to update the workspace's own packages in a lock file that it may not change. That reads the
-//! registry's index, from the cache if the cache has enough of it, and downloads no package.
+//! If a lock file lacks a dependency, the next build adds it silently, and a build with `--locked` fails. The check
+//! runs Cargo's update of the workspace's own packages with a lock file that Cargo may not change. The update reads the
+//! registry's index, from the cache if the cache contains enough of it, and downloads no package.
 
 use std::path::Path;
 use std::process::Output;
@@ -18,11 +18,12 @@ enum LockState {
     Fresh,
     /// Cargo would change the file, or create it.
     Stale,
-    /// Cargo could not find out; the reason.
+    /// Cargo could not determine the state, for this reason.
     Unknown(String),
 }
 
-/// Finds workspaces whose lock file is missing or stale. Prints those for which the registry could not be reached.
+/// Finds workspaces whose lock file is missing or stale. Prints the workspaces for which the registry could not be
+/// reached.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (manifest, _) in tree.ending("Cargo.toml").filter(|(_, text)| is_workspace(text)) {
@@ -45,7 +46,8 @@ fn complaint(manifest: &str) -> Finding {
     Finding { file: manifest.to_owned(), line: 1, sentence }
 }
 
-/// Asks Cargo about the workspace in `folder`: without the network at first, which suffices in most cases.
+/// Returns the state of the lock file of the workspace in `folder`. Tries without the network first, which suffices in
+/// most cases.
 fn lock_state(folder: &Path) -> LockState {
     match update(folder, &["--offline"]) {
         LockState::Unknown(_) => update(folder, &[]),

@@ -1,25 +1,25 @@
-//! Damage is for tests: no manifest turns feature `damage` of `freehold` on but for its own tests.
+//! Manifests: no manifest may turn on feature `damage` of `freehold`, except for its own tests.
 //!
-//! With it, anybody who has the engine can write what only the engine may write. A feature that some package turns on
-//! is on for every package of the build, so one line in one manifest would be enough.
+//! With this feature, any code that has the engine can change state that only the engine may change. A feature that one
+//! package turns on is on for every package of the build, so one line in one manifest would be enough.
 //!
-//! Of the packages only the Python extension depends on the command: both are doors to the same library.
+//! In addition, only the Python extension may depend on the command's package. Both are interfaces to the same library.
 
 use toml::{Table, Value};
 
 use super::tree::{Finding, Tree};
 
-/// The package whose feature no manifest may turn on.
+/// Package whose feature no manifest may turn on.
 const PACKAGE: &str = "freehold";
 const FEATURE: &str = "damage";
-/// Tables of dependencies that are for more than tests.
+/// Tables of dependencies that are not only for tests.
 const TABLES: [&str; 2] = ["dependencies", "build-dependencies"];
 
-/// The package of the command, and the manifests that may name it.
+/// Package of the command, and the manifests that may name it.
 const COMMAND: &str = "freehold-cli";
 const COMMAND_USERS: [&str; 3] = ["Cargo.toml", "lab/cli/Cargo.toml", "lab/python/Cargo.toml"];
 
-/// Finds manifests that turn the feature on outside of `[dev-dependencies]`, and those that depend on the command.
+/// Finds manifests that turn the feature on outside `[dev-dependencies]`, and those that depend on the command.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending("Cargo.toml") {
@@ -38,7 +38,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Where a manifest turns the feature on: names of dependencies, and of features.
+/// Returns the names of the dependencies and features with which a manifest turns the feature on.
 fn places(manifest: &Table) -> Vec<String> {
     let tables = dependencies(manifest);
     let mut names: Vec<&str> = vec![PACKAGE];
@@ -62,7 +62,8 @@ fn places(manifest: &Table) -> Vec<String> {
     found
 }
 
-/// Every table of dependencies that are for more than tests: the package's, its targets', the workspace's.
+/// Returns all tables of dependencies that are not only for tests: those of the package, of its targets, and of the
+/// workspace.
 fn dependencies(manifest: &Table) -> Vec<&Table> {
     let targets = table(manifest, "target").into_iter().flat_map(Table::values).filter_map(Value::as_table);
     let owners = core::iter::once(manifest).chain(targets).chain(table(manifest, "workspace"));
@@ -73,7 +74,7 @@ fn table<'t>(owner: &'t Table, name: &str) -> Option<&'t Table> {
     owner.get(name)?.as_table()
 }
 
-/// Whether a dependency is the engine, under its own name or another.
+/// Returns whether a dependency is the engine, under its own name or renamed.
 fn is_ours(name: &str, dependency: &Value) -> bool {
     dependency.get("package").and_then(Value::as_str).unwrap_or(name) == PACKAGE
 }
@@ -82,7 +83,7 @@ fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The line on which a name and the feature stand, or the name alone, or the first one.
+/// Returns the first line that contains both the name and the feature, or else the first with the name, or else line 1.
 fn line_of(text: &str, name: &str) -> usize {
     let with_feature = text.lines().position(|line| line.contains(name) && line.contains(FEATURE));
     let place = with_feature.or_else(|| text.lines().position(|line| line.contains(name)));

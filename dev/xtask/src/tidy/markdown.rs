@@ -1,20 +1,20 @@
-//! A document taken apart: where it points, and what in it can be pointed at.
+//! Parsed Markdown document: its links and code spans, and the anchors that links can name.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// What the link check wants to know of one document.
+/// Parts of a document that the link check needs.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
-    /// Targets of links and images, with their line.
+    /// Targets of links and images, with their lines.
     pub(crate) links: Vec<(String, usize)>,
-    /// Code spans, each with its line.
+    /// Code spans, with their lines.
     pub(crate) spans: Vec<(String, usize)>,
-    /// Anchors of the headings, as code hosts make them.
+    /// Anchors of the headings, as code hosts generate them.
     pub(crate) anchors: Vec<String>,
 }
 
 impl Document {
-    /// Finds links, headings and code spans of a text.
+    /// Finds the links, headings and code spans of a text.
     pub(crate) fn parse(text: &str) -> Document {
         let mut document = Document::default();
         let mut heading: Option<(HeadingLevel, String)> = None;
@@ -41,7 +41,8 @@ impl Document {
         document
     }
 
-    /// Adds a heading's anchor: lower case, spaces as dashes, no punctuation, a number where it repeats.
+    /// Adds the anchor of a heading: lower case, dashes for spaces, no punctuation, and a number if the anchor exists
+    /// already.
     fn add_anchor(&mut self, title: &str) {
         let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).flat_map(char::to_lowercase).collect();

@@ -1,20 +1,20 @@
-//! `cargo xtask tidy`: what compilers and linters do not check.
+//! `cargo xtask tidy`: checks that compilers and linters do not make.
 //!
-//! Each check is one file with one function from a [`Tree`] to [`Finding`]s, and a test that plants a
-//! violation and sees it found. A finding prints as `file:line: sentence`, so editors can jump to it.
+//! Each check is one file with one function from a [`Tree`] to [`Finding`]s, and a test that plants a violation and
+//! expects a finding. A finding prints as `file:line: sentence`, so that editors can jump to it.
 //!
-//! | check | what it wants |
+//! | check | rule |
 //! |---|---|
-//! | [`circles`] | no circle of files that use each other, and none of folders |
+//! | [`circles`] | no circles of imports between files or between folders |
 //! | [`sizes`] | files of at most 500 lines, functions of at most 70 |
 //! | [`widths`] | lines of at most 160 characters |
 //! | [`openings`] | every file opens with prose |
-//! | [`unsafety`] | `unsafe` in its few places only, each with its argument |
-//! | [`links`] | links, anchors and paths in documents lead somewhere |
-//! | [`words`] | nothing that only makes sense on the author's machine |
+//! | [`unsafety`] | `unsafe` only in a few places, each use with its argument |
+//! | [`links`] | links, anchors and paths in documents have existing targets |
+//! | [`words`] | no paths or hosts that exist only on the author's machine |
 //! | [`reach`] | every source file is part of some program |
-//! | [`locks`] | lock files of all workspaces are fresh |
-//! | [`manifests`] | feature `damage` is on for tests alone; only `lab/python` depends on `lab/cli` |
+//! | [`locks`] | lock files of all workspaces are up to date |
+//! | [`manifests`] | feature `damage` is on for tests only; only `lab/python` depends on `lab/cli` |
 
 mod circles;
 mod links;
@@ -34,7 +34,7 @@ mod words;
 use crate::error::Error;
 use tree::{Finding, Tree};
 
-/// Every check, in the order in which its findings are printed.
+/// All checks, in the order in which their findings are printed.
 const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
     circles::check,
     sizes::check,
@@ -48,10 +48,10 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
     locks::check,
 ];
 
-/// Checks the whole workspace and prints what it finds. Takes about a second.
+/// Checks the whole workspace and prints the findings. Takes about a second.
 ///
 /// # Errors
-/// [`Error::Failed`] when there is a finding.
+/// Returns [`Error::Failed`] if there is a finding.
 pub(crate) fn run() -> Result<(), Error> {
     let tree = Tree::read()?;
     let findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();

@@ -1,8 +1,8 @@
-//! Modules of a package, the paths in them, and the module to which a path leads.
+//! Modules of a package, the paths in them, and the module that each path leads to.
 //!
-//! A path is followed the way the compiler follows it: through `crate`, `self` and `super`, through child modules, and
-//! through the `use` declarations by which a module hands on a name of another. A path so leads to the module that
-//! defines the name, not to the one that exports it again. Code for tests does not count.
+//! A path is resolved as the compiler resolves it: through `crate`, `self` and `super`, through child modules, and
+//! through `use` declarations that re-export names of other modules. So a path leads to the module that defines the
+//! name, not to a module that re-exports it. Code for tests is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,33 +11,33 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Meta, UseTree, Visibility};
 
 use super::tree::{Tree, folder_of};
 
-/// Names from a crate's root to a module, or of a path in the code.
+/// Path of a module from the crate's root, or a path in the code, as a list of names.
 pub(crate) type Path = Vec<String>;
 
-/// The modules of one package, by their paths.
+/// Modules of one package, by path.
 pub(crate) struct Package<'t> {
     modules: BTreeMap<Path, Module<'t>>,
 }
 
-/// One module: a file, or a block in one.
+/// One module: a file, or a block in a file.
 #[derive(Default)]
 struct Module<'t> {
     file: &'t str,
-    /// Names that `use` declarations bring in, and their paths.
+    /// Names that `use` declarations import, and their paths.
     imports: BTreeMap<String, Path>,
-    /// Paths that `use` declarations take all names from.
+    /// Paths from which `use` declarations import all names.
     globs: Vec<Path>,
     /// Names of the items that the module defines.
     items: BTreeSet<String>,
-    /// Every path in the code of the module.
+    /// All paths in the code of the module.
     paths: Vec<Path>,
 }
 
-/// Most `use` declarations between a path and the item to which it leads.
+/// Maximum number of `use` declarations between a path and the item that it leads to.
 const HOPS_MAX: usize = 16;
 
 impl<'t> Package<'t> {
-    /// Reads the sources of the package whose manifest is `manifest`.
+    /// Reads the sources of the package with this manifest.
     pub(crate) fn read(tree: &'t Tree, manifest: &str) -> Package<'t> {
         let root = format!("{}/src/", folder_of(manifest));
         let mut package = Package { modules: BTreeMap::new() };
@@ -51,7 +51,7 @@ impl<'t> Package<'t> {
         package
     }
 
-    /// Adds the module of these items, and the modules that it holds as blocks.
+    /// Adds the module with these items, and the modules that it contains as blocks.
     fn add(&mut self, path: Path, file: &'t str, items: &[Item], test_modules: &mut BTreeSet<Path>) {
         let mut module = Module { file, ..Module::default() };
         for item in items {
@@ -67,7 +67,7 @@ impl<'t> Package<'t> {
         self.modules.insert(path, module);
     }
 
-    /// Every pair of different files of which the first uses an item of the second.
+    /// Returns all pairs of different files of which the first uses an item of the second.
     pub(crate) fn file_uses(&self) -> BTreeSet<(&'t str, &'t str)> {
         let mut uses = BTreeSet::new();
         for (path, module) in &self.modules {
@@ -79,7 +79,8 @@ impl<'t> Package<'t> {
         uses
     }
 
-    /// The module that defines what `used` names in the module `from`; `None` if it is of another crate.
+    /// Returns the module that defines the item at path `used` in the module `from`, or `None` if the item is in
+    /// another crate.
     fn resolve(&self, from: &Path, used: &[String], hops: usize) -> Option<Path> {
         let climbed = used.iter().take_while(|name| *name == "super").count();
         let first = used.first()?;
@@ -92,14 +93,14 @@ impl<'t> Package<'t> {
         }
     }
 
-    /// Whether the module `at` has a child or an import of this name.
+    /// Returns whether the module `at` has a child module or an import of this name.
     fn is_known(&self, at: &Path, name: &str) -> bool {
         let child: Path = at.iter().cloned().chain([name.to_owned()]).collect();
         self.modules.contains_key(&child)
             || self.modules.get(at).is_some_and(|module| module.imports.contains_key(name))
     }
 
-    /// Follows the names `rest` from the module `at`.
+    /// Follows the names in `rest` from the module `at`.
     fn descend(&self, mut at: Path, rest: &[String], hops: usize) -> Option<Path> {
         for (position, name) in rest.iter().enumerate() {
             at.push(name.clone());
@@ -151,7 +152,7 @@ impl<'ast> Visit<'ast> for Module<'_> {
 }
 
 impl Module<'_> {
-    /// Adds the names that a `use` declaration brings in; `before` is the path up to `tree`.
+    /// Adds the names that a `use` declaration imports. `before` is the path up to `tree`.
     fn add_imports(&mut self, before: &mut Path, tree: &UseTree) {
         match tree {
             UseTree::Path(path) => {
@@ -175,14 +176,14 @@ impl Module<'_> {
     }
 
     fn add_import(&mut self, name: Option<String>, path: Path) {
-        // A module that imports a path by the path's own first name would lead back to itself.
+        // An import of a path under the path's own first name would resolve to itself.
         if let Some(name) = name.filter(|name| path.len() > 1 || *name != path[0]) {
             self.imports.insert(name, path);
         }
     }
 }
 
-/// The path of the module that a file is, below its crate's `src`.
+/// Returns the module path of a file, given the file's path below `src`.
 fn module_path(below: &str) -> Path {
     let path = below.trim_end_matches(".rs");
     let names = path.split('/').filter(|name| !matches!(*name, "mod" | "lib" | "main"));
@@ -193,7 +194,7 @@ fn join(before: &Path, last: &syn::Ident) -> Path {
     before.iter().cloned().chain([last.to_string()]).collect()
 }
 
-/// Whether an item is compiled for tests only.
+/// Returns whether an item is compiled for tests only.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string().contains("test"),
@@ -219,7 +220,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The name that an item defines in its module.
+/// Returns the name that an item defines in its module.
 fn name(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,

@@ -1,12 +1,12 @@
-//! Every file opens with prose: a reader learns what it is for before meeting its first line of code.
+//! Openings: every file must open with prose, so that a reader learns its purpose before the first line of code.
 
 use super::tokens;
 use super::tree::{Finding, Tree};
 
-/// The fewest words that can tell a story.
+/// Minimum number of words in an opening.
 const WORDS_MIN: usize = 5;
 
-/// Finds files that start without a word.
+/// Finds files without an opening.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let rust = tree.ending(".rs").filter_map(|(file, text)| complain(file, rust_opening(text), RUST));
     let shell = tree.ending(".sh").filter_map(|(file, text)| complain(file, shell_opening(text), SHELL));
@@ -23,13 +23,13 @@ fn complain(file: &str, opening: String, advice: &str) -> Option<Finding> {
     poor.then(|| Finding { file: file.to_owned(), line: 1, sentence: advice.to_owned() })
 }
 
-/// The comment block at the top of a Rust file.
+/// Returns the comment block at the top of a Rust file.
 fn rust_opening(text: &str) -> String {
     let block = text.lines().take_while(|line| line.starts_with("//!"));
     block.map(|line| line.trim_start_matches("//!").to_owned() + " ").collect()
 }
 
-/// The comment block at the top of a script, after the interpreter's line.
+/// Returns the comment block at the top of a script, after the interpreter's line.
 fn shell_opening(text: &str) -> String {
     let mut lines = text.lines();
     if !lines.next().is_some_and(|line| line.starts_with("#!")) {
@@ -38,7 +38,7 @@ fn shell_opening(text: &str) -> String {
     lines.take_while(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').to_owned() + " ").collect()
 }
 
-/// The first paragraph under a document's heading.
+/// Returns the first paragraph under a document's heading.
 fn document_opening(text: &str) -> String {
     let mut lines = text.lines();
     if !lines.next().is_some_and(|line| line.starts_with("# ")) {

@@ -1,8 +1,9 @@
-//! Every source file is part of some program: a `mod` leads to it from a crate's root.
+//! Reachability: every source file must be part of some program, so a chain of `mod` declarations must lead to it from
+//! a crate's root.
 //!
-//! A file that nothing declares is not compiled, not tested and not noticed; it only misleads. Roots are what
-//! cargo finds by itself (`src/lib.rs`, `src/main.rs`, `src/bin`, `tests`, `benches`, `examples`, `build.rs`),
-//! fuzz targets, and what a manifest names with `path = "..."`.
+//! A file without a declaration is not compiled and not tested, and only misleads readers. Roots are the files that
+//! cargo finds automatically (`src/lib.rs`, `src/main.rs`, `src/bin`, `tests`, `benches`, `examples`, `build.rs`), fuzz
+//! targets, and files that a manifest names with `path = "..."`.
 
 use std::collections::BTreeSet;
 
@@ -31,9 +32,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
-/// The root of every program, library, test and bench.
+/// Returns the roots of all programs, libraries, tests and benchmarks.
 fn roots(tree: &Tree) -> Vec<String> {
-    // What must not compile stands beside what the compiler says of it.
+    // A file that must not compile has a neighbour with the compiler's expected messages.
     let refused = tree.ending(".stderr").filter_map(|(file, _)| file.strip_suffix(".stderr"));
     let mut roots: Vec<_> = refused.map(|file| format!("{file}.rs")).collect();
     for (manifest, text) in tree.ending("Cargo.toml") {
@@ -50,12 +51,12 @@ fn roots(tree: &Tree) -> Vec<String> {
     roots
 }
 
-/// `FOLDER/NAME/main.rs` is a root as well.
+/// Returns whether `file` is `FOLDER/NAME/main.rs`, which is a root as well.
 fn is_main_below(file: &str, folder: &str) -> bool {
     file.ends_with("/main.rs") && folder_of(folder_of(file)) == folder
 }
 
-/// Marks `file` and all it declares; its modules lie in `folder`.
+/// Marks `file` and all files that it declares, whose modules are in `folder`.
 fn follow(tree: &Tree, file: String, folder: &str, reached: &mut BTreeSet<String>) {
     let Some(text) = tree.text(&file) else { return };
     if reached.contains(&file) {
@@ -67,7 +68,7 @@ fn follow(tree: &Tree, file: String, folder: &str, reached: &mut BTreeSet<String
     follow_items(tree, &items, &own, folder, reached);
 }
 
-/// Follows the declarations among `items`: those with a path from `own`, the others from `folder`.
+/// Follows the module declarations among `items`. Paths in attributes start at `own`, other modules are in `folder`.
 fn follow_items(tree: &Tree, items: &[Item], own: &str, folder: &str, reached: &mut BTreeSet<String>) {
     for item in items {
         let Item::Mod(module) = item else { continue };
@@ -86,7 +87,7 @@ fn follow_items(tree: &Tree, items: &[Item], own: &str, folder: &str, reached: &
     }
 }
 
-/// The file that `#[path = "..."]` names.
+/// Returns the file that `#[path = "..."]` names.
 fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {

@@ -1,17 +1,17 @@
-//! Files of at most 500 lines, functions of at most 70: what a reader can hold.
+//! Sizes: files of at most 500 lines and functions of at most 70 lines, so that a reader can keep them in mind.
 //!
-//! A function's lines run from its signature to its closing brace; comments before it are not counted,
-//! because longer explanations must never cost shorter code.
+//! The lines of a function are those from its signature to its closing brace. Comments before it are not counted,
+//! because a longer explanation must not require shorter code.
 
 use syn::visit::{self, Visit};
 
 use super::tree::{Finding, Tree};
 
-/// Most lines that a file may have.
+/// Maximum lines of a file.
 const FILE_LINES_MAX: usize = 500;
-/// Most lines that a function may have.
+/// Maximum lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Endings of the files that are written by hand and read as code.
+/// Extensions of files that are written by hand and read as code.
 const CODE: [&str; 4] = [".rs", ".sh", ".py", ".toml"];
 
 /// Finds files and functions that are too long.
@@ -37,7 +37,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Visits every function of a file.
+/// Visitor of the functions of a file.
 struct Functions<'a> {
     file: &'a str,
     findings: &'a mut Vec<Finding>,

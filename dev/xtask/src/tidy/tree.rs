@@ -1,7 +1,7 @@
-//! What the checks look at: every file of the workspace, read once.
+//! Input of the checks: all files of the workspace, read once.
 //!
-//! A [`Tree`] can also be made of texts in a test, so that each check is shown a violation without one
-//! lying around in the workspace.
+//! Tests can build a [`Tree`] from texts, so that a check can be tested with a violation that is not a file of the
+//! workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,18 +13,18 @@ use crate::workspace;
 /// Files by their path from the workspace's root, with `/` between folders.
 pub(crate) struct Tree {
     texts: BTreeMap<String, String>,
-    /// Files that are not text, and so only exist.
+    /// Files that are not text. Only their names are known.
     opaque: BTreeSet<String>,
 }
 
-/// A place in the workspace that is to be put right.
+/// Problem at a place in the workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The file, from the workspace's root.
+    /// Path of the file from the workspace's root.
     pub(crate) file: String,
     /// Line of the finding, counted from 1.
     pub(crate) line: usize,
-    /// What is wrong and what would be right.
+    /// Description of the problem, and of the correction.
     pub(crate) sentence: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Finding {
 }
 
 impl Tree {
-    /// Reads every file of the workspace that tidy looks at.
+    /// Reads every file of the workspace.
     pub(crate) fn read() -> Result<Tree, Error> {
         let (mut texts, mut opaque) = (BTreeMap::new(), BTreeSet::new());
         for file in workspace::files()? {
@@ -50,34 +50,34 @@ impl Tree {
         Ok(Tree { texts, opaque })
     }
 
-    /// A tree of these files and texts, for tests.
+    /// Creates a tree of these files and texts, for tests.
     #[cfg(test)]
     pub(crate) fn from_texts(files: &[(&str, &str)]) -> Tree {
         let texts = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         Tree { texts, opaque: BTreeSet::new() }
     }
 
-    /// Number of files in the tree.
+    /// Returns the number of files in the tree.
     pub(crate) fn len(&self) -> usize {
         self.texts.len() + self.opaque.len()
     }
 
-    /// Every text file: name and text.
+    /// Returns the names and texts of all text files.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// The text files whose name ends in `ending`.
+    /// Returns the text files whose name ends in `ending`.
     pub(crate) fn ending(&self, ending: &'static str) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(move |(name, _)| name.ends_with(ending))
     }
 
-    /// The text of a file, by its path from the root.
+    /// Returns the text of a file, given its path from the root.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
-    /// Whether `name` is a file, or a folder with a file in it.
+    /// Returns whether `name` is a file, or a folder that contains a file.
     pub(crate) fn exists(&self, name: &str) -> bool {
         let name = name.trim_end_matches('/');
         if name.is_empty() || self.texts.contains_key(name) || self.opaque.contains(name) {
@@ -87,7 +87,7 @@ impl Tree {
         self.texts.keys().chain(&self.opaque).any(|file| file.starts_with(&inside))
     }
 
-    /// Whether `path` is a file or folder in the `src` of some package.
+    /// Returns whether `path` is a file or folder in the `src` of some package.
     pub(crate) fn exists_in_sources(&self, path: &str) -> bool {
         let end = format!("/src/{}", path.trim_end_matches('/'));
         let inside = format!("{end}/");
@@ -95,12 +95,12 @@ impl Tree {
     }
 }
 
-/// The folder of a file or folder; empty at the root.
+/// Returns the folder that contains a file or folder; empty at the root.
 pub(crate) fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// `path` as seen from `folder`, with `.` and `..` resolved; `None` when it leaves the workspace.
+/// Resolves `path` relative to `folder`, including `.` and `..`. Returns `None` if the result is outside the workspace.
 pub(crate) fn join(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in folder.split('/').chain(path.split('/')) {

@@ -1,16 +1,16 @@
-//! `unsafe` stands in few places, and each use carries its argument.
+//! Unsafe code: `unsafe` may be used in few places only, and each use needs its argument.
 //!
-//! A block, an implementation and a foreign block want a comment with `SAFETY:` and a few words on the same line or
-//! right above their statement. A function or trait that is unsafe to use wants a `# Safety` section in its
-//! documentation; functions that implement a trait's inherit the trait's. Tokens are read, not syntax, so macros are
-//! seen too.
+//! A block, an implementation and a foreign block need a comment with `SAFETY:` and a few words, on the same line or
+//! directly above their statement. An unsafe function or trait needs a `# Safety` section in its documentation.
+//! Functions that implement a trait inherit the section of the trait. The check reads tokens instead of syntax, so that
+//! it also finds uses in macros.
 
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::tokens;
 use super::tree::{Finding, Tree};
 
-/// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
+/// Places where `unsafe` may be used, and why each needs it. A place that ends in `/` is a folder, any other is a file.
 const PLACES: [(&str, &str); 23] = [
     ("engine/core/src/base/", "frames, lists and locks share metadata by address"),
     ("engine/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
@@ -37,15 +37,15 @@ const PLACES: [(&str, &str); 23] = [
     ("dev/peer-mallocs/", "calls C, and is trusted as C's callers are"),
 ];
 
-/// Lines of a statement that may stand between its comment and its `unsafe`.
+/// Maximum lines of a statement between its comment and its `unsafe`.
 const STATEMENT_LINES: usize = 4;
 
-/// The fewest words that can argue.
+/// Minimum number of words in a SAFETY comment.
 const WORDS_MIN: usize = 4;
-/// The fewest words that can ask: a name, of what asks the same.
+/// Minimum number of words in a `# Safety` section. It may be only the name of an item with the same requirements.
 const REQUIRED_WORDS_MIN: usize = 1;
 
-/// Finds `unsafe` in the wrong place or without its argument.
+/// Finds uses of `unsafe` in other places, and uses without an argument.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".rs") {
@@ -61,18 +61,18 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What an `unsafe` makes unsafe.
+/// Kind of a use of `unsafe`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A promise kept here: a block, an implementation, foreign functions, an unsafe attribute.
+    /// Proof of a promise: a block, an implementation, foreign functions, an unsafe attribute.
     Argued,
-    /// A promise asked of the caller: a function, a trait.
+    /// Promise required of the caller or implementer: a function, a trait.
     Required,
-    /// A function of a trait's implementation: the trait has said what it asks.
+    /// Function of a trait implementation, whose requirements are those of the trait.
     Inherited,
 }
 
-/// What kind of item the tokens lie in.
+/// Item that directly encloses the tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Around {
     TraitImplementation,
@@ -97,7 +97,7 @@ fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> 
     }
 }
 
-/// Words of the argument that `mark` begins, on the line itself or in the comment block above its statement.
+/// Returns the number of words after `mark`, on the line itself or in the comment block above its statement.
 fn argument_words(lines: &[&str], line: usize, mark: &str) -> Option<usize> {
     let own = lines[line - 1].split_once("//").and_then(|(_, comment)| comment.split_once(mark));
     match own {
@@ -106,7 +106,7 @@ fn argument_words(lines: &[&str], line: usize, mark: &str) -> Option<usize> {
     }
 }
 
-/// The comment block above a line's statement.
+/// Returns the comment block above the statement of a line.
 fn comment_above(lines: &[&str], line: usize) -> String {
     let above = lines[..line - 1].iter().rev().copied();
     let between = above.clone().take(STATEMENT_LINES).take_while(|line| !is_comment(line)).count();
@@ -115,7 +115,7 @@ fn comment_above(lines: &[&str], line: usize) -> String {
     comment.join("\n")
 }
 
-/// Returns whether a line is a comment alone.
+/// Returns whether a line contains only a comment.
 fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
@@ -145,7 +145,7 @@ fn before_braces(trees: &[TokenTree]) -> impl Iterator<Item = &TokenTree> {
     trees.iter().take_while(|tree| !matches!(tree, TokenTree::Group(_)))
 }
 
-/// What the `unsafe` before `rest` makes unsafe; nothing when it is part of a type (`unsafe fn(...)`).
+/// Returns the kind of the `unsafe` before `rest`, or `None` if it is part of a type (`unsafe fn(...)`).
 fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
     let word = before_braces(rest).find_map(|tree| match tree {
         TokenTree::Ident(ident) if ident != "extern" && ident != "auto" => Some(ident.to_string()),
@@ -159,7 +159,7 @@ fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
     }
 }
 
-/// Whether the `fn` has no name, so that it is a type.
+/// Returns whether the `fn` has no name, so that it is a type.
 fn is_type(rest: &[TokenTree]) -> bool {
     let mut after = rest.iter().skip_while(|tree| !tokens::is_word(Some(tree), "fn")).skip(1);
     matches!(after.next(), Some(TokenTree::Group(_)))

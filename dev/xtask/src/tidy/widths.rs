@@ -1,14 +1,15 @@
-//! Lines of at most 160 characters: what fits beside another window. The formatter leaves comments and documents alone.
+//! Widths: lines of at most 160 characters, which fit beside another window. The formatter does not wrap comments and
+//! documents, so this check covers them.
 //!
-//! Not counted are rows of tables, blocks of code in prose, targets of links, which cannot be broken, and texts in
-//! code: a line may be long when it is text that a literal has there.
+//! Some lines may be longer: rows of tables, code blocks in prose, link targets, which cannot be broken, and lines of
+//! code that a string literal makes long.
 
 use proc_macro2::{LineColumn, Literal, TokenStream, TokenTree};
 
 use super::tokens;
 use super::tree::{Finding, Tree};
 
-/// Most characters that a line may have.
+/// Maximum characters of a line.
 const WIDTH_MAX: usize = 160;
 
 /// Finds lines that are too long.
@@ -26,7 +27,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Long lines of prose, without those that are allowed to be.
+/// Returns the numbers of the long lines of prose, except those that may be long.
 fn long_in_prose<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<usize> {
     let mut is_code = false;
     let mut found = Vec::new();
@@ -41,7 +42,7 @@ fn long_in_prose<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<usize> {
     found
 }
 
-/// Long lines of a Rust file: all of its code, its comments as prose.
+/// Returns the numbers of the long lines of a Rust file: all code lines, and comments as prose.
 fn long_in_rust(text: &str) -> Vec<usize> {
     if !text.lines().any(is_long) {
         return Vec::new();
@@ -57,18 +58,18 @@ fn long_in_rust(text: &str) -> Vec<usize> {
     found
 }
 
-/// Returns whether a line has more characters than may be.
+/// Returns whether a line exceeds the maximum.
 fn is_long(line: &str) -> bool {
     line.chars().count() > WIDTH_MAX
 }
 
-/// The text of a line that is a comment.
+/// Returns the text of a line that is a comment.
 fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.strip_prefix("//").map(|line| line.trim_start_matches(['/', '!']))
 }
 
-/// Characters of a line, but for words that lead somewhere.
+/// Returns the number of characters of a line, without words that contain link targets.
 fn width_without_links(line: &str) -> usize {
     let links: usize = line
         .split(' ')
@@ -78,7 +79,7 @@ fn width_without_links(line: &str) -> usize {
     line.chars().count() - links
 }
 
-/// Every literal of a file. Comments of documentation are none.
+/// Returns all literals of a file, except those of documentation comments.
 fn literals(stream: TokenStream) -> Vec<Literal> {
     let mut found = Vec::new();
     let mut before_group = None;
@@ -95,12 +96,13 @@ fn literals(stream: TokenStream) -> Vec<Literal> {
     found
 }
 
-/// Whether a group is `[doc = "..."]` made of a comment: then its sign starts where it does.
+/// Returns whether a group is a `[doc = "..."]` made of a documentation comment. Its `#` then has the group's own
+/// position.
 fn is_documentation(before: Option<&TokenTree>, group: &proc_macro2::Group) -> bool {
     before.is_some_and(|sign| sign.span().start() == group.span().start())
 }
 
-/// Whether a literal has the characters at the border of a line.
+/// Returns whether a literal contains the last allowed character of a line and the next one.
 fn reaches_border(literal: &Literal, line: usize) -> bool {
     let border = LineColumn { line, column: WIDTH_MAX };
     literal.span().start() < border && border < literal.span().end()

@@ -1,11 +1,11 @@
-//! Nothing that makes sense on one machine only: absolute paths and the hosts of private registries.
+//! Words that make sense on one machine only: absolute paths, and the hosts of private registries.
 //!
-//! A path that starts at the root of somebody's disk, or an address inside somebody's network, is noise to
-//! everyone else and a leak besides.
+//! An absolute path of a private disk or an address in a private network is useless to other readers, and may reveal
+//! private information.
 
 use super::tree::{Finding, Tree};
 
-/// What must not appear, and why. Split, so that this file does not find itself.
+/// Forbidden words, and the reason for each. They are split so that the check does not find them in this file.
 const WORDS: [(&str, &str); 6] = [
     (concat!("/wo", "rk/"), "an absolute path of one machine; name it from the workspace's root"),
     (concat!("/ho", "me/"), "an absolute path of one machine; name it from the workspace's root"),
@@ -15,11 +15,11 @@ const WORDS: [(&str, &str); 6] = [
     (concat!("local", "host:"), "an address of one machine; take it from the user"),
 ];
 
-/// Files that may use a word: the folder or file, the word, and why.
+/// Files that may contain a word: the folder or file, the word, and the reason.
 const EXCEPTIONS: [(&str, &str, &str); 1] =
     [("lab/boot/", concat!("/t", "mp/"), "the guest is a machine of our own making")];
 
-/// Finds words that nothing committed may contain.
+/// Finds words that no committed file may contain.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts() {
@@ -35,7 +35,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether `line` holds `word`; a path only where it starts, not as the inside of a longer one.
+/// Returns whether `line` contains `word`. A path counts only at its start, not inside a longer path.
 fn contains(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
