@@ -1,6 +1,6 @@
-//! A benchmark's page: what was asked, how it was measured, what came out, and the command that made it.
+//! Page of a benchmark: the question, the method, the results, and the command that wrote the page.
 //!
-//! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
+//! The page is written for readers who did not see the run, and is meant to be committed as `docs/findings/NAME.md`.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::data_table::DataTable;
 use crate::error::Error;
 use crate::{Args, Page, command};
 
-/// Most runs of a comparison, and most seconds.
+/// Maximum runs of a comparison, and its maximum time in seconds.
 const RUNS: usize = 320;
 const SECONDS: u64 = 8;
-/// The same where it is only tried.
+/// Maximum runs in a quick run.
 const RUNS_QUICK: usize = 2;
-/// Differences up to so many percent are none.
+/// Differences up to this many percent count as no change.
 const MARGIN: f64 = 2.0;
 
 /// Measures one benchmark as `freehold bench NAME` does without options, and writes its page.
 ///
 /// # Errors
-/// When it cannot be measured here.
+/// Returns an error if the benchmark cannot be measured on this machine.
 pub(crate) fn measure(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
     let Place { cpu, partner } = clock::pin(None)?;
     let settings = Settings {
@@ -51,7 +51,7 @@ pub(crate) fn measure(bench: &'static Bench, args: &Args) -> Result<Page, Error>
     Ok(Page { name: format!("{}.md", bench.name), text: page(bench, &report.benches[0], &report) })
 }
 
-/// The page of one benchmark, as Markdown.
+/// Formats the page of one benchmark as Markdown.
 fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
     let sections = [
         format!("# `{}`: {}", bench.name, bench.asks),
@@ -108,7 +108,7 @@ fn recipe(result: &BenchResult, report: &BenchReport) -> String {
     DataTable::new(&["what", "value"], rows).to_markdown()
 }
 
-/// What might disturb it, if something is known.
+/// Formats known disturbances of the measurement; empty if there are none.
 fn disturbances(result: &BenchResult) -> String {
     let sentences = result.disturbances();
     if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(sentences)) }
@@ -164,7 +164,7 @@ fn by_comparisons(report: &BenchReport) -> String {
     )
 }
 
-/// A list in Markdown.
+/// Formats sentences as a Markdown list.
 fn list(sentences: impl IntoIterator<Item = String>) -> String {
     sentences.into_iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
 }

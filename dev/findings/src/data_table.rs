@@ -1,4 +1,4 @@
-//! Tables of the pages: as Markdown on the page, and as CSV in a file beside it.
+//! Tables of the pages, rendered as Markdown on the page and as CSV in a separate file.
 
 use freehold_report::number;
 use freehold_report::report::markdown::format_table;
@@ -6,7 +6,7 @@ use freehold_report::report::{Column, Table, Value};
 use freehold_sim::measure::Unit;
 use freehold_sim::report::measures::Measure;
 
-/// A table whose cells are text.
+/// Table whose cells are text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DataTable {
     header: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct DataTable {
 }
 
 impl DataTable {
-    /// A table with these column titles.
+    /// Creates a table with these column titles.
     pub(crate) fn new(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> DataTable {
         let header = header.iter().map(|&title| title.to_owned()).collect();
         DataTable { header, rows: rows.into_iter().collect() }
@@ -30,7 +30,7 @@ impl DataTable {
         ))
     }
 
-    /// Renders the table as CSV, a line for the titles and one for each row.
+    /// Renders the table as CSV: a line of titles, and a line for each row.
     pub(crate) fn to_csv(&self) -> String {
         let mut text = String::new();
         for row in [&self.header].into_iter().chain(&self.rows) {
@@ -41,7 +41,7 @@ impl DataTable {
         text
     }
 
-    /// Reads what [`DataTable::to_csv`] writes. Cells hold no line ends.
+    /// Reads a table written by [`DataTable::to_csv`]. Cells must not contain line ends.
     #[cfg(test)]
     pub(crate) fn from_csv(text: &str) -> DataTable {
         let mut rows: Vec<Vec<String>> = text.lines().map(split_line).collect();
@@ -49,19 +49,19 @@ impl DataTable {
         DataTable { header, rows }
     }
 
-    /// Titles and cells.
+    /// Returns the titles and the cells.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
         self.header.iter().chain(self.rows.iter().flatten()).map(String::as_str)
     }
 }
 
-/// A cell of CSV, in quotes if it needs them.
+/// Formats a cell of CSV, in quotes if necessary.
 fn quote(cell: &str) -> String {
     if cell.contains([',', '"']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
 }
 
-/// The cells of a line of CSV.
+/// Splits a line of CSV into cells.
 #[cfg(test)]
 fn split_line(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
@@ -79,7 +79,7 @@ fn split_line(line: &str) -> Vec<String> {
     cells
 }
 
-/// Formats a difference as `judge::difference` makes it: of shares in points, else relative.
+/// Formats a difference computed by `judge::difference`: in points for shares, relative for other units.
 pub(crate) fn difference_text(measure: &Measure, difference: f64) -> String {
     match measure.unit {
         Unit::Share => format!("{:+.1} points", difference * 100.0),

@@ -1,25 +1,25 @@
-//! Every way in which a page is not written. The text of an error is one sentence that says what to do.
+//! Errors of this program. The text of an error is one sentence that explains how to correct it.
 
-/// Why there is no page.
+/// Reason for which a page was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// What was asked for cannot be written; the sentence is complete.
+    /// The requested page cannot be written; the sentence is complete.
     #[error("{0}")]
     Input(String),
 
-    /// Something could not be simulated.
+    /// A simulation failed.
     #[error(transparent)]
     Sim(#[from] freehold_sim::Error),
 
-    /// A benchmark could not be carried out.
+    /// A benchmark failed.
     #[error(transparent)]
     Bench(#[from] freehold_bench::Error),
 
-    /// There is no such policy.
+    /// A policy does not exist.
     #[error(transparent)]
     Policy(#[from] freehold_policies::PolicyError),
 
-    /// This process may not run on a CPU of its own.
+    /// The process could not be pinned to a CPU.
     #[error(transparent)]
     Refused(#[from] freehold_timing::affinity::PinError),
 

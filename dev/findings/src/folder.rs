@@ -1,4 +1,4 @@
-//! The folder that pages of findings are written to.
+//! Folder that receives the pages of findings.
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +8,13 @@ use freehold_report::output::{self, OutputError};
 use crate::Page;
 use crate::error::Error;
 
-/// Whether pages of these names can be written to the folder, which is there or can be made: before anything is
-/// measured, because afterwards is late to hear that it cannot be. Leaves nothing behind, in case
-/// the measurement is interrupted.
+/// Checks that files with these names can be written to the folder, which exists or can be created.
+///
+/// This runs before the measurements, so that an error is reported at once and not after hours. It leaves no files
+/// behind, in case the measurement is interrupted.
 ///
 /// # Errors
-/// When one of them cannot be made.
+/// Returns an error if a file or the folder cannot be created.
 pub(crate) fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) -> Result<(), Error> {
     let is_new = make_folder(folder)?;
     let tried = names.into_iter().try_for_each(|name| output::try_file(&folder.join(name)));
@@ -23,10 +24,10 @@ pub(crate) fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p s
     Ok(tried?)
 }
 
-/// Writes these pages, each whole or not at all, and the folder if it is missing.
+/// Writes these pages, each completely or not at all. Creates the folder if it is missing.
 ///
 /// # Errors
-/// When one cannot be written.
+/// Returns an error if a page cannot be written.
 pub(crate) fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
     make_folder(folder)?;
     for Page { name, text } in pages {
@@ -37,7 +38,7 @@ pub(crate) fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the folder, if only it is missing. Returns whether it was.
+/// Creates the folder if it is missing but its parent exists. Returns whether it was missing.
 fn make_folder(folder: &Path) -> Result<bool, Error> {
     match fs::create_dir(folder) {
         Ok(()) => Ok(true),

@@ -1,9 +1,11 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
-//! Pages on simulations ([`owned`], [`highatomic`] and [`ages`]) are written by people: the program replaces their
-//! tables, writes these as CSV too, and replaces their pictures ([`regions`]). A test holds the figures in sentences
-//! against the tables. The page of a benchmark is written whole ([`bench`](mod@bench)). Measurements come first, which
-//! takes hours for the simulations. Users of `freehold` need none of this, so it is a program of its own.
+//! The pages about simulations ([`owned`], [`highatomic`] and [`ages`]) are written by hand. The program replaces their
+//! tables and pictures ([`regions`]), and writes the tables as CSV files too. A test compares the figures in the text
+//! with the tables. The page of a benchmark is generated completely ([`bench`](mod@bench)).
+//!
+//! The program first checks that the pages can be written. Then it measures and writes one page after another;
+//! simulations take hours. It is a program of its own because users of `freehold` do not need it.
 
 mod ages;
 mod bench;
@@ -23,18 +25,18 @@ use freehold_bench::{BENCHES, Bench};
 use freehold_report::origin;
 use freehold_sim::costs::Costs;
 
-/// Where pages belong.
+/// Default folder of the pages.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings");
 
 /// Writes pages of findings.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask findings", bin_name = "cargo xtask findings")]
 struct Args {
-    /// Pages, as they are called in docs/findings, without `.md`; without any, all of them, which takes hours
+    /// Pages, by their names in docs/findings without `.md`; without any, all of them, which takes hours
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Measure next to nothing, to see that it runs; needs --out
+    /// Measure next to nothing, to check that the program runs; needs --out
     #[arg(long, requires = "out")]
     quick: bool,
 
@@ -43,16 +45,16 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// A page that is whole, or a picture or a data file of one.
+/// Complete page, or a picture or a data file of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Page {
-    /// Its path from the folder of the pages.
+    /// Path from the folder of the pages.
     name: String,
-    /// Its text.
+    /// Text of the file.
     text: String,
 }
 
-/// What a page is about.
+/// Subject of a page.
 #[derive(Clone, Copy)]
 enum Subject {
     Owned,
@@ -89,7 +91,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures what the pages need, and writes them.
+/// Measures the subjects of the pages, and writes the pages.
 fn run(args: &Args) -> Result<(), Error> {
     let subjects = choose(&args.names)?;
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
@@ -123,7 +125,7 @@ fn find_subject(name: &str) -> Result<Subject, Error> {
     })
 }
 
-/// The command that writes a page, as it stands there.
+/// Returns the command that writes a page, as the page shows it.
 fn command(name: &str, args: &Args) -> String {
     let quick = if args.quick { " --quick" } else { "" };
     format!("cargo xtask findings {name}{quick}")
@@ -140,7 +142,7 @@ mod tests {
         for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
             let name = page.file_stem().unwrap().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(&page).unwrap();
-            // What stands on kernels and on whole programs is made by other commands.
+            // Pages about kernels and about whole programs are made by other commands.
             if ["cargo xtask oracle --changes", "freehold bench malloc --markdown"].iter().any(|by| text.contains(by)) {
                 continue;
             }

@@ -1,43 +1,43 @@
-//! Regions of a page that the program writes. People write the rest of the page.
+//! Regions of a page that the program writes. The rest of the page is written by hand.
 //!
-//! A line `<!-- table: NAME WORDS -->` stands before a table, and the table below it is replaced. A line
-//! `<!-- plot: WORDS -->` stands before a picture, whose file is replaced. Every table is also written as CSV, to
+//! A line `<!-- table: NAME WORDS -->` precedes a table, and the table below it is replaced. A line
+//! `<!-- plot: WORDS -->` precedes a picture, whose file is replaced. Every table is also written as CSV, to
 //! `data/PAGE/NAME-WORDS.csv` beside the page.
 //!
-//! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, in which its figures
-//! stand. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
-//! fails on any other figure there, so a new measurement shows which sentences have to change.
+//! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, that contain its
+//! figures. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
+//! fails if the paragraph contains any other figure, so that a new measurement shows which sentences must change.
 
 use freehold_report::markdown::wrapped;
 
 use crate::Page;
 use crate::data_table::DataTable;
 
-/// Names of the kinds of regions, as they stand in the comments.
+/// Names of the kinds of regions, as the comments spell them.
 const TABLE: &str = "table";
 const PLOT: &str = "plot";
 
-/// The name of a table, and what the table is about.
+/// Name of a table, and its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Which table.
+    /// Name of the table.
     pub(crate) name: String,
-    /// A plan, or a measure.
+    /// Subject: for example a plan, or a measure.
     pub(crate) words: Vec<String>,
 }
 
 impl Region {
-    /// The name of the data file, without ending.
+    /// Returns the name of the data file, without its extension.
     fn stem(&self) -> String {
         let words = self.words.iter().map(|word| word.trim_end_matches(".parquet"));
         [self.name.as_str()].into_iter().chain(words).collect::<Vec<_>>().join("-")
     }
 }
 
-/// Replaces every table of a page. Returns the page, and then the data files of its tables.
+/// Replaces every table of a page. Returns the page, followed by the data files of its tables.
 ///
 /// # Panics
-/// If the page names a table that `make` does not know: pages are constants, and tested.
+/// Panics if the page names a table for which `make` returns `None`. Pages are constants, and tests check them.
 pub(crate) fn fill(name: &str, page: &str, mut make: impl FnMut(&Region) -> Option<DataTable>) -> Vec<Page> {
     let mut blocks: Vec<String> = Vec::new();
     let mut files = Vec::new();
@@ -60,24 +60,24 @@ pub(crate) fn fill(name: &str, page: &str, mut make: impl FnMut(&Region) -> Opti
     [Page { name: format!("{name}.md"), text }].into_iter().chain(files).collect()
 }
 
-/// The file of a table, from the folder of the pages.
+/// Returns the path of a table's data file, from the folder of the pages.
 fn data_file(page: &str, region: &Region) -> String {
     format!("data/{page}/{}.csv", region.stem())
 }
 
-/// The table that a block of a page announces.
+/// Returns the table that a block of a page announces, if any.
 fn table_region(block: &str) -> Option<Region> {
     let mut words = comment(block, TABLE)?.split_whitespace().map(str::to_owned);
     Some(Region { name: words.next()?, words: words.collect() })
 }
 
-/// What every plot of a page is about.
+/// Returns the words of every plot of a page.
 pub(crate) fn plots(page: &str) -> Vec<Vec<String>> {
     let comments = page.split("\n\n").filter_map(|block| comment(block, PLOT));
     comments.map(|words| words.split_whitespace().map(str::to_owned).collect()).collect()
 }
 
-/// The text of a comment of this kind.
+/// Returns the text of a comment of this kind.
 fn comment<'t>(block: &'t str, kind: &str) -> Option<&'t str> {
     block.strip_prefix("<!-- ")?.strip_prefix(kind)?.strip_prefix(": ")?.strip_suffix(" -->")
 }
@@ -90,7 +90,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Every table that a page announces.
+    /// Returns all tables that a page announces.
     pub(crate) fn tables(page: &str) -> Vec<Region> {
         page.split("\n\n").filter_map(table_region).collect()
     }
@@ -114,7 +114,7 @@ pub(crate) mod tests {
         fill("a", "<!-- table: tabel -->\n", |_| None);
     }
 
-    /// The pages whose tables have data files, with their text.
+    /// Returns the names and texts of the pages whose tables have data files.
     fn pages() -> Vec<(String, String)> {
         let entries = fs::read_dir(Path::new(crate::FOLDER).join("data")).expect("the folder is there");
         let names = entries.map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned());
@@ -154,7 +154,7 @@ pub(crate) mod tests {
         assert_eq!(missing_figures(page, |_| table.clone()), ["14.5"]);
     }
 
-    /// The figures of sentences below `<!-- figures: TABLES -->` that stand in none of these tables. Figures that a
+    /// Returns the figures of text below `<!-- figures: TABLES -->` that are in none of these tables. Figures that a
     /// person computed from a table are listed in `<!-- derived: FIGURES -->`.
     fn missing_figures(page: &str, read_table: impl Fn(&str) -> DataTable) -> Vec<String> {
         let mut missing = Vec::new();
@@ -174,7 +174,7 @@ pub(crate) mod tests {
         missing
     }
 
-    /// The numbers in a text, without their signs.
+    /// Returns the numbers in a text, without their signs.
     fn figures(text: &str) -> Vec<String> {
         let words = text.split(|letter: char| !letter.is_ascii_digit() && !matches!(letter, ',' | '.'));
         let numbers = words.map(|word| word.trim_matches([',', '.']));

@@ -1,11 +1,12 @@
-//! The program from outside: pages that tell what was asked and how, and a folder that cannot be.
+//! Tests of the program from outside: its pages contain the question and the method, and bad folders and names are
+//! refused.
 
 use std::fs;
 use std::process::Output;
 
 use assert_cmd::Command;
 
-/// The program with these arguments.
+/// Runs the program with these arguments.
 fn findings(arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("freehold-findings").expect("it is built with the tests");
     command.args(arguments).output().expect("it runs")

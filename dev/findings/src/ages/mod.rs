@@ -1,7 +1,7 @@
-//! The document about ages: `docs/findings/ages.md`. Real machines from the folder `recordings`, machines drawn like
-//! them, and ages, and what happens on each under the plan `fragment`.
+//! The document about ages: `docs/findings/ages.md`. It compares real machines from the folder `recordings`, machines
+//! drawn to resemble them, and machines of an age, by their results under the plan `fragment`.
 //!
-//! People write the page; its tables are made here.
+//! The page is written by hand; this module simulates the runs and makes its tables.
 
 use std::path::{Path, PathBuf};
 
@@ -19,24 +19,24 @@ use crate::error::Error;
 use crate::regions::{self, Region};
 use crate::{Args, Page, command};
 
-/// The page, with the tables that it had when this program was built.
+/// Page with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/ages.md");
-/// The page's name.
+/// Name of the page.
 pub(crate) const NAME: &str = "ages";
-/// The plan that is simulated on every machine.
+/// Plan that is simulated on every machine.
 const PLAN: &str = "fragment";
 const A: &str = "linux-6.12";
 const B: &str = "freehold";
-/// Where snapshots are, from the root of the sources.
+/// Folder of the snapshots, from the root of the sources.
 const FOLDER: &str = "recordings";
-/// MiB that are simulated of each machine, over all of its seeds: of a small one there are more.
+/// MiB that are simulated of each machine, summed over its seeds. A smaller machine has more seeds.
 const MIB_OF_ALL_SEEDS: u64 = 48 << 10;
-/// Seeds of a machine: what one needs for an interval, and what is enough.
+/// Minimum and maximum number of seeds of a machine: enough for an interval, and enough in any case.
 const SEEDS: (u64, u64) = (4, 24);
-/// Its measures, by name.
+/// Measures of the tables, which name them.
 const MEASURES: [Measure; 3] = [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::ZONE_LOCKS];
 
-/// Real machines: the file of each, and what it is.
+/// Real machines: the name of each snapshot, and a description.
 const MACHINES: [(&str, &str); 6] = [
     ("guest-build", "a guest after a build, beside copies of files that do not fit into memory"),
     ("guest-files", "a guest after copies of files, small files, sockets and processes"),
@@ -46,7 +46,7 @@ const MACHINES: [(&str, &str); 6] = [
     ("malloc-tcmalloc", "the same, at another hour"),
 ];
 
-/// How memory is when a run begins.
+/// State of memory at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
     AsItWas,
@@ -58,7 +58,7 @@ enum Begin {
 impl Begin {
     const ALL: [Begin; 4] = [Begin::AsItWas, Begin::Drawn, Begin::Shuffled, Begin::OfAge];
 
-    /// The column of it.
+    /// Returns the title of this state's column.
     fn title(self) -> &'static str {
         match self {
             Begin::AsItWas => "as it was",
@@ -69,7 +69,7 @@ impl Begin {
     }
 }
 
-/// A machine, and what happens on it, by [`Begin`].
+/// Machine with its results, indexed by [`Begin`].
 struct Trial {
     name: &'static str,
     about: &'static str,
@@ -77,17 +77,17 @@ struct Trial {
     reports: Vec<SimReport>,
 }
 
-/// Simulates everything that the document stands on, and makes its tables.
+/// Simulates all runs of the document, and makes its tables.
 ///
 /// # Errors
-/// When a snapshot cannot be read, or a run fails.
+/// Returns an error if a snapshot cannot be read, or if a run fails.
 pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
     let trials: Vec<Trial> =
         MACHINES.into_iter().map(|machine| simulate(machine, costs, args)).collect::<Result<_, _>>()?;
     Ok(regions::fill(NAME, PAGE, |region| make_table(region, &trials, &command(NAME, args))))
 }
 
-/// Simulates the plan on one machine, by how its memory begins.
+/// Simulates the plan on one machine, once for each state of memory at the start.
 fn simulate((name, about): (&'static str, &'static str), costs: &Costs, args: &Args) -> Result<Trial, Error> {
     let path = snapshot(name);
     let start = start::read(&path).map_err(|error| Error::Input(error.to_string()))?;
@@ -109,7 +109,7 @@ fn simulate((name, about): (&'static str, &'static str), costs: &Costs, args: &A
     Ok(Trial { name, about, figures, reports })
 }
 
-/// The snapshot of a machine.
+/// Returns the path of a machine's snapshot.
 fn snapshot(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(FOLDER).join(name).with_extension("parquet")
 }
@@ -132,12 +132,12 @@ fn seeds(mib: u64) -> u32 {
     (MIB_OF_ALL_SEEDS / mib.max(1)).clamp(SEEDS.0, SEEDS.1) as u32
 }
 
-/// Pages of a MiB.
+/// Pages per MiB.
 const PAGES_PER_MIB: u64 = 256;
-/// CPUs of a start that is made, as `freehold age` has them.
+/// CPUs of a generated start, as in `freehold age`.
 const CPUS: u16 = 32;
 
-/// A start that was made, as a file.
+/// File with a generated start, removed when dropped.
 struct StartFile {
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -154,7 +154,7 @@ impl StartFile {
 }
 
 impl Trial {
-    /// A measure under every seed that had anything to measure.
+    /// Returns the values of a measure under all seeds for which it is defined.
     fn values(&self, begin: Begin, measure: &Measure, policy: usize) -> Vec<f64> {
         let report = &self.reports[begin as usize];
         let spread = report.plan.cpus.first().and_then(|&cpus| report.spread(measure, 0, cpus, policy));
@@ -166,7 +166,7 @@ impl Trial {
         (!values.is_empty()).then(|| intervals::median(&mut values))
     }
 
-    /// How far from the real machine a share is.
+    /// Returns the difference between the median and that of the real machine.
     fn distance(&self, begin: Begin, measure: &Measure) -> Option<f64> {
         Some((self.median(begin, measure, 0)? - self.median(Begin::AsItWas, measure, 0)?).abs())
     }
@@ -176,7 +176,7 @@ impl Trial {
     }
 }
 
-/// Makes a table of the page; `None` if there is no such table.
+/// Makes a table of the page, or returns `None` if there is no such table.
 fn make_table(region: &Region, trials: &[Trial], command: &str) -> Option<DataTable> {
     let measure = region.words.first().map(|name| MEASURES.iter().find(|measure| measure.name == name));
     Some(match (region.name.as_str(), measure) {
@@ -189,7 +189,7 @@ fn make_table(region: &Region, trials: &[Trial], command: &str) -> Option<DataTa
     })
 }
 
-/// How far shares are from those of the real machine, over all machines.
+/// Makes the table of differences from the real machine, over all machines.
 fn distances(trials: &[Trial]) -> DataTable {
     let mut rows = Vec::new();
     for begin in [Begin::Drawn, Begin::Shuffled, Begin::OfAge] {
@@ -235,7 +235,7 @@ fn format_share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 / whole.max(1) as f64 * 100.0)
 }
 
-/// A measure of `linux-6.12` on every machine, by how it begins.
+/// Makes the table of a measure of `linux-6.12`, by machine and state of memory at the start.
 fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
     let header: Vec<&str> = by_begin(measure).chain(["which is"]).collect();
     let rows = trials.iter().map(|trial| {
@@ -245,7 +245,7 @@ fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// Formats the median, the least and the most of a measure over seeds.
+/// Formats the median, the minimum and the maximum of a measure over seeds.
 fn format_spread(trial: &Trial, begin: Begin, measure: &Measure) -> String {
     let mut values = trial.values(begin, measure, 0);
     if values.is_empty() {
@@ -257,7 +257,7 @@ fn format_spread(trial: &Trial, begin: Begin, measure: &Measure) -> String {
     format!("{} ({} to {})", measure.text(median), measure.text(least), measure.text(most))
 }
 
-/// What the library's policy changes on every machine, by how it begins.
+/// Makes the table of changes by policy `freehold`, by machine and state of memory at the start.
 fn comparison_table(trials: &[Trial], measure: &Measure) -> DataTable {
     let rows = trials.iter().map(|trial| {
         let begins = Begin::ALL.map(|begin| format_difference(trial, begin, measure));
@@ -266,7 +266,7 @@ fn comparison_table(trials: &[Trial], measure: &Measure) -> DataTable {
     DataTable::new(&by_begin(measure).collect::<Vec<_>>(), rows)
 }
 
-/// Formats how far policy B is from policy A.
+/// Formats the difference of policy B from policy A.
 fn format_difference(trial: &Trial, begin: Begin, measure: &Measure) -> String {
     match (trial.median(begin, measure, 0), trial.median(begin, measure, 1)) {
         (Some(a), Some(b)) => difference_text(measure, judge::difference(measure, a, b)),
@@ -274,12 +274,12 @@ fn format_difference(trial: &Trial, begin: Begin, measure: &Measure) -> String {
     }
 }
 
-/// The columns of a table that tells of a measure by how machines begin.
+/// Returns the column titles of a table about a measure, by state of memory at the start.
 fn by_begin(measure: &Measure) -> impl Iterator<Item = &'static str> {
     [measure.about].into_iter().chain(Begin::ALL.map(Begin::title))
 }
 
-/// How to have all of this again.
+/// Makes the table with the commands that reproduce the document.
 fn recipe(trials: &[Trial], command: &str) -> DataTable {
     let mut rows = vec![vec!["command".to_owned(), format!("`{command}`")]];
     let first = trials.first().map(|trial| &trial.reports[0].recipe);

@@ -6,16 +6,16 @@ use freehold_stats::intervals;
 
 use super::studies::{Point, Reports};
 
-/// What production showed to hang on the reserve.
+/// Measures that depended on the reserve in production.
 pub(super) const EFFECTS: [Measure; 3] =
     [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED];
 
-/// A measure on all hosts together.
+/// Returns the sum of a measure over all hosts.
 pub(super) fn sum(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
     report.values(measure, policy).into_iter().flatten().sum()
 }
 
-/// The reserve at a look, in pageblocks: the median over the hosts.
+/// Returns the reserve at one sampling time, in pageblocks: the median over the hosts.
 pub(super) fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f64 {
     let mut blocks: Vec<f64> = report
         .results
@@ -26,7 +26,7 @@ pub(super) fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f
     if blocks.is_empty() { 0.0 } else { intervals::median(&mut blocks) }
 }
 
-/// Every fleet by a name.
+/// Returns all fleets with their names.
 pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
     let region = reports.region.iter().map(|(cell, report)| (cell.to_string(), report));
     let small = reports.points.iter().map(|(point, report)| (format_point(point), report));
@@ -44,7 +44,7 @@ pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
         .collect()
 }
 
-/// Formats the respect in which a small fleet differs.
+/// Formats the parameter in which a small fleet differs.
 fn format_point(point: &Point) -> String {
     match point.value {
         "-" => format!("small, {}", point.respect),
@@ -52,7 +52,7 @@ fn format_point(point: &Point) -> String {
     }
 }
 
-/// A measure of the host in the middle; zero if no host has it.
+/// Returns the median of a measure over the hosts, or zero if no host has it.
 pub(super) fn median(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
     report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
 }

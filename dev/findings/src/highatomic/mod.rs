@@ -1,7 +1,7 @@
 //! The document about the high-atomic reserve: `docs/findings/highatomic.md`.
 //!
-//! The page's tables are made from fleets ([`tables`]), among them a map of the region in which the reserve matters
-//! ([`region`]). The numbers of the proposal stand in [`published`]. All [`studies`] are simulated first.
+//! All [`studies`] are simulated first. Then [`tables`] makes the page's tables from their fleets. One of them is a map
+//! of the parameters for which the reserve matters ([`region`]). The numbers of the proposal are in [`published`].
 
 mod fleets;
 mod published;
@@ -16,12 +16,12 @@ use studies::{Adjustment, Reports};
 
 use crate::{Args, Page, command, regions};
 
-/// The page, with the tables that it had when this program was built.
+/// Page with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/highatomic.md");
-/// The page's name.
+/// Name of the page.
 pub(crate) const NAME: &str = "highatomic";
 
-/// The files of the document, and what was kept while they were not whole.
+/// Files of the document, and the results that were saved in case of an interruption.
 #[derive(Debug)]
 pub(crate) struct Document {
     pages: Vec<Page>,
@@ -29,10 +29,11 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Simulates what the document stands on, and makes its tables; in a quick run on one host a fleet, for a short time.
+    /// Simulates the fleets of the document, and makes its tables. A quick run simulates one host per fleet for a short
+    /// time.
     ///
     /// # Errors
-    /// When the plan cannot be simulated.
+    /// Returns an error if the plan cannot be simulated.
     pub(crate) fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
         let adjusted = Adjustment {
             hosts: args.quick.then_some(1),
@@ -43,12 +44,12 @@ impl Document {
         Ok(Document { pages, reports })
     }
 
-    /// The page, and the data of its tables.
+    /// Returns the page, and the data of its tables.
     pub(crate) fn pages(&self) -> &[Page] {
         &self.pages
     }
 
-    /// Forgets what was kept for the case of an interruption: the document is where it belongs.
+    /// Removes the results that were saved in case of an interruption. The document must have been written.
     pub(crate) fn conclude(self) {
         self.reports.conclude();
     }

@@ -1,26 +1,27 @@
-//! The table with which the proposal was argued: about sixty production hosts of 64 GB a side, before and after.
+//! The table published with the proposal: about sixty production hosts with 64 GB on each side, before and after the
+//! change.
 //!
-//! JP Kobryn, 2026-05-19: <https://lkml.iu.edu/2605.2/06680.html>. These are the author's numbers. Nothing in the
-//! simulation was chosen by them.
+//! JP Kobryn, 2026-05-19: <https://lkml.iu.edu/2605.2/06680.html>. These are the author's numbers. The simulation was
+//! not tuned to them.
 
 use freehold_sim::fleet::measures::{self, Measure};
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// Our measure of the same thing.
+    /// Corresponding measure of the simulation.
     pub(crate) measure: Measure,
-    /// What the row was called.
+    /// Name of the row.
     pub(crate) name: &'static str,
-    /// The bounds before.
+    /// Lower and upper bound before the change.
     pub(crate) before: (f64, f64),
-    /// The bounds after.
+    /// Lower and upper bound after the change.
     pub(crate) after: (f64, f64),
-    /// The numbers as they were written.
+    /// Numbers as published.
     pub(crate) text: [&'static str; 2],
 }
 
-/// The rows, in their order.
+/// Rows of the table, in their order.
 pub(crate) const ROWS: [Row; 5] = [
     Row {
         measure: measures::RESERVED_SHARE,

@@ -1,5 +1,5 @@
-//! The region in which the reserve may matter: fleets by the age of their memory and by who waits for huge pages, drawn
-//! as a map, with the published hosts marked in it.
+//! Map of the region in which the reserve may matter: fleets by the age of their memory and by the share of tasks that
+//! wait for huge pages. The published hosts are marked in it.
 
 use freehold_report::number;
 use freehold_sim::fleet::measures;
@@ -10,10 +10,10 @@ use super::published::ROWS;
 use super::studies::{AGES, Cell, Reports, SKIP, WAITING};
 use crate::data_table::DataTable;
 
-/// A reserve of this share of memory is as good as at its cap, a hundredth.
+/// Share of memory from which a reserve counts as being at its cap, which is a hundredth.
 const FULL: f64 = 0.008;
 
-/// The map: what the reserve takes and what taking it away brings, for each age and share of tasks that wait.
+/// Makes the map: the size of the reserve, and the effect of removing it, by age and share of waiting tasks.
 pub(super) fn map(reports: &Reports) -> DataTable {
     let heads: Vec<String> = WAITING.iter().map(|waiting| format!("{waiting} % wait")).collect();
     let header: Vec<&str> = ["age"].into_iter().chain(heads.iter().map(String::as_str)).collect();
@@ -26,18 +26,18 @@ pub(super) fn map(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// The fleet at a place.
+/// Returns the fleet of a cell.
 fn fleet_at(reports: &Reports, cell: Cell) -> Option<&FleetReport> {
     reports.region.iter().find(|(place, _)| *place == cell).map(|(_, report)| report)
 }
 
-/// The share of faults that got a huge page, with the reserve and without it.
+/// Returns the share of faults that got a huge page, with the reserve and without it.
 fn shares(report: &FleetReport) -> [f64; 2] {
     let skip = report.policy(SKIP).expect("each fleet of the map has the proposal");
     [0, skip].map(|policy| fleets::median(report, &measures::THP_SUCCESS, policy))
 }
 
-/// Whether huge pages are had as seldom with a reserve at its cap, and as often without it, as was published.
+/// Returns whether the shares of huge pages, with a reserve at its cap and without it, are within the published ranges.
 fn is_as_published(report: &FleetReport) -> [bool; 2] {
     let published = ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row");
     let [before, after] = shares(report);
@@ -45,12 +45,12 @@ fn is_as_published(report: &FleetReport) -> [bool; 2] {
     ranges.map(|((least, most), share)| is_full(report) && (least..=most).contains(&share))
 }
 
-/// Whether the reserve is as good as at its cap.
+/// Returns whether the reserve is nearly at its cap.
 fn is_full(report: &FleetReport) -> bool {
     fleets::median(report, &measures::RESERVED_SHARE, 0) >= FULL
 }
 
-/// The cell of a fleet in the map.
+/// Formats the cell of a fleet in the map.
 fn cell_text(report: &FleetReport) -> String {
     let skip = report.policy(SKIP).and_then(|policy| report.judge(&measures::THP_SUCCESS, policy));
     let verdict = skip.map_or("", |judged| judged.verdict.word());

@@ -1,10 +1,12 @@
-//! What is simulated for the document: two fleets under every policy and switch; fleets by the age of memory and by who
-//! waits for huge pages, the region in which the reserve may matter; one that runs out of memory; one with as much
-//! memory as the published hosts; and small fleets that differ from the first in one respect each.
+//! Simulations for the document about the high-atomic reserve.
 //!
-//! Hosts are those of the plan `webhost`, most of them with less memory, so that a person can wait for the document. A
-//! respect in which hosts are made equal is not drawn; all others are, and a host of the same number draws the same
-//! everywhere.
+//! There are two fleets under every policy and switch, and fleets by age of memory and share of waiting tasks, which
+//! show the region in which the reserve may matter. One fleet runs out of memory, and one has as much memory as the
+//! published hosts. Small fleets differ from the first fleet in one parameter each.
+//!
+//! Hosts are those of the plan `webhost`. Most have less memory than in the plan, so that the simulation ends in a
+//! reasonable time. A parameter that is set is not drawn. All other parameters are drawn, and a host with the same
+//! number draws the same values in every fleet.
 
 use std::fmt;
 
@@ -15,15 +17,15 @@ use freehold_sim::fleet::report::FleetReport;
 use freehold_sim::fleet::state::{Place, State};
 use freehold_sim::plan::{Changes, Plan};
 
-/// The plan behind the document.
+/// Plan of all simulations.
 pub(crate) const PLAN: &str = "webhost";
-/// What the proposal does.
+/// Policy of the proposal.
 pub(crate) const SKIP: &str = "highatomic=skip-costly";
-/// What kernels did after it.
+/// Policy of later kernels.
 pub(crate) const REUSE: &str = "highatomic=reuse-first";
-/// What nobody proposed.
+/// Policy of this project, which has not been proposed for Linux.
 pub(crate) const BACK: &str = "highatomic=give-back";
-/// Single ways in which the reserve acts on others, each switched to the other side, and all together.
+/// Mechanisms by which the reserve affects other requests, each switched to its alternative, and all of them together.
 pub(crate) const SWITCHES: [&str; 6] = [
     "reserve.watermark=counted",
     "reserve.index=apart",
@@ -32,11 +34,10 @@ pub(crate) const SWITCHES: [&str; 6] = [
     "compaction.deferral=none",
     "reserve.watermark=counted,reserve.index=apart,reserve.list=open,reserve.leaving=unmovable,compaction.deferral=none",
 ];
-/// The policies that are set against Linux.
+/// Policies that are compared with Linux.
 pub(crate) const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
-/// What all hosts have in common, unless a fleet says otherwise: whoever touches memory wants huge pages and nobody
-/// waits for one, atomic requests come as often as the plan's fleets draw them at most, and what is counted begins
-/// after ten minutes.
+/// Settings of all hosts unless a fleet overrides them. All memory of tasks prefers huge pages, and no task waits for
+/// one. Atomic requests arrive at the maximum rate of the plan's fleets. Counting starts after ten minutes.
 const COMMON: [&str; 6] = [
     "workload.memory.thp.enabled=always",
     "workload.memory.thp.defrag=madvise",
@@ -45,27 +46,28 @@ const COMMON: [&str; 6] = [
     "workload.filesystem.per_10000_pages=100",
     "warmup_ms=600000",
 ];
-/// Hosts and memory of the fleet whose reserve is taken apart.
+/// Size of the fleets in which these mechanisms are examined separately.
 const MAIN: Size = Size { hosts: 12, memory: "2GiB" };
-/// Those of each small one.
+/// Size of each small fleet.
 const SMALL: Size = Size { hosts: 6, memory: "2GiB" };
-/// Those of each fleet of the region.
+/// Size of each fleet of the region.
 const REGION: Size = Size { hosts: 10, memory: "2GiB" };
-/// Those of the fleet with as much memory as the published hosts have.
+/// Size of the fleet with as much memory as the published hosts.
 const LARGE: Size = Size { hosts: 6, memory: "64GiB" };
-/// Those of the fleet that runs out of memory.
+/// Size of the fleet that runs out of memory.
 const EXHAUSTED: Size = Size { hosts: 12, memory: "1GiB" };
 
-/// Ages with which hosts of the region begin.
+/// Ages of memory at the start, for fleets of the region.
 pub(crate) const AGES: [u8; 4] = [0, 30, 60, 90];
-/// Tasks of the region that may wait for a huge page, in percent of their memory.
+/// Memory of tasks that may wait for huge pages, in percent, for fleets of the region.
 pub(crate) const WAITING: [u8; 3] = [0, 10, 100];
 
-/// Where the reserve is taken apart once more: hosts as old as the median of servers, on which everybody waits.
+/// Cell of the second fleet under every policy and switch: memory as old as the median of servers, and all tasks wait
+/// for huge pages.
 const ALL_WAIT: Cell = Cell { age: 60, waiting: 100 };
 
-/// Hosts on which requests of order 1 to 3 fail: many of these requests, memory as old as the median of servers, and
-/// no huge pages, for which Linux would keep five times as much free.
+/// Settings of hosts on which requests of order 1 to 3 fail. There are many of these requests, and memory is as old as
+/// the median of servers. Huge pages are off, because Linux would keep five times as much memory free for them.
 const SHORT: [&str; 6] = [
     "machine.age=60",
     "workload.memory.thp.enabled=never",
@@ -75,21 +77,21 @@ const SHORT: [&str; 6] = [
     "warmup_ms=75000",
 ];
 
-/// How large a fleet is.
+/// Size of a fleet.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     hosts: u32,
     memory: &'static str,
 }
 
-/// A small fleet: in which respect it differs, how, and what that sets.
+/// Small fleet: the parameter in which it differs from the first fleet, its value, and the settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
-    /// The respect.
+    /// Parameter that differs.
     pub(crate) respect: &'static str,
-    /// How it differs.
+    /// Value of the parameter, for the table.
     pub(crate) value: &'static str,
-    /// Keys of the plan.
+    /// Settings of the plan.
     set: &'static [&'static str],
     size: Size,
 }
@@ -98,7 +100,7 @@ const fn point(respect: &'static str, value: &'static str, set: &'static [&'stat
     Point { respect, value, set, size: SMALL }
 }
 
-/// Every small fleet, by respect.
+/// All small fleets, grouped by parameter.
 pub(crate) const POINTS: [Point; 12] = [
     point("as the others", "-", &[]),
     point("atomic rate", "low", &["workload.network.per_10000_pages=5", "workload.filesystem.per_10000_pages=5"]),
@@ -121,15 +123,15 @@ pub(crate) const POINTS: [Point; 12] = [
     ),
     Point { size: Size { memory: "8GiB", ..SMALL }, ..point("memory", "8 GiB", &[]) },
 ];
-/// The plan's own share.
+/// Share of the plan itself.
 const MADVISED: &str = "workload.memory.thp.madvised_percent=72";
 
-/// Where a fleet of the region stands.
+/// Position of a fleet in the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// How old memory is at the beginning.
+    /// Age of memory at the start.
     pub(crate) age: u8,
-    /// Tasks that may wait for a huge page, in percent of their memory.
+    /// Memory of tasks that may wait for huge pages, in percent.
     pub(crate) waiting: u8,
 }
 
@@ -146,41 +148,41 @@ impl Cell {
     }
 }
 
-/// All reports.
+/// Reports of all fleets.
 #[derive(Debug)]
 pub(crate) struct Reports {
-    /// The command that writes the document.
+    /// Command that writes the document.
     pub(crate) command: String,
-    /// The fleet whose reserve is taken apart: Linux, the rivals, then the switches.
+    /// Fleet in which the mechanisms of the reserve are examined separately, under Linux, the rivals and the switches.
     pub(crate) main: FleetReport,
-    /// The fleet on which everybody waits for huge pages and memory is old, taken apart likewise.
+    /// Fleet in which all tasks wait for huge pages and memory is old, under the same policies.
     pub(crate) waiting: FleetReport,
-    /// Fleets by age and by who waits.
+    /// Fleets by age of memory and share of waiting tasks.
     pub(crate) region: Vec<(Cell, FleetReport)>,
-    /// The fleet that runs out of memory.
+    /// Fleet that runs out of memory.
     pub(crate) short: FleetReport,
-    /// The fleet with as much memory as the published hosts have.
+    /// Fleet with as much memory as the published hosts.
     pub(crate) large: FleetReport,
-    /// The small fleets.
+    /// Small fleets.
     pub(crate) points: Vec<(Point, FleetReport)>,
-    /// What was kept for the case of an interruption.
+    /// Results that were saved in case of an interruption.
     pub(crate) states: Vec<State>,
 }
 
-/// What the command line changes about all fleets.
+/// Changes of all fleets by the command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adjustment<F> {
-    /// Hosts of each fleet, instead of its own number.
+    /// Hosts of each fleet, if other than in its size.
     pub(crate) hosts: Option<u32>,
-    /// What becomes of the plan.
+    /// Function that adjusts each plan.
     pub(crate) plan: F,
 }
 
-/// The simulation of one fleet after another.
+/// Simulation of one fleet after another.
 struct FleetSimulation<'r, F> {
     costs: &'r Costs,
     adjusted: &'r Adjustment<F>,
-    /// States of the fleets that have been simulated.
+    /// Saved states of the fleets that have been simulated.
     states: Vec<State>,
 }
 
@@ -196,10 +198,10 @@ impl<F: Fn(Plan) -> Plan> FleetSimulation<'_, F> {
 }
 
 impl Reports {
-    /// Simulates everything that has not been simulated before, for the document that this command writes.
+    /// Simulates all fleets that have no saved results, for the document that `command` writes.
     ///
     /// # Errors
-    /// The first that a plan or a run has.
+    /// Returns the first error of a plan or a run.
     pub(crate) fn simulate<F: Fn(Plan) -> Plan>(
         costs: &Costs,
         command: String,
@@ -223,13 +225,13 @@ impl Reports {
         Ok(Reports { command, main, waiting, region, short, large, points, states: simulation.states })
     }
 
-    /// Forgets what was kept for the case of an interruption.
+    /// Removes the results that were saved in case of an interruption.
     pub(crate) fn conclude(self) {
         self.states.into_iter().for_each(State::conclude);
     }
 }
 
-/// Every place of the region.
+/// Returns all cells of the region.
 pub(crate) fn cells() -> impl Iterator<Item = Cell> {
     AGES.into_iter().flat_map(|age| WAITING.into_iter().map(move |waiting| Cell { age, waiting }))
 }

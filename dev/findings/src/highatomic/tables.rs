@@ -1,4 +1,4 @@
-//! The tables of the document.
+//! Tables of the document about the high-atomic reserve.
 
 use freehold_report::number::{self, ABSENT};
 
@@ -12,10 +12,10 @@ use freehold_sim::fleet::judge::{HostComparison, estimate_text};
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 
-/// Makes a table.
+/// Function that makes a table.
 type Make = fn(&Reports) -> DataTable;
 
-/// Every table, by its name on the page.
+/// All tables, by their names on the page.
 const TABLES: [(&str, Make); 13] = [
     ("region", region::map),
     ("large", large),
@@ -32,12 +32,12 @@ const TABLES: [(&str, Make); 13] = [
     ("recipe", recipe),
 ];
 
-/// Makes a table; `None` if there is no table of this name.
+/// Makes a table, or returns `None` if there is no table of this name.
 pub(super) fn make(name: &str, reports: &Reports) -> Option<DataTable> {
     TABLES.iter().find(|(known, _)| *known == name).map(|(_, make)| make(reports))
 }
 
-/// The published table, with ours beside it.
+/// Makes the published table, with the simulated values beside it.
 fn published(reports: &Reports) -> DataTable {
     let main = &reports.main;
     let policies: Vec<usize> = [0].into_iter().chain(positions(main, &RIVALS)).collect();
@@ -52,7 +52,7 @@ fn published(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// How the rivals stand against policy A.
+/// Makes the table of differences between the rivals and policy A.
 fn differences(reports: &Reports) -> DataTable {
     let shown = [
         measures::RESERVED,
@@ -80,7 +80,7 @@ fn differences(reports: &Reports) -> DataTable {
     DataTable::new(&["measure", "policy", "is", "difference", "verdict"], rows)
 }
 
-/// Requests of order 1 to 3, and failures, in each fleet in which any request failed.
+/// Makes the table of requests of order 1 to 3 and their failures, for each fleet in which a request failed.
 fn failures(reports: &Reports) -> DataTable {
     let header = ["fleet", "policy", "requests of order 1-3", "failed", "in a million", "of order 4 and above"];
     let mut rows = Vec::new();
@@ -106,7 +106,7 @@ fn failures(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// Requests of order 1 to 3, and failures, in all fleets together.
+/// Makes the table of requests of order 1 to 3 and their failures, summed over all fleets.
 fn totals(reports: &Reports) -> DataTable {
     let header = ["policy", "requests of order 1-3", "failed", "in a million"];
     let rows = [None].into_iter().chain(RIVALS.map(Some)).map(|label| {
@@ -124,7 +124,8 @@ fn totals(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// Requests of order 1 to 3, and failures, in the fleet that runs out of memory, against policy A.
+/// Makes the table of requests of order 1 to 3 and their failures in the fleet that runs out of memory, compared with
+/// policy A.
 fn short(reports: &Reports) -> DataTable {
     let report = &reports.short;
     let rows = [0].into_iter().chain(positions(report, &RIVALS)).map(|policy| {
@@ -140,7 +141,7 @@ fn short(reports: &Reports) -> DataTable {
     DataTable::new(&["policy", "requests of order 1-3", "failed", "difference", "verdict"], rows)
 }
 
-/// The fleet with as much memory as the published hosts have.
+/// Makes the table of the fleet with as much memory as the published hosts.
 fn large(reports: &Reports) -> DataTable {
     let shown = [
         measures::RESERVED,
@@ -163,7 +164,7 @@ fn large(reports: &Reports) -> DataTable {
     DataTable::new(&["measure", "`linux-6.12`", "policy", "is", "difference", "verdict"], rows)
 }
 
-/// Who served, and who reserved.
+/// Makes the table of the sources that served requests, and of pageblocks that joined and left the reserve.
 fn served(reports: &Reports) -> DataTable {
     let main = &reports.main;
     let from = [measures::FROM_LIST, measures::FROM_RESERVE, measures::FROM_ORDINARY];
@@ -180,7 +181,7 @@ fn served(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// The reserve at each look.
+/// Makes the table of the reserve's size at each sampling time.
 fn growth(reports: &Reports) -> DataTable {
     let main = &reports.main;
     let Some(looks) = main.results.first().map(|host| host[0].reserved_pages.len()) else {
@@ -199,7 +200,7 @@ fn growth(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// Single mechanisms of a fleet, switched.
+/// Makes the table of a fleet in which single mechanisms of the reserve are switched to their alternatives.
 fn switches(fleet: &FleetReport) -> DataTable {
     let shown = EFFECTS;
     let mut header = vec!["policy".to_owned()];
@@ -220,7 +221,7 @@ fn switches(fleet: &FleetReport) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// The small fleets.
+/// Makes the table of the small fleets.
 fn sweep(reports: &Reports) -> DataTable {
     let shown =
         [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED, measures::ATOMIC_FAILED];
@@ -252,7 +253,7 @@ fn sweep(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// How to have all of this again.
+/// Makes the table with the commands that reproduce the document.
 fn recipe(reports: &Reports) -> DataTable {
     let recipe = &reports.main.recipe;
     let mut rows = vec![
@@ -275,23 +276,23 @@ fn recipe(reports: &Reports) -> DataTable {
     DataTable::new(&["what", "value"], rows)
 }
 
-/// What the command of a fleet sets, option by option.
+/// Returns the options that a fleet's command needs.
 fn settings(report: &FleetReport) -> Vec<String> {
     let changes = report.fleet.plan.changes.iter().map(|change| format!("--set {change}"));
     [format!("--hosts {}", report.fleet.hosts)].into_iter().chain(changes).collect()
 }
 
-/// The positions of these policies, without those that did not take part.
+/// Returns the positions of these policies, without policies that the fleet does not have.
 fn positions<'r>(report: &'r FleetReport, labels: &'r [&'r str]) -> impl Iterator<Item = usize> + 'r {
     labels.iter().filter_map(|label| report.policy(label))
 }
 
-/// A difference with its interval and the verdict.
+/// Formats a difference with its interval and the verdict.
 fn difference_and_verdict(measure: &Measure, judged: Option<&HostComparison>) -> String {
     format!("{}, {}", difference(measure, judged), verdict(judged))
 }
 
-/// A difference with its interval.
+/// Formats a difference with its interval.
 fn difference(measure: &Measure, judged: Option<&HostComparison>) -> String {
     let Some(HostComparison { difference, .. }) = judged else { return ABSENT.to_owned() };
     let value = measure.difference_text(difference.value) + measure.difference_unit();
@@ -307,7 +308,7 @@ fn verdict(judged: Option<&HostComparison>) -> String {
     judged.map_or(ABSENT, |judged| judged.verdict.word()).to_owned()
 }
 
-/// Text as it would be typed.
+/// Formats text as Markdown code.
 fn code(text: &str) -> String {
     format!("`{text}`")
 }
@@ -327,7 +328,7 @@ mod tests {
     /// Hosts of a fleet.
     const HOSTS: u32 = 2;
 
-    /// A fleet of which nothing was simulated: all hosts have the same counters under every policy.
+    /// Creates the report of a fleet without a simulation: all hosts have equal counters under every policy.
     fn fleet(rivals: &[&str]) -> FleetReport {
         let changes = Changes {
             b: rivals.iter().map(|change| format!("{},{change}", freehold_policies::BASELINE)).collect(),
@@ -376,7 +377,7 @@ mod tests {
     #[test]
     fn failures_of_all_fleets_are_added_up() {
         let totals = totals(&reports()).to_csv();
-        // Eighteen fleets of two hosts.
+        // There are eighteen fleets of two hosts.
         assert!(totals.contains("`highatomic=reuse-first`,\"36,000\",252,\"7,000\""), "{totals}");
     }
 }

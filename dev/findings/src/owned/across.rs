@@ -1,5 +1,5 @@
-//! The parts of the document that are about all plans: what was promised, where owning loses, what locks cost, the
-//! recipe.
+//! Tables that are about all plans: the promised gains, the losses of policies with owned pageblocks, the cost of
+//! locks, and the recipe.
 
 use freehold::policy::PcpPolicy;
 use freehold_report::number;
@@ -12,14 +12,14 @@ use crate::data_table::DataTable;
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 
-/// What was promised of `purge` on so many CPUs, with bursts of at most so many percent of `high`.
+/// Conditions of the promise about `purge`: the number of CPUs, and the maximum burst in percent of `high`.
 const BAR_CPUS: u16 = 32;
 const BAR_BURST: u64 = 100;
-/// So many times fewer acquisitions, and so many times less time held.
+/// Promised factors: how many times fewer acquisitions, and how many times less time held.
 const ACQUISITIONS_BAR: f64 = 20.0;
 const HOLD_BAR: f64 = 4.0;
 
-/// Where a policy is looked for losses.
+/// Measures that are searched for losses.
 const COSTS: [Measure; 8] = [
     measures::THROUGHPUT,
     measures::ALLOC_P99,
@@ -31,7 +31,7 @@ const COSTS: [Measure; 8] = [
     measures::HELD_WORST,
 ];
 
-/// The promises, and whether they are kept.
+/// Makes the table of promises, and whether they are kept.
 pub(super) fn bars(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     if let Some(purge) = reports.find("purge") {
@@ -93,7 +93,7 @@ fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
     rows
 }
 
-/// The policies under which CPUs own pageblocks.
+/// Returns the policies under which CPUs own pageblocks.
 fn owning(report: &SimReport) -> impl Iterator<Item = usize> {
     (1..report.plan.policies.len())
         .filter(|&policy| matches!(report.plan.policies[policy].policy.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote))
@@ -103,7 +103,7 @@ fn yes_or_no(is_kept: bool) -> String {
     if is_kept { "yes".to_owned() } else { "**no**".to_owned() }
 }
 
-/// Every measure in which a policy that owns is worse than policy A, plan by plan.
+/// Makes the table of all measures in which a policy with owned pageblocks is worse than policy A, plan by plan.
 pub(super) fn losses(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     for report in reports.plans() {
@@ -135,12 +135,12 @@ fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> O
     ])
 }
 
-/// Returns the size of a change. A change without a ratio is one from zero, and the largest there is.
+/// Returns the size of a change. A change from zero has no ratio, and counts as the largest.
 fn change_size(change: Option<f64>) -> f64 {
     change.map_or(f64::INFINITY, f64::abs)
 }
 
-/// What becomes of the gain as bursts grow, on the number of CPUs for which there is a promise.
+/// Makes the table of gains by size of the bursts, on the number of CPUs of the promise.
 pub(super) fn sweep(reports: &Reports) -> DataTable {
     let Some(report) = reports.find("purge") else { return DataTable::default() };
     let cpus = nearest(&report.plan.cpus, BAR_CPUS);
@@ -167,7 +167,7 @@ pub(super) fn sweep(reports: &Reports) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// The change in throughput with cheaper and dearer locks.
+/// Makes the table of changes in throughput with cheaper and more expensive locks.
 pub(super) fn locks(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     for varied in reports.varied() {
@@ -188,7 +188,7 @@ pub(super) fn locks(reports: &Reports) -> DataTable {
     DataTable::new(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows)
 }
 
-/// How to have all of this again.
+/// Makes the table with the commands that reproduce the document.
 pub(super) fn recipe(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     if let Some(report) = reports.plans().next() {

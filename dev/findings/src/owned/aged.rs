@@ -1,10 +1,11 @@
-//! What owning costs and gains as machines grow old: the library's own policy against the recorded kernel's rules, in
-//! eleven measures, on machines as workloads leave them.
+//! Costs and gains of owned pageblocks as machines age: policy `freehold` compared with the rules of the recorded
+//! kernel, in eleven measures, on machines as workloads leave them.
 //!
-//! A machine is a plan at an age, a cell a machine on so many CPUs. Each measure is pooled over machines, each of which
-//! counts once, by the middle one of its cells: the median of their differences, and its interval by rank, so wide that
-//! all measures hold together (Bonferroni). It is that of machines like these; they were chosen, not drawn. Differences
-//! are relative, and of shares in percentage points, as `freehold sim` judges them.
+//! A machine is a plan at an age, and a cell is a machine with a number of CPUs. Each measure is pooled over machines.
+//! A machine counts once, with the middle value of its cells. The result is the median of the machines' differences
+//! with a rank interval, which is wide enough to hold for all measures simultaneously (Bonferroni correction). It
+//! applies to machines like these; the machines were chosen, not drawn at random. Differences are relative, except
+//! those of shares, which are in percentage points, as in `freehold sim`.
 
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
@@ -16,12 +17,12 @@ use freehold_stats::verdict::{Change, Direction, Evidence, Verdict};
 
 use crate::data_table::{DataTable, difference_text};
 
-/// How old machines are. From pristine, by the median of servers, to nearly hopeless.
+/// Ages of the machines: from pristine through the median of servers to almost unusable.
 const AGES: [u8; 4] = [0, 30, 60, 90];
-/// Both policies.
+/// Policies that are compared.
 const A: &str = "linux-6.12";
 const B: &str = "freehold";
-/// The measures: locks, fragmentation, who is served, and time.
+/// Measures: locks, fragmentation, requests served, and time.
 const MEASURES: [Measure; 11] = [
     measures::ZONE_LOCKS,
     measures::ZONE_WAIT,
@@ -35,14 +36,14 @@ const MEASURES: [Measure; 11] = [
     measures::THROUGHPUT,
     measures::ALLOC_P99,
 ];
-/// Confidence in the intervals of all measures together.
+/// Simultaneous confidence of the intervals of all measures.
 const CONFIDENCE: f64 = 0.95;
 
-/// What is set in a plan for machines of an age.
+/// Function that returns the settings of a plan for machines of an age.
 type OfAge = fn(u8) -> Changes;
 
-/// Each plan. An aged machine has page cache, so `long` has that much more memory there; `webhost` has less, so that it
-/// is turned over sooner, and more seeds, since it is the only one with huge pages.
+/// All plans. A machine with an age has page cache, so `long` has more memory there. `webhost` has less memory, so that
+/// it is turned over sooner. It also has more seeds, because it is the only plan with huge pages.
 const PLANS: [(&str, OfAge); 5] = [
     ("long", |age| Changes { memory: (age > 0).then(|| "3GiB".to_owned()), ..age_changes(age) }),
     ("numa", |age| Changes { cpus: vec![32], ..age_changes(age) }),
@@ -55,7 +56,7 @@ fn age_changes(age: u8) -> Changes {
     Changes { age: Some(age), a: Some(A.to_owned()), b: vec![B.to_owned()], ..Changes::default() }
 }
 
-/// A plan at an age.
+/// Report of a plan at an age.
 #[derive(Debug)]
 pub(super) struct AgedRun {
     age: u8,
@@ -65,7 +66,7 @@ pub(super) struct AgedRun {
 /// Simulates all plans at all ages. `changed` may shorten a plan.
 ///
 /// # Errors
-/// The first that a plan or a run has.
+/// Returns the first error of a plan or a run.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<AgedRun>, Error> {
     let cases = PLANS.into_iter().flat_map(|(name, of_age)| AGES.map(|age| (name, age, of_age(age))));
     cases
@@ -76,28 +77,28 @@ pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<
         .collect()
 }
 
-/// One measure of a plan at an age, on so many CPUs.
+/// One measure of a plan at an age, on one number of CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'r> {
     aged: &'r AgedRun,
     cpus: u16,
-    /// Relative, or of shares in percentage points, as a share.
+    /// Relative difference, or the difference of shares.
     difference: f64,
     verdict: Verdict,
 }
 
-/// One measure over all machines on which it was measured.
+/// One measure, pooled over all machines on which it was measured.
 struct PooledMeasure<'r> {
-    /// Machine by machine.
+    /// Cells of each machine.
     cells: Vec<Vec<Cell<'r>>>,
     median: f64,
-    /// Of that; `None` if the machines are too few for it.
+    /// Interval of the median, or `None` if there are too few machines.
     interval: Option<(f64, f64)>,
     verdict: Verdict,
 }
 
 impl AgedRun {
-    /// A measure on each number of CPUs. What neither policy had any of is no change.
+    /// Returns a measure on each number of CPUs. The result is empty for a measure without a direction.
     fn cells(&self, measure: &Measure) -> Vec<Cell<'_>> {
         if self.report.direction(measure) == Direction::Neutral {
             return Vec::new();
@@ -130,13 +131,14 @@ impl<'r> PooledMeasure<'r> {
         PooledMeasure { cells, median, interval, verdict }
     }
 
-    /// Cells of which this is said.
+    /// Returns the number of cells with this verdict.
     fn count(&self, of: Verdict) -> usize {
         self.cells.iter().flatten().filter(|cell| cell.verdict == of).count()
     }
 }
 
-/// The middle value; the lower of two. Without arithmetic, since a difference from nothing is without bound.
+/// Returns the middle value, or the lower of the two middle values. It computes no mean, because a difference from zero
+/// is infinite.
 fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()
@@ -148,7 +150,7 @@ fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdi
     freehold_stats::verdict::judge(&Evidence::new(change, measure.direction, judge::margin(measure)))
 }
 
-/// Every measure, a row each.
+/// Makes the table of all pooled measures, one per row.
 pub(super) fn together(aged: &[AgedRun]) -> DataTable {
     let header = [
         "measure",
@@ -184,7 +186,7 @@ pub(super) fn together(aged: &[AgedRun]) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// Every cell that is worse, the worst of each measure first.
+/// Makes the table of all cells that are worse, sorted within each measure by the size of the difference.
 pub(super) fn worse(aged: &[AgedRun]) -> DataTable {
     let header = ["measure", "plan", "age", "CPUs", "difference"];
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! How waiting grows with CPUs, and where the time goes that a policy saves.
+//! Growth of waiting time with the number of CPUs, and the parts of the allocator's time that a policy saves.
 
 use freehold_report::number;
 use freehold_sim::report::SimReport;
@@ -7,11 +7,11 @@ use freehold_stats::verdict::relative_change;
 
 use crate::data_table::DataTable;
 
-/// A share of the time that is worth naming.
+/// Share of CPU time from which waiting counts as significant.
 const WAITING_SHARE: f64 = 0.1;
-/// The number of CPUs on which savings are taken apart.
+/// Number of CPUs for which savings are divided into parts.
 const SAVINGS_CPUS: u16 = 32;
-/// What an operation spends time on in the allocator.
+/// Parts of an operation's time in the allocator.
 const SPENT_ON: [(&str, Measure); 7] = [
     ("saved: waiting for zone locks", measures::ZONE_WAIT),
     ("saved: holding them", measures::HOLD),
@@ -22,7 +22,7 @@ const SPENT_ON: [(&str, Measure); 7] = [
     ("saved: reclaim", measures::RECLAIM),
 ];
 
-/// How waiting and throughput grow from the fewest CPUs to the most.
+/// Makes the table of waiting and throughput with the fewest and with the most CPUs.
 pub(super) fn growth(report: &SimReport, point: usize) -> DataTable {
     let cpus = &report.plan.cpus;
     let (&few, &many) = (cpus.first().expect("a plan has CPUs"), cpus.last().expect("a plan has CPUs"));
@@ -38,7 +38,7 @@ pub(super) fn growth(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// The fewest CPUs that wait for a tenth of the time.
+/// Returns the smallest number of CPUs that wait for a tenth of the time.
 fn knee(report: &SimReport, point: usize, policy: usize) -> String {
     report
         .plan
@@ -48,7 +48,7 @@ fn knee(report: &SimReport, point: usize, policy: usize) -> String {
         .map_or(number::ABSENT.to_owned(), ToString::to_string)
 }
 
-/// Where the time goes that a policy saves against policy A, in nanoseconds an operation.
+/// Makes the table of the time that a policy saves compared with policy A, by part, in nanoseconds per operation.
 pub(super) fn savings(report: &SimReport, point: usize) -> DataTable {
     let cpus = nearest(&report.plan.cpus, SAVINGS_CPUS);
     let baseline = format!("ns an operation, `{}`", report.plan.policies[0].name);
@@ -67,19 +67,19 @@ pub(super) fn savings(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(&header, rows)
 }
 
-/// Nanoseconds that an operation takes of what this is the share of. Not a share: a policy that does more in the same
-/// time must not look dearer.
+/// Returns the nanoseconds per operation of an activity whose share of CPU time is `measure`. A share would be
+/// misleading, because a policy that completes more operations in the same time would look more expensive.
 pub(super) fn per_operation(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> f64 {
     let share = median(report, measure, point, cpus, policy);
     share * f64::from(cpus) * 1e9 / median(report, &measures::THROUGHPUT, point, cpus, policy)
 }
 
-/// Of these numbers, the nearest to another.
+/// Returns the number in `cpus` that is nearest to `to`.
 pub(super) fn nearest(cpus: &[u16], to: u16) -> u16 {
     cpus.iter().copied().min_by_key(|cpus| cpus.abs_diff(to)).unwrap_or(to)
 }
 
-/// The median over the seeds.
+/// Returns the median over the seeds.
 pub(super) fn median(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> f64 {
     report.spread(measure, point, cpus, policy).map_or(f64::NAN, |spread| spread.median)
 }

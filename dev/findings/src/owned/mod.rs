@@ -1,7 +1,7 @@
 //! The document for which the plans were made: `docs/findings/owned-pageblocks.md`, with its pictures.
 //!
-//! A comment on the page, such as `<!-- table: contention purge 100 -->`, names a table that is made from runs, or a
-//! picture. All [studies] are simulated first.
+//! All [studies] are simulated first. Then each comment on the page such as `<!-- table: contention purge 100 -->`
+//! selects a table that is made from the reports, or a picture.
 
 mod across;
 mod aged;
@@ -19,15 +19,15 @@ use studies::Reports;
 
 use crate::{Args, Page, command, regions};
 
-/// The page, with the tables that it had when this program was built.
+/// Page with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/owned-pageblocks.md");
-/// The page's name.
+/// Name of the page.
 pub(crate) const NAME: &str = "owned-pageblocks";
 
-/// Simulates everything that the document stands on, and makes its tables and pictures.
+/// Simulates all runs of the document, and makes its tables and pictures.
 ///
 /// # Errors
-/// When a plan cannot be simulated.
+/// Returns an error if a plan cannot be simulated.
 pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
     let reports =
         Reports::simulate(costs, command(NAME, args), |plan| if args.quick { plan.shortened() } else { plan })?;

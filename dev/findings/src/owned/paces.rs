@@ -1,6 +1,6 @@
-//! The recorded server again, as if its CPUs were twice and four times as fast: from which pace on its zone lock limits
-//! it, and what a policy gains then. How much a server asks for at its own pace is a matter of the machine that it was
-//! recorded on.
+//! The recorded server with CPUs twice and four times as fast: shows the pace from which the zone lock limits the
+//! server, and the gain of a policy then. The server's own rate of requests depends on the machine on which it was
+//! recorded.
 
 use freehold_report::number;
 use freehold_sim::Error;
@@ -12,15 +12,15 @@ use freehold_sim::report::measures;
 use super::judged::{change, value};
 use crate::data_table::DataTable;
 
-/// The plan, which has the server at its own pace.
+/// Plan with the server at its own pace.
 pub(super) const PLAN: &str = "mallocs";
-/// The other paces, in percent.
+/// Other paces, in percent of the server's own pace.
 const PACE_PERCENTS: [u64; 2] = [200, 400];
 
 /// Simulates the other paces. `changed` may shorten a plan.
 ///
 /// # Errors
-/// The first that a plan or a run has.
+/// Returns the first error of a plan or a run.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<SimReport>, Error> {
     PACE_PERCENTS
         .into_iter()
@@ -32,8 +32,8 @@ pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<
         .collect()
 }
 
-/// Waiting and throughput by pace, a row for each malloc, number of CPUs and policy. `own` is the report at the
-/// server's own pace.
+/// Makes the table of waiting and throughput by pace, with a row for each malloc, number of CPUs and policy. `own` is
+/// the report at the server's own pace.
 pub(super) fn paces(own: &SimReport, others: &[SimReport]) -> DataTable {
     let mut header = vec!["recording".to_owned(), "CPUs".to_owned(), "policy".to_owned()];
     for percent in [100].iter().chain(&PACE_PERCENTS) {

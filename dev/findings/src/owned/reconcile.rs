@@ -1,6 +1,8 @@
-//! The proposal's own figure for throughput beside ours: the plan that is nearest to its test, simulated again and
-//! again while CPUs have more to do beside the allocator. The gain shrinks with the load on the zone lock; what the page
-//! says is where it is as small as the author's.
+//! The throughput published with the proposal, beside the simulated throughput.
+//!
+//! The plan that is nearest to the author's test is simulated several times, while CPUs do more and more work outside
+//! the allocator. The gain decreases with the load on the zone lock, and the page shows the load at which it is as
+//! small as the author's.
 
 use freehold_report::number;
 
@@ -12,15 +14,16 @@ use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures;
 
-/// The plan, the value of its swept parameter that is kept, and the number of CPUs.
+/// Plan, value of its swept parameter that is kept, and number of CPUs.
 const PLAN: &str = "purge";
 const KEPT: &str = "100";
 const CPUS: u16 = 32;
-/// What a CPU computes before it asks for a page, in ns. The first is the plan's own.
+/// Computation before each request for a page, in ns. The first value is the plan's own.
 const THINK_NS: [u64; 8] = [500, 1000, 1500, 2000, 3000, 4000, 8000, 16_000];
-/// The plan's warm-up and duration at the first of these. They grow with it, so that as much is allocated in each.
+/// Warm-up and duration of the plan in ms, for the first of these values. They grow with the value, so that each run
+/// allocates the same amount.
 const WINDOW_MS: [u64; 2] = [4, 8];
-/// The plan under one load.
+/// Report of the plan under one load.
 #[derive(Debug)]
 pub(super) struct Load {
     think_ns: u64,
@@ -31,7 +34,7 @@ pub(super) struct Load {
 /// Simulates every load. `changed` may shorten a plan.
 ///
 /// # Errors
-/// The first that a plan or a run has.
+/// Returns the first error of a plan or a run.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Load>, Error> {
     THINK_NS
         .into_iter()
@@ -52,12 +55,12 @@ impl Load {
         median(&self.report, measure, 0, nearest(&self.report.plan.cpus, CPUS), policy)
     }
 
-    /// By how much a policy does more than policy A.
+    /// Returns the relative gain in throughput of a policy over policy A.
     fn gain(&self, policy: usize) -> f64 {
         self.median(&measures::THROUGHPUT, policy) / self.median(&measures::THROUGHPUT, 0) - 1.0
     }
 
-    /// The share of the time for which some CPU holds a zone lock.
+    /// Returns the share of the time in which some CPU holds a zone lock.
     fn held_share(&self, policy: usize) -> f64 {
         self.median(&measures::THROUGHPUT, policy) * self.median(&measures::ZONE_HOLD, policy) / 1e12
     }
@@ -73,7 +76,7 @@ impl Load {
     }
 }
 
-/// The table of loads.
+/// Makes the table of loads.
 pub(super) fn loads(loads: &[Load]) -> DataTable {
     let Some(first) = loads.first() else { return DataTable::default() };
     let mut header: Vec<String> =

@@ -1,5 +1,4 @@
-//! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
-//! locks.
+//! Simulations for the document: the built-in plans, and some of them again with cheaper and more expensive locks.
 
 use super::aged::{self, AgedRun};
 use super::paces;
@@ -10,17 +9,17 @@ use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan, Point};
 use freehold_sim::report::SimReport;
 
-/// The cost of a lock that moves, halved and doubled, in percent: the number that most of the answers hang on.
+/// Cost of moving a lock between CPUs, halved and doubled, in percent. Most results depend on this number.
 const LOCK_PERCENTS: [u64; 2] = [50, 200];
 
 /// One plan, as the document simulates it.
 #[derive(Clone, Copy, Debug)]
 struct Study {
-    /// The built-in plan.
+    /// Name of the built-in plan.
     plan: &'static str,
-    /// The value of the swept parameter that is kept for the study of locks; `None` if nothing is swept.
+    /// Value of the swept parameter that is kept for the study of locks, or `None` if the plan sweeps nothing.
     kept: Option<&'static str>,
-    /// Whether it is simulated with cheaper and dearer locks as well.
+    /// Costs of locks that are simulated.
     locks: Locks,
 }
 
@@ -31,7 +30,7 @@ impl Study {
     }
 }
 
-/// What is asked about the cost of locks.
+/// Costs of locks that a study simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Locks {
     AsMeasured,
@@ -42,7 +41,7 @@ const fn study(plan: &'static str) -> Study {
     Study { plan, kept: None, locks: Locks::AsMeasured }
 }
 
-/// Every study, in the order of the document.
+/// All studies, in the order of the document.
 const STUDIES: [Study; 11] = [
     Study { plan: "purge", kept: Some("100"), locks: Locks::Varied },
     study("pingpong"),
@@ -57,40 +56,40 @@ const STUDIES: [Study; 11] = [
     study("numa"),
 ];
 
-/// All reports, by the name of the plan.
+/// Reports of all studies.
 #[derive(Debug)]
 pub(super) struct Reports {
-    /// The command that writes the document.
+    /// Command that writes the document.
     command: String,
     reports: Vec<SimReport>,
-    /// With cheaper and with dearer locks.
+    /// Reports with cheaper and with more expensive locks.
     varied: Vec<VariedStudy>,
-    /// With less and less to do for the allocator.
+    /// Reports of one plan with decreasing load on the allocator.
     loads: Vec<Load>,
-    /// The recorded server at other paces.
+    /// Reports of the recorded server at other paces.
     paces: Vec<SimReport>,
-    /// Builds on the author's machine.
+    /// Reports of builds on the author's machine.
     builds: Vec<Build>,
-    /// Machines of several ages.
+    /// Reports of machines of several ages.
     aged: Vec<AgedRun>,
 }
 
-/// A point of a plan with locks at several costs.
+/// Point of a plan, simulated with several costs of locks.
 #[derive(Debug)]
 pub(super) struct VariedStudy {
-    /// The plan.
+    /// Name of the plan.
     pub(super) plan: &'static str,
-    /// Which of its points.
+    /// Index of the point in the plan.
     pub(super) point: usize,
-    /// That point alone, with each of [`LOCK_PERCENTS`].
+    /// Reports of this point alone, one for each of [`LOCK_PERCENTS`].
     pub(super) reports: [SimReport; LOCK_PERCENTS.len()],
 }
 
 impl Reports {
-    /// Simulates everything for the document that this command writes. `changed` may shorten a plan.
+    /// Simulates all studies for the document that `command` writes. `changed` may shorten a plan.
     ///
     /// # Errors
-    /// The first that a plan or a run has.
+    /// Returns the first error of a plan or a run.
     pub(super) fn simulate(costs: &Costs, command: String, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
         let mut reports = Vec::with_capacity(STUDIES.len());
         let mut varied = Vec::new();
@@ -112,42 +111,42 @@ impl Reports {
         Ok(Reports { command, reports, varied, loads, paces, builds, aged })
     }
 
-    /// The command that writes the document.
+    /// Returns the command that writes the document.
     pub(super) fn command(&self) -> &str {
         &self.command
     }
 
-    /// The report on this plan.
+    /// Returns the report on this plan.
     pub(super) fn find(&self, plan: &str) -> Option<&SimReport> {
         self.reports.iter().find(|report| report.plan.name == plan)
     }
 
-    /// Every report with locks as they were measured.
+    /// Returns all reports with locks at their measured cost.
     pub(super) fn plans(&self) -> impl Iterator<Item = &SimReport> {
         self.reports.iter()
     }
 
-    /// One plan with less and less to do for the allocator.
+    /// Returns the reports of one plan with decreasing load on the allocator.
     pub(super) fn loads(&self) -> &[Load] {
         &self.loads
     }
 
-    /// The recorded server at other paces than its own.
+    /// Returns the reports of the recorded server at other paces than its own.
     pub(super) fn paces(&self) -> &[SimReport] {
         &self.paces
     }
 
-    /// Builds on the author's machine.
+    /// Returns the reports of builds on the author's machine.
     pub(super) fn builds(&self) -> &[Build] {
         &self.builds
     }
 
-    /// Machines of several ages.
+    /// Returns the reports of machines of several ages.
     pub(super) fn aged(&self) -> &[AgedRun] {
         &self.aged
     }
 
-    /// What was simulated with locks at half and at twice their cost as well.
+    /// Returns the reports with locks at half and at twice their cost.
     pub(super) fn varied(&self) -> impl Iterator<Item = &VariedStudy> {
         self.varied.iter()
     }

@@ -1,9 +1,11 @@
-//! The author's own case beside ours: a kernel build on as many CPUs with as much memory as he had. He told the saving
-//! in system time, and a simulation knows the page allocator's time alone. What the one is of the other is measured on
-//! a real build, carried to more CPUs by the simulation, and told beside what it would have to be.
+//! The author's own case beside the simulation: a kernel build with the author's number of CPUs and amount of memory.
 //!
-//! A build is simulated by the plan that has its shape, and by the recording of one: at its own pace, and faster, since
-//! nobody knows how busy the author's CPUs kept their allocator.
+//! The author published the saving in system time, but a simulation knows only the time of the page allocator. The
+//! allocator's share of system time is measured in a real build and scaled to more CPUs by the simulation. The table
+//! shows it beside the share that the author's figure would require.
+//!
+//! The builds are simulated by the plan of a build and by the recording of a build. The recording is played at its own
+//! pace and faster, because it is unknown how busy the author's CPUs kept the allocator.
 
 use freehold_report::number;
 use freehold_sim::Error;
@@ -15,22 +17,23 @@ use freehold_sim::report::measures;
 use super::costs::per_operation;
 use crate::data_table::DataTable;
 
-/// The author's machine, and as many CPUs as the real builds had.
+/// CPUs and memory of the author's machine, and the CPUs of the real builds.
 const CPUS: u16 = 32;
 const MEMORY: &str = "32GiB";
 const CPUS_OF_REAL_BUILD: u16 = 2;
-/// Paces of the recorded build, in percent, and how much of it is played before and within the window, in ms.
+/// Paces of the recorded build, in percent. Window: ms of the recording that are played before and during the
+/// measurement.
 const PACE_PERCENTS: [u64; 3] = [100, 1000, 2000];
 const WINDOW_MS: [u64; 2] = [300, 600];
-/// What the author measured: so much less system time.
+/// Range of the author's measured saving, as a share of system time.
 const AUTHORS_SAVING: [f64; 2] = [0.03, 0.04];
-/// The page allocator's share of a real build's system time, as `recordings/system-time.sh` measures it.
+/// The page allocator's share of the system time of a real build, as measured by `recordings/system-time.sh`.
 const MEASURED_SHARE: f64 = 0.085;
 
-/// A build on the author's machine.
+/// Build on the author's machine.
 #[derive(Debug)]
 pub(super) struct Build {
-    /// The plan and what is set in it.
+    /// Plan and its settings, for the table.
     words: String,
     report: SimReport,
 }
@@ -38,7 +41,7 @@ pub(super) struct Build {
 /// Simulates the builds. `changed` may shorten a plan.
 ///
 /// # Errors
-/// The first that a plan or a run has.
+/// Returns the first error of a plan or a run.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
     let loads =
         [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", pace_settings(percent))));
@@ -53,24 +56,25 @@ pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<
         .collect()
 }
 
-/// What is set in the plan at a pace, so that as much is played at each.
+/// Returns the settings of a pace. The window shrinks with the pace, so that the same part of the recording is played.
 fn pace_settings(percent: u64) -> Vec<String> {
     let [warmup, duration] = WINDOW_MS.map(|ms| ms * 100 / percent);
     vec![format!("workload.pace_percent={percent}"), format!("warmup_ms={warmup}"), format!("duration_ms={duration}")]
 }
 
 impl Build {
-    /// Nanoseconds that an operation takes in the allocator.
+    /// Returns the nanoseconds that an operation spends in the allocator.
     fn in_allocator(&self, cpus: u16, policy: usize) -> f64 {
         per_operation(&self.report, &measures::ALLOCATOR, 0, cpus, policy)
     }
 
-    /// The part of its allocator time that a policy saves against policy A.
+    /// Returns the share of its allocator time that a policy saves compared with policy A.
     fn saved(&self, policy: usize) -> f64 {
         1.0 - self.in_allocator(CPUS, policy) / self.in_allocator(CPUS, 0)
     }
 
-    /// The measured share, on the author's CPUs: all else stays, and the allocator's time grows as it does here.
+    /// Returns the measured share, scaled to the author's CPUs. The allocator's time grows as in the simulation, and
+    /// all other time stays constant.
     fn share(&self) -> f64 {
         scale_share(MEASURED_SHARE, self.in_allocator(CPUS, 0) / self.in_allocator(CPUS_OF_REAL_BUILD, 0))
     }
@@ -88,12 +92,12 @@ impl Build {
     }
 }
 
-/// What a share becomes when its part grows by a factor, and the rest does not.
+/// Returns a share after its part grows by a factor while the rest stays constant.
 fn scale_share(share: f64, factor: f64) -> f64 {
     share * factor / (share * factor + 1.0 - share)
 }
 
-/// The share of system time of which a saving would be the author's figure.
+/// Formats the share of system time that the allocator must have for a saving to equal the author's figure.
 fn required_share(saved: f64) -> String {
     match AUTHORS_SAVING.map(|saving| saving / saved) {
         [least, most] if saved > 0.0 && least <= 1.0 => {
@@ -103,7 +107,7 @@ fn required_share(saved: f64) -> String {
     }
 }
 
-/// What each policy saves of the allocator's time, and what that is of system time.
+/// Makes the table of the allocator time that each policy saves, and of the resulting change in system time.
 pub(super) fn savings(builds: &[Build]) -> DataTable {
     let header = [
         "build",

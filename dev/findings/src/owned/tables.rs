@@ -1,4 +1,4 @@
-//! The tables of the document by their names, and the tables and the picture of one plan.
+//! Tables of the document by name, and the tables and the picture of one plan.
 
 use freehold_report::report::plot;
 
@@ -11,12 +11,12 @@ use crate::regions::Region;
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures::{self, Measure};
 
-/// Makes a table about one point of a plan.
+/// Function that makes a table about one point of a plan.
 type OfPlan = fn(&SimReport, usize) -> DataTable;
-/// Makes a table about all plans.
+/// Function that makes a table about all plans.
 type OfAll = fn(&Reports) -> DataTable;
 
-/// Tables about one plan: `NAME PLAN [SWEPT VALUE]`.
+/// Tables about one plan, selected by `NAME PLAN [SWEPT VALUE]`.
 const OF_A_PLAN: [(&str, OfPlan); 6] = [
     ("contention", contention),
     ("memory", memory),
@@ -41,14 +41,14 @@ const OF_ALL: [(&str, OfAll); 10] = [
     ("recipe", across::recipe),
 ];
 
-/// Whether such a table can be made.
+/// Returns whether a table of this name exists.
 #[cfg(test)]
 pub(super) fn is_known(region: &Region) -> bool {
     let names = OF_A_PLAN.iter().map(|table| table.0).chain(OF_ALL.iter().map(|table| table.0));
     names.into_iter().any(|name| name == region.name)
 }
 
-/// Makes a table; `None` if there is no such table or plan.
+/// Makes a table, or returns `None` if there is no such table or plan.
 pub(super) fn make(region: &Region, reports: &Reports) -> Option<DataTable> {
     if let Some((_, make)) = OF_ALL.iter().find(|(name, _)| *name == region.name) {
         return Some(make(reports));
@@ -58,14 +58,14 @@ pub(super) fn make(region: &Region, reports: &Reports) -> Option<DataTable> {
     Some(make(report, point))
 }
 
-/// Draws the picture of a plan; `None` if there is no such plan.
+/// Draws the picture of a plan, or returns `None` if there is no such plan.
 pub(super) fn picture(words: &[String], reports: &Reports) -> Option<Page> {
     let (report, point) = find(words, reports)?;
     let name = format!("{NAME}-{}.svg", report.plan.name);
     Some(Page { name, text: plot::svg(&report.plan.title, &report.plots(point)) })
 }
 
-/// The report and the point that `PLAN [SWEPT VALUE]` means.
+/// Returns the report and the point that `PLAN [SWEPT VALUE]` selects.
 fn find<'r>(words: &[String], reports: &'r Reports) -> Option<(&'r SimReport, usize)> {
     let report = reports.find(words.first()?)?;
     let value = words.get(1);
@@ -73,7 +73,7 @@ fn find<'r>(words: &[String], reports: &'r Reports) -> Option<(&'r SimReport, us
     Some((report, point))
 }
 
-/// What the CPUs did and waited for.
+/// Makes the table of the CPUs' work, waiting and lock usage.
 fn contention(report: &SimReport, point: usize) -> DataTable {
     let shown = [measures::ZONE_WAIT, measures::ZONE_LOCKS, measures::PAGES_PER_LOCK, measures::ZONE_HOLD];
     let more = [measures::REMOTE_FREES, measures::ALLOC_P99];
@@ -99,7 +99,7 @@ fn contention(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(&header, lines)
 }
 
-/// What became of memory, at the end and at its worst.
+/// Makes the table of the state of memory, at the end and at its worst.
 fn memory(report: &SimReport, point: usize) -> DataTable {
     let pairs = [
         (measures::FREE_BLOCKS_END, measures::FREE_BLOCKS_WORST),
@@ -144,7 +144,7 @@ fn memory(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(&header, lines)
 }
 
-/// What CPU time was spent on.
+/// Makes the table of the activities that used CPU time.
 fn times(report: &SimReport, point: usize) -> DataTable {
     let shown: Vec<Measure> = measures::TIMES.iter().copied().chain([measures::ZONE_WAIT]).collect();
     let mut header = vec!["CPUs", "policy"];
@@ -157,7 +157,7 @@ fn times(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(&header, lines)
 }
 
-/// Throughput against policy A, for each policy on each number of CPUs.
+/// Makes the table of throughput compared with policy A, for each policy and number of CPUs.
 fn lead(report: &SimReport, point: usize) -> DataTable {
     let mut rows = Vec::new();
     for policy in 1..report.plan.policies.len() {
@@ -169,7 +169,7 @@ fn lead(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(&["policy", "CPUs", "change in throughput", "verdict"], rows)
 }
 
-/// A row for each number of CPUs and policy.
+/// Returns a row for each number of CPUs and policy.
 fn rows<'r>(
     report: &'r SimReport,
     row: impl Fn(u16, usize) -> Vec<String> + 'r,
