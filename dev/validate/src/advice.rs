@@ -1,9 +1,11 @@
-//! `--advice`: the levels that `freehold advise` gives to values of settings, against kernels that were booted with them.
+//! `--advice`: compares the levels that `freehold advise` gives to values of settings with kernels that were booted
+//! with these values.
 //!
-//! Each load of [`LOADS`] is booted as its kernel is, and as often with another value of one setting. `freehold advise
-//! --all` reads the first group's recordings and gives that value a level. The second group's recordings show the
-//! outcome: the first concern, in the order of `freehold advise`, that the kernel's own counts change decides whether
-//! the value helped or harmed. Without a decided concern the value is neutral.
+//! Each load of [`LOADS`] is booted several times with its kernel's default, and as often with another value of one
+//! setting. `freehold advise --all` reads the recordings of the first group and gives that value a level. The
+//! recordings of the second group show the outcome. The concerns are examined in the order of `freehold advise`. The
+//! first concern with a decided change in the kernel's own counts determines whether the value helped or harmed. If no
+//! concern has a decided change, the value is neutral.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,16 +25,16 @@ use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, MARGIN, Runs, with_interval};
 use crate::lab::{Lab, Load};
 
-/// The kernel of all loads.
+/// Kernel of all loads.
 const KERNEL: &str = "6.12";
 
-/// A load, and which of the values that advice tries for a setting it is booted with.
+/// Load, the setting that is changed, and the value that it is booted with.
 struct AdvisedLoad {
     workload: &'static str,
     cpus: u16,
     memory: u32,
     setting: &'static str,
-    /// Position among the values that are tried.
+    /// Position of the value among those that `freehold advise` tries.
     value: usize,
 }
 
@@ -40,7 +42,7 @@ const fn load(workload: &'static str, (cpus, memory): (u16, u32), setting: &'sta
     AdvisedLoad { workload, cpus, memory, setting, value }
 }
 
-/// Every setting that advice knows, on loads that it should matter to, and on others.
+/// Loads: every setting that advice knows, on loads for which it should matter, and on others.
 const LOADS: [AdvisedLoad; 12] = [
     load("pressure", (2, 512), "vm.min_free_kbytes", 0),
     load("pressure", (4, 1024), "vm.watermark_scale_factor", 0),
@@ -56,8 +58,9 @@ const LOADS: [AdvisedLoad; 12] = [
     load("build", (4, 512), "vm.extfrag_threshold", 0),
 ];
 
-/// A concern of `freehold advise`: its name there, the rows that hold the kernel's counts of it, and the better
-/// direction. Zone locks are taken for blocks that per-CPU lists take or drain.
+/// Concern of `freehold advise`: its name there, the rows with the kernel's counts of it, and the better direction.
+/// Acquisitions of zone locks are represented by the blocks that per-CPU lists take or drain, for which the lock is
+/// taken.
 const CONCERNS: [(&str, &[&str], Direction); 6] = [
     ("failed_allocations", &["failures"], Direction::Lower),
     ("allocstall", &["allocstall"], Direction::Lower),
@@ -78,7 +81,7 @@ enum Level {
     Leave,
 }
 
-/// What a value did in the booted kernel.
+/// Effect of a value in the booted kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Helped,
@@ -86,7 +89,7 @@ enum Outcome {
     Neutral,
 }
 
-/// The fields of `freehold advise --json` that are read here.
+/// Fields of `freehold advise --json` that this module reads.
 #[derive(Deserialize)]
 struct AdviceJson {
     settings: Vec<SettingJson>,
@@ -104,7 +107,7 @@ struct CandidateJson {
     level: Level,
 }
 
-/// A load with the advice on its setting and the outcome; or the reason why there is none.
+/// Load with the advice on its setting and the outcome, or the reason for which there is no result.
 pub(crate) struct JudgedAdvice {
     name: String,
     setting: String,
@@ -123,10 +126,10 @@ struct ConcernChange {
     comparison: Comparison,
 }
 
-/// Boots all loads with both values, asks for advice, and reads the outcomes.
+/// Boots all loads with both values, runs `freehold advise`, and compares the outcomes.
 ///
 /// # Errors
-/// If a kernel cannot be booted, or a recording not be read.
+/// Returns an error if a kernel cannot be booted, or if a recording cannot be read.
 pub(crate) fn judged(lab: &Lab<'_>, args: &Args) -> Result<Vec<JudgedAdvice>, Error> {
     let before: Vec<Load> = LOADS.iter().map(AdvisedLoad::as_kernel_is).collect();
     let recorded = lab.record("loads as kernels are", before.iter().cloned())?;
@@ -240,7 +243,7 @@ impl Outcome {
     }
 }
 
-/// The table of levels by outcome.
+/// Formats the table of levels by outcome.
 pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
     let known: Vec<&AdviceWithOutcome> = judged.iter().filter_map(|judged| judged.result.as_ref().ok()).collect();
     let lines = [Outcome::Helped, Outcome::Neutral, Outcome::Harmed].map(|outcome| {
@@ -253,7 +256,7 @@ pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
     markdown::table(&["outcome in the kernel", "loads", "recommended", "worth testing", "leave it"], lines.into_iter())
 }
 
-/// The table of all loads.
+/// Formats the table of all loads.
 pub(crate) fn table(judged: &[JudgedAdvice]) -> String {
     let lines = judged.iter().map(|JudgedAdvice { name, setting, result }| match result {
         Ok(known) => {

@@ -1,19 +1,20 @@
-//! Cells: a kernel, a workload, and a size. What may be looked at while the engine is tuned, and what may not.
+//! Cells: a kernel, a workload and a size. Also separates the cells that may be examined while the engine is tuned from
+//! those that may not.
 //!
-//! The grid of all cells is thousands of boots, so a suite is a sample of it, drawn by a seed. A larger sample of the
-//! same seed begins with the smaller one. A cell is *held out* if its workload is, or its size is: then nobody has
-//! fitted the engine to it, unless by looking at the held-out half of the table, which is there to be believed and not
-//! to be used.
+//! The grid of all cells would take thousands of boots, so a suite is a sample of the grid, drawn by a seed. A larger
+//! sample with the same seed begins with the smaller sample. A cell is *held out* if its workload or its size is held
+//! out. The engine has not been fitted to held-out cells, provided that the held-out half of the results is only
+//! reported and never used for tuning.
 
 use std::fmt;
 
 use fastrand::Rng;
 use freehold_boot::Mebibytes;
 
-/// Kernels that are asked, by version.
+/// Versions of the kernels.
 pub(crate) const KERNELS: [&str; 5] = ["6.12", "6.16", "6.18", "7.2", "7.3"];
 
-/// Draws after which a kernel has no more cells of a half.
+/// Number of draws after which a kernel counts as having no more cells of a half.
 const DRAWS_MAX: usize = 1000;
 
 /// Workloads and sizes of one half.
@@ -23,26 +24,27 @@ struct Part {
     memory: &'static [u32],
 }
 
-/// What may be looked at.
+/// Workloads and sizes that may be examined during tuning.
 const OPEN: Part =
     Part { workloads: &["calm", "pressure", "huge-pages", "slab-churn"], cpus: &[2, 4], memory: &[512, 1024] };
-/// What may not: workloads of its own, and sizes of its own for all workloads.
+/// Held-out workloads, and held-out sizes for all workloads.
 const HELD_OUT: Part = Part {
     workloads: &["fork-storm", "file-copy", "build", "stress-ng", "atomic", "ranges"],
     cpus: &[1, 3, 6, 8],
     memory: &[384, 768, 1536, 4096],
 };
 
-/// Workloads that need our module, and the kernels that it is built for: those that Debian has headers of.
+/// Workloads that need the project's kernel module, and the kernels for which it can be built: those with headers in
+/// Debian.
 const BY_MODULE: [&str; 2] = ["atomic", "ranges"];
 const WITH_HEADERS: [&str; 3] = ["6.12", "7.2", "7.3"];
 
-/// Which half of the grid.
+/// Half of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Half {
-    /// May be looked at while the engine is tuned.
+    /// Cells that may be examined while the engine is tuned.
     Open,
-    /// May not.
+    /// Held-out cells, which may not be.
     HeldOut,
 }
 
@@ -55,26 +57,26 @@ impl fmt::Display for Half {
     }
 }
 
-/// A kernel, a workload, and a size.
+/// Kernel, workload and size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// The kernel's version.
+    /// Version of the kernel.
     pub(crate) kernel: &'static str,
-    /// The workload's name.
+    /// Name of the workload.
     pub(crate) workload: &'static str,
-    /// CPUs.
+    /// Number of CPUs.
     pub(crate) cpus: u16,
-    /// MiB of memory.
+    /// Memory in MiB.
     pub(crate) memory: u32,
 }
 
 impl Cell {
-    /// What its folder is called.
+    /// Returns the name of the cell, which is the name of its folder.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}-{}cpu-{}M", self.kernel, self.workload, self.cpus, self.memory)
     }
 
-    /// The half that it belongs to.
+    /// Returns the half that the cell belongs to.
     pub(crate) fn half(&self) -> Half {
         let is_open = OPEN.workloads.contains(&self.workload)
             && OPEN.cpus.contains(&self.cpus)
@@ -82,23 +84,24 @@ impl Cell {
         if is_open { Half::Open } else { Half::HeldOut }
     }
 
-    /// Its memory as a guest's.
+    /// Returns the cell's memory as a guest's setting.
     pub(crate) fn mebibytes(&self) -> Mebibytes {
         format!("{}M", self.memory).parse().expect("sizes of cells are sizes of guests")
     }
 
-    /// The same workload and size on another kernel.
+    /// Returns the cell with the same workload and size on another kernel.
     pub(crate) fn on(&self, kernel: &'static str) -> Cell {
         Cell { kernel, ..self.clone() }
     }
 
-    /// Whether its kernel can run its workload.
+    /// Returns whether the cell's kernel can run its workload.
     pub(crate) fn is_possible(&self) -> bool {
         !BY_MODULE.contains(&self.workload) || WITH_HEADERS.contains(&self.kernel)
     }
 
     fn draw(half: Half, kernel: &'static str, rng: &mut Rng) -> Cell {
-        // Of the held-out half, every other cell is a workload that is held out, at any size.
+        // Half of the held-out cells have a held-out workload, at any size. The others have an open workload at a
+        // held-out size.
         let (workload, (cpus, memory)) = match half {
             Half::Open => (draw_one(rng, OPEN.workloads), draw_size(rng, &OPEN)),
             Half::HeldOut if rng.bool() => (draw_one(rng, OPEN.workloads), draw_size(rng, &HELD_OUT)),
@@ -119,13 +122,13 @@ fn draw_one<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
     all[rng.usize(..all.len())]
 }
 
-/// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice, and none that is
-/// impossible.
+/// Returns the first `count` cells that this seed draws. Halves and kernels alternate, no cell occurs twice, and
+/// impossible cells are left out.
 pub(crate) fn sample(count: usize, seed: u64) -> Vec<Cell> {
     sample_of(&KERNELS, count, seed)
 }
 
-/// The same on these kernels. Fewer, if there are no more.
+/// Returns such a sample on these kernels. The sample is smaller than `count` if there are no more cells.
 pub(crate) fn sample_of(kernels: &[&'static str], count: usize, seed: u64) -> Vec<Cell> {
     let mut rng = Rng::with_seed(seed);
     let mut cells: Vec<Cell> = Vec::new();

@@ -1,9 +1,9 @@
-//! Everything that can go wrong, as one sentence each.
+//! Errors of this program, each with a message of one sentence.
 
-/// What can go wrong.
+/// Error of this program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A kernel could not be booted, or not be recorded.
+    /// A kernel could not be booted, or could not be recorded.
     #[error(transparent)]
     Boot(#[from] freehold_boot::Error),
 
@@ -15,7 +15,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Replay(#[from] freehold_replay::Error),
 
-    /// A policy's name is none.
+    /// A policy does not exist.
     #[error(transparent)]
     Policy(#[from] freehold_policies::PolicyError),
 
@@ -23,7 +23,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Output(#[from] freehold_report::output::OutputError),
 
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Input(String),
 }

@@ -1,29 +1,30 @@
-//! Failed requests by task and order, and by tenths of a second: how many the engine and the kernel have in common, and
-//! two runs of the kernel.
+//! Failed requests by task and order, and by tenths of a second. Computes the share that engine and kernel have in
+//! common, and the share that two runs of the kernel have in common.
 //!
-//! Of two runs the share in common is what both have of each task and order, of what either has. Numbers that kernels
-//! give their workers are left out of names: they differ from run to run.
+//! For two runs, the share is the overlap of their counts divided by their union, where counts are kept per task and
+//! order, or per tenth of a second. The numbers that kernels append to the names of worker threads are removed, because
+//! they differ between runs.
 
 use std::collections::BTreeMap;
 
 use freehold_replay::report::course::Course;
 
-/// Failed requests of one run, counted by something.
+/// Failed requests of one run, counted by a key.
 type CountedBy<K> = BTreeMap<K, u64>;
 
-/// What failed in each run: in the kernel, and in the engine.
+/// Failed requests of each run, first in the kernel and then in the engine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failures {
     by_task: Vec<[CountedBy<(String, u8)>; 2]>,
     by_tenth: Vec<[CountedBy<u64>; 2]>,
 }
 
-/// What two sides have in common.
+/// Shares of failed requests that two sides have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct InCommon {
-    /// The kernel and the engine, run by run, in the mean; nothing if neither refused any.
+    /// Mean share of kernel and engine over the runs; `None` if no run has failed requests on either side.
     pub(crate) with_engine: Option<f64>,
-    /// Each two runs of the kernel.
+    /// Mean share of all pairs of runs of the kernel; `None` if no pair has failed requests.
     pub(crate) between_runs: Option<f64>,
 }
 
@@ -40,7 +41,7 @@ impl InCommon {
 }
 
 impl Failures {
-    /// Adds a run.
+    /// Adds the failed requests of a run.
     pub(crate) fn push(&mut self, course: &Course) {
         let tasks = course.failures.iter().map(|row| ((bare(&row.task), row.order), [row.recorded, row.replayed]));
         self.by_task.push(sides(tasks));
@@ -48,23 +49,23 @@ impl Failures {
         self.by_tenth.push(sides(tenths));
     }
 
-    /// By task and order.
+    /// Returns the shares in common by task and order.
     pub(crate) fn by_task(&self) -> InCommon {
         InCommon::new(&self.by_task)
     }
 
-    /// By tenths of a second.
+    /// Returns the shares in common by tenths of a second.
     pub(crate) fn by_tenth(&self) -> InCommon {
         InCommon::new(&self.by_tenth)
     }
 
-    /// What the kernel refused in all runs.
+    /// Returns the number of failed requests of the kernel in all runs.
     pub(crate) fn of_kernel(&self) -> u64 {
         self.by_task.iter().map(|[kernel, _]| kernel.values().sum::<u64>()).sum()
     }
 }
 
-/// What either side refused.
+/// Splits rows into the counts of the kernel and those of the engine.
 fn sides<K: Ord + Clone>(rows: impl Iterator<Item = (K, [u64; 2])>) -> [CountedBy<K>; 2] {
     let mut sides = [CountedBy::new(), CountedBy::new()];
     for (key, counts) in rows {
@@ -107,7 +108,7 @@ mod tests {
         let tenth = FailuresInTenth { tenth: 7, recorded: 4, replayed: 6 };
         failures.push(&Course { failures: first.to_vec(), failures_over_time: vec![tenth], ..Course::default() });
         failures.push(&Course { failures: vec![failed("kworker/1:7", 2, 2)], ..Course::default() });
-        // Two of four and four; all of two. Two of four.
+        // With the engine, the runs share 2 of 8 and 2 of 2 requests. The two runs of the kernel share 2 of 4.
         let by_task = InCommon { with_engine: Some((0.25 + 1.0) / 2.0), between_runs: Some(0.5) };
         assert_eq!((failures.by_task(), failures.of_kernel()), (by_task, 6));
         assert_eq!(failures.by_tenth(), InCommon { with_engine: Some(4.0 / 6.0), between_runs: Some(0.0) });

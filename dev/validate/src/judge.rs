@@ -1,4 +1,4 @@
-//! What a kernel did, and what the engine does on the same recordings: row by row, run by run.
+//! Results of a kernel and of the engine on the same recordings, row by row and run by run.
 
 use std::path::Path;
 
@@ -12,63 +12,64 @@ use freehold_trace::recording::Recording;
 use crate::error::Error;
 use crate::failures::Failures;
 
-/// What both did in all runs of a cell, by row.
+/// Results of both sides in all runs of a cell, by row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
-    /// A row's name, what the kernel did, and what the engine did, run by run.
+    /// Name of each row, the kernel's values, and the engine's values, run by run.
     pub(crate) rows: Vec<(String, Sample, Sample)>,
     /// Requests that failed.
     pub(crate) failures: Failures,
 }
 
 impl Runs {
-    /// What so many recordings gave. A row that some of them lack has no spread to speak of.
+    /// Collects the results of `recordings` recordings. Rows that are missing in some recordings are left out, because
+    /// their spread would be meaningless.
     fn new((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
         let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
         let rows = whole.map(|(name, kernel, engine)| (name, Sample::new(kernel), Sample::new(engine))).collect();
         Runs { rows, failures }
     }
 
-    /// The row called `name`.
+    /// Returns the row with this name.
     pub(crate) fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
         self.rows.iter().find(|(row, ..)| row == name).map(|(_, kernel, engine)| (kernel, engine))
     }
 }
 
-/// Changes up to this are none.
+/// Relative changes up to this size count as no change.
 pub(crate) const MARGIN: f64 = 0.02;
 
-/// How the second group stands against the first, in this row, which is one of `family`.
+/// Compares the second group with the first in this row, which is one of `family` rows that are compared together.
 pub(crate) fn judge(row: &str, a: &Sample, b: &Sample, family: usize) -> Comparison {
     let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
     samples::compare(a.clone(), b.clone(), scale, Direction::Neutral, family, MARGIN)
 }
 
-/// A change, and its interval where there is one.
+/// Formats a change, and its interval if it has one.
 pub(crate) fn with_interval(judged: &Comparison) -> String {
     let interval = judged.interval.map(|(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
     change(judged.change) + &interval.unwrap_or_default()
 }
 
-/// How recordings are replayed.
+/// Rules and settings of a replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way<'w> {
-    /// Under this policy; without one, under the rules of the kernel that was recorded.
+    /// Policy of the replay, or `None` for the rules of the recorded kernel.
     pub(crate) policy: Option<&'w str>,
-    /// Under these settings, where they are not as they were recorded.
+    /// Settings that replace the recorded ones.
     pub(crate) settings: &'w [Setting],
 }
 
-/// Under the recorded kernel's rules, set as it was.
+/// Replay under the rules and settings of the recorded kernel.
 pub(crate) const AS_RECORDED: Way<'static> = Way { policy: None, settings: &[] };
 
-/// Rows as they come, run by run.
+/// Rows in the order in which they first occur, with one value per run.
 type Rows = Vec<(String, Vec<f64>, Vec<f64>)>;
 
-/// Replays each recording in each of these ways; it is read once.
+/// Replays each recording in each of these ways. Each recording is read once.
 ///
 /// # Errors
-/// If one cannot be read or replayed.
+/// Returns an error if a recording cannot be read or replayed.
 pub(crate) fn replay<const WAYS: usize>(
     files: &[impl AsRef<Path>],
     ways: [Way<'_>; WAYS],

@@ -1,6 +1,7 @@
-//! The laboratory: boots loads, as many at a time as there are cores, and keeps their recordings.
+//! The laboratory: boots loads, as many at once as there are cores, and keeps their recordings.
 //!
-//! Loads have a folder each, and what lies there is not booted again; so a run that was stopped goes on where it was.
+//! Each load has a folder, and recordings that exist there are not made again. So an interrupted run continues from its
+//! last state.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,51 +14,52 @@ use crate::Args;
 use crate::cell::Cell;
 use crate::error::Error;
 
-/// Time for one boot.
+/// Time limit of one boot.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// What is booted: a cell, as its kernel is or under one setting.
+/// Unit of booting: a cell with the kernel's default settings, or with one changed setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Kernel, workload, and size.
+    /// Kernel, workload and size.
     pub(crate) cell: Cell,
-    /// `NAME=VALUE`.
+    /// Changed setting as `NAME=VALUE`.
     pub(crate) setting: Option<String>,
 }
 
 impl Load {
-    /// This cell as its kernel is.
+    /// Creates a load of this cell with default settings.
     pub(crate) fn new(cell: &Cell) -> Load {
         Load { cell: cell.clone(), setting: None }
     }
 
-    /// What its folder is called.
+    /// Returns the name of the load, which is the name of its folder.
     pub(crate) fn name(&self) -> String {
         self.setting.as_ref().map_or_else(|| self.cell.name(), |setting| format!("{}-{setting}", self.cell.name()))
     }
 }
 
-/// The recordings of loads; or the sentence that says why a load has none.
+/// Recordings of loads, or the reason for which a load has none.
 #[derive(Debug)]
 pub(crate) struct Recordings {
     loads: Vec<(Load, Result<Vec<PathBuf>, String>)>,
 }
 
 impl Recordings {
-    /// The recordings of a load that was asked for.
+    /// Returns the recordings of a load. The load must be one of those that were recorded; otherwise this function
+    /// panics.
     pub(crate) fn find(&self, load: &Load) -> Result<&[PathBuf], String> {
         let found = self.loads.iter().find(|(known, _)| known == load);
         let files = &found.expect("what is judged was asked for").1;
         files.as_deref().map_err(String::clone)
     }
 
-    /// The recordings of two loads; or why one of them has none.
+    /// Returns the recordings of two loads, or the reason for which one of them has none.
     pub(crate) fn find_pair(&self, [before, after]: &[Load; 2]) -> Result<[&[PathBuf]; 2], String> {
         Ok([self.find(before)?, self.find(after)?])
     }
 }
 
-/// What all boots share.
+/// State shared by all boots.
 pub(crate) struct Lab<'a> {
     args: &'a Args,
     tools: Tools,
@@ -66,16 +68,17 @@ pub(crate) struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Finds the tools.
+    /// Finds the tools that boots need.
     ///
     /// # Errors
-    /// If one is missing.
+    /// Returns an error if a tool is missing.
     pub(crate) fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
         let tools = Tools::find(args.freehold.clone())?;
         Ok(Lab { args, tools, interrupts: Interrupts::listen()?, kernels: Store::for_user()? })
     }
 
-    /// Boots each load as often as it wants. A guest that fails does not keep other loads from theirs; all else does.
+    /// Boots each load as often as `--runs` requires. If a guest fails, only its own load has no recordings. Any other
+    /// error ends the recording of all loads.
     ///
     /// # Errors
     /// See [`freehold_boot::Error`].
@@ -83,7 +86,7 @@ impl<'a> Lab<'a> {
         let mut loads: Vec<(Load, Guest)> = Vec::new();
         for load in wanted {
             if loads.iter().all(|(known, _)| *known != load) {
-                // One after the other: two that fetch would be in each other's way.
+                // Guests are prepared one after the other, because concurrent downloads would interfere.
                 let guest = self.guest(&load)?;
                 prepare(&guest, &mut say)?;
                 loads.push((load, guest));
@@ -117,13 +120,13 @@ impl<'a> Lab<'a> {
     }
 
     fn boot(&self, load: &Load, guest: &Guest, progress: &Progress) -> Result<Vec<PathBuf>, freehold_boot::Error> {
-        // Guests are emulated wherever this runs: what they do depends on how their CPUs take turns.
+        // Guests are always emulated, because their results depend on how their CPUs take turns.
         let accelerator = Accelerator::Emulation;
         let series = Series {
             tools: &self.tools,
             sides: &[("run".to_owned(), guest.clone())],
             runs: self.args.runs,
-            // As many loads are under way as there are cores, and an emulated guest takes one.
+            // The number of concurrent loads equals the number of cores, and an emulated guest uses one core.
             jobs: 1,
             accelerator,
             folder: &self.args.recordings.join(load.name()),

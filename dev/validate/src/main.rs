@@ -1,10 +1,11 @@
-//! The oracle: real kernels, asked what they do, and the engine held against them: `cargo xtask oracle`.
+//! The oracle: compares the engine with real kernels: `cargo xtask oracle`.
 //!
-//! The suite draws [`cell`]s of a grid, which the [`lab`] boots so many times; what was recorded is replayed under the
-//! rules of the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays one
-//! kernel's recordings under the rules of another, or under another setting. Both make one [`page`], docs/fidelity.md.
-//! The published [`changes`], before and after in real kernels, make docs/findings/kernels.md. Recordings stay in a
-//! folder, so a run that was stopped goes on where it was.
+//! The suite draws [`cell`]s of a grid, and the [`lab`] boots each several times. The recordings are replayed under the
+//! rules of the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays the
+//! recordings of one kernel under the rules of another kernel, or under another setting. Both are written to one
+//! [`page`], docs/fidelity.md. The published [`changes`], before and after in real kernels, are written to
+//! docs/findings/kernels.md, and the outcomes of [`advice`] to docs/findings/advice.md. Recordings are kept in a
+//! folder, so an interrupted run continues from its last state.
 
 mod advice;
 mod cell;
@@ -31,24 +32,24 @@ use judge::AS_RECORDED;
 use lab::{Lab, Load};
 use prediction::{PredictedRow, Prediction};
 
-/// Holds the engine against real kernels.
+/// Compares the engine with real kernels.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask oracle", bin_name = "cargo xtask oracle")]
 pub(crate) struct Args {
-    /// Boot cells of the grid, and say how far the engine is from what their kernels did
+    /// Boot cells of the grid, and report how far the engine is from the kernels' own results
     #[arg(long)]
     suite: bool,
 
-    /// Boot pairs of kernels, and of settings, and say how well one's recordings predict what the other does
+    /// Boot pairs of kernels, and of settings, and report how well recordings of the first predict the second
     #[arg(long)]
     prediction: bool,
 
-    /// Boot the kernels between which the published changes came, and say what each change did:
+    /// Boot the kernels before and after the published changes, and report the effect of each change:
     /// docs/findings/kernels.md
     #[arg(long, conflicts_with_all = ["suite", "prediction"])]
     changes: bool,
 
-    /// Boot loads with two values of a setting each, and hold the levels of `freehold advise` against the outcome:
+    /// Boot loads with two values of a setting each, and compare the levels of `freehold advise` with the outcome:
     /// docs/findings/advice.md
     #[arg(long, conflicts_with_all = ["suite", "prediction", "changes"])]
     advice: bool,
@@ -65,29 +66,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "5", value_parser = runs)]
     runs: usize,
 
-    /// What cells are drawn by
+    /// Seed with which cells are drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Where recordings are kept; what is there is not booted again
+    /// Folder of the recordings; existing ones are not made again
     #[arg(long, value_name = "FOLDER", default_value = "target/oracle")]
     recordings: PathBuf,
 
-    /// The program that records in the guests: `freehold`, built for release
+    /// Program that records in the guests: `freehold`, built for release
     #[arg(long, value_name = "FILE", default_value = "target/release/freehold")]
     freehold: PathBuf,
 
-    /// The page to write; without it, the tables are printed
+    /// Page to write; without it, the tables are printed
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// With --prediction: the file to write how often predictions came true, which `freehold advise` carries; one run
-    /// writes it and the page
+    /// With --prediction: file for the track record of predictions, which `freehold advise` contains; write it and the
+    /// page in one run
     #[arg(long, value_name = "FILE", requires = "prediction")]
     track_record: Option<PathBuf>,
 }
 
-/// As many runs as a verdict needs, or more.
+/// Parses a number of runs, which must be enough for a verdict.
 fn runs(text: &str) -> Result<usize, String> {
     let runs = text.parse().map_err(|_| "give a number".to_owned())?;
     if runs < RUNS_MIN { Err(format!("{RUNS_MIN} are the least for a verdict")) } else { Ok(runs) }
@@ -125,7 +126,7 @@ fn run(args: &Args) -> Result<(), Error> {
     page::emit(args, &page::fidelity(args, &suite, &predictions))
 }
 
-/// The cells of the suite, recorded and replayed.
+/// Records and replays the cells of the suite.
 fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::CellResult>, Error> {
     let cells = cell::sample(args.cells, args.seed);
     let recorded = lab.record("the suite", cells.iter().map(Load::new))?;
@@ -141,7 +142,7 @@ fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::CellResult>, Er
     })
 }
 
-/// The pairs of predictions, recorded and replayed.
+/// Records and replays the pairs of predictions.
 fn predicted_pairs(lab: &Lab<'_>, args: &Args) -> Result<Vec<PredictedRow>, Error> {
     let pairs = prediction::pairs(args.pairs, args.seed);
     let loads: Vec<[Load; 2]> = pairs.iter().map(|(cell, to)| [Load::new(cell), to.applied_to(cell)]).collect();

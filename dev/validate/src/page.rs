@@ -1,4 +1,4 @@
-//! The pages: docs/fidelity.md, docs/findings/kernels.md and docs/findings/advice.md, or the same text on stdout.
+//! The pages docs/fidelity.md, docs/findings/kernels.md and docs/findings/advice.md, written to files or to stdout.
 
 use freehold_report::markdown::wrapped;
 use freehold_report::output;
@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::prediction::{self, PredictedRow};
 use crate::suite::{self, CellResult};
 
-/// Writes a page, or prints it.
+/// Writes a page to the file in `args`, or prints it.
 ///
 /// # Errors
-/// When it cannot be.
+/// Returns an error if the page cannot be written.
 pub(crate) fn emit(args: &Args, text: &str) -> Result<(), Error> {
     match &args.out {
         Some(file) => output::write_atomically(file, text.as_bytes())?,
@@ -22,7 +22,7 @@ pub(crate) fn emit(args: &Args, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The page of the published changes.
+/// Formats the page of the published changes.
 pub(crate) fn changes(args: &Args, sections: &[String]) -> String {
     let recipe =
         format!("```sh\ncargo xtask oracle --changes --runs {} --out docs/findings/kernels.md\n```\n", args.runs);
@@ -31,7 +31,7 @@ pub(crate) fn changes(args: &Args, sections: &[String]) -> String {
     join_parts(&parts)
 }
 
-/// The page that holds advice against its outcome.
+/// Formats the page that compares advice with its outcome.
 pub(crate) fn advice(args: &Args, judged: &[JudgedAdvice]) -> String {
     let recipe =
         format!("```sh\ncargo xtask oracle --advice --runs {} --out docs/findings/advice.md\n```\n", args.runs);
@@ -44,7 +44,7 @@ fn join_parts(parts: &[&str]) -> String {
     wrapped(&(parts.join("\n\n") + "\n"))
 }
 
-/// The page of the suite, of predictions, or of both.
+/// Formats the page of the suite, of predictions, or of both.
 pub(crate) fn fidelity(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> String {
     let mut parts = vec!["# Fidelity".to_owned(), OPENING.to_owned(), recipe(args)];
     if !judged.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) fn fidelity(args: &Args, judged: &[CellResult], predicted: &[Predicte
     join_parts(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Cells and pairs that failed, each with its sentence.
+/// Formats the list of cells and pairs that failed, each with its reason.
 fn failed(judged: &[CellResult], predicted: &[PredictedRow]) -> String {
     let cells = judged.iter().filter_map(|judged| Some((judged.cell.name(), judged.runs.as_ref().err()?)));
     let pairs = predicted
@@ -76,7 +76,7 @@ fn failed(judged: &[CellResult], predicted: &[PredictedRow]) -> String {
     cells.chain(pairs).map(|(name, why)| format!("- {name}: {why}\n")).collect()
 }
 
-/// Where `freehold advise` has how often predictions came true.
+/// Path of the track record of predictions, which `freehold advise` contains.
 const TRACK_RECORD: &str = "lab/replay/src/advice/track-record.json";
 const KERNELS: &str = "# `kernels`: What did the published changes do in real kernels, and does the engine say the same?\n\n\
     Each table stands on one load, booted on the kernel before a change and on the one that has it, on two CPUs with 1 GiB. \
@@ -90,7 +90,7 @@ const ADVICE: &str = "# `advise`: Are its levels right in booted kernels?\n\n\
     the outcome: *helped* if it got better, *harmed* if it got worse. A load without a decided change is *neutral*. A change \
     is decided if its interval lies beyond 2 % on one side. Intervals of the six concerns of a load hold together at 95 %. \
     The guests are emulated, and their clock counts instructions.";
-/// What the figures rest on, and why they are not better; written by people.
+/// Limits of the figures and the reasons for the differences; written by hand.
 const DIFFERENCES: &str = include_str!("differences.txt");
 const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the \
     recording is replayed under the rules of that very kernel; and what the engine did is held against what the kernel did. \

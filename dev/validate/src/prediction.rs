@@ -1,9 +1,9 @@
-//! Prediction: recorded on one kernel, replayed as another one or under another setting, held against the kernel that
-//! is so.
+//! Predictions: recordings of one kernel, replayed as another kernel or under another setting, and compared with a real
+//! kernel of that version or with that setting.
 //!
-//! Both kernels run the same workload on the same machine. What the second did against the first is the truth, and has
-//! an interval, because kernels repeat only so well. The engine replays the *first* kernel's recordings as both; what
-//! changes between these two replays is its prediction.
+//! Both kernels run the same workload on the same machine. The change from the first kernel to the second is the truth.
+//! It has an interval, because kernels do not repeat exactly. The engine replays the recordings of the *first* kernel
+//! as both kernels, and the change between these two replays is its prediction.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,21 +20,21 @@ use crate::judge::{self, AS_RECORDED, MARGIN, Runs, Way, judge};
 use crate::lab::Load;
 use crate::suite::ROWS;
 
-/// The kernel that is recorded.
+/// Kernel that is recorded.
 pub(crate) const FROM: &str = "6.12";
-/// The kernels that it is replayed as.
+/// Kernels that its recordings are replayed as.
 pub(crate) const KERNELS: [&str; 3] = ["6.18", "7.2", "7.3"];
 
-/// A setting under which it is replayed.
+/// Setting under which recordings are replayed.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    /// The setting.
+    /// Setting as `NAME=VALUE`.
     pub(crate) setting: &'static str,
-    /// The workload, where few others would notice.
+    /// Workload, if few others would be affected by the setting.
     pub(crate) workload: Option<&'static str>,
 }
 
-/// Those, in turn.
+/// Settings in the order in which pairs use them.
 pub(crate) const TRIALS: [Trial; 7] = [
     Trial { setting: "vm.percpu_pagelist_high_fraction=1000", workload: None },
     Trial { setting: "vm.min_free_kbytes=16384", workload: None },
@@ -45,17 +45,17 @@ pub(crate) const TRIALS: [Trial; 7] = [
     Trial { setting: "vm.compaction_proactiveness=0", workload: Some("huge-pages") },
 ];
 
-/// What makes the second kernel another one.
+/// Difference between the second kernel and the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// Its version.
+    /// Version of the second kernel.
     Kernel(&'static str),
-    /// A setting.
+    /// Setting of the second kernel.
     Setting(&'static str),
 }
 
 impl Change {
-    /// The second kernel, on this cell of the first.
+    /// Returns the load of the second kernel, given the cell of the first.
     pub(crate) fn applied_to(self, cell: &Cell) -> Load {
         match self {
             Change::Kernel(version) => Load::new(&cell.on(version)),
@@ -64,10 +64,11 @@ impl Change {
     }
 }
 
-/// So many pairs of kernels, and as many of settings on the same cells, as far as their workload tells: cells of the
-/// first kernel, each with what makes the second. Fewer, if there are not as many cells.
+/// Returns cells of the first kernel, each with a change: `count` pairs of kernels, and as many pairs of settings on
+/// the same cells. A setting with its own workload replaces the workload of its cell. There are fewer pairs if there
+/// are not enough cells.
 pub(crate) fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
-    // Not every kernel can run every workload.
+    // Not every kernel can run every workload, so more cells are drawn than needed.
     let mut cells = sample_of(&[FROM], 3 * count, seed);
     let of_kernels = KERNELS.into_iter().cycle().take(count).filter_map(|to| {
         let at = cells.iter().position(|cell| cell.on(to).is_possible())?;
@@ -89,32 +90,32 @@ impl fmt::Display for Change {
     }
 }
 
-/// A pair on one cell: a kernel, and what it is replayed as.
+/// Pair on one cell: a kernel, and the change that is predicted.
 #[derive(Debug)]
 pub(crate) struct PredictedRow {
-    /// The cell of the first kernel.
+    /// Cell of the first kernel.
     pub(crate) cell: Cell,
-    /// What the second kernel is.
+    /// Difference of the second kernel.
     pub(crate) to: Change,
-    /// What was predicted, and what came; or why there is nothing.
+    /// Prediction and truth, or the reason for which there are none.
     pub(crate) outcome: Result<Prediction, String>,
 }
 
-/// The runs that a prediction stands on.
+/// Runs that a prediction is computed from.
 #[derive(Debug)]
 pub(crate) struct Prediction {
-    /// The first kernel's runs, replayed under its own rules.
+    /// Runs of the first kernel, replayed under its own rules.
     pub(crate) before: Runs,
-    /// The same recordings, replayed as the second.
+    /// Recordings of the first kernel, replayed as the second kernel.
     pub(crate) after: Runs,
-    /// The second kernel's runs.
+    /// Runs of the second kernel.
     pub(crate) truth: Runs,
 }
 
 /// One row of one prediction.
 struct Row {
     name: &'static str,
-    /// Infinite where the engine has some only after the change.
+    /// Predicted relative change; infinite if the engine's value is zero before the change only.
     predicted: f64,
     truth: Option<f64>,
     interval: Option<(f64, f64)>,
@@ -122,10 +123,10 @@ struct Row {
 }
 
 impl Prediction {
-    /// Replays the recordings of the first kernel as both, and those of the second as what it is.
+    /// Replays the recordings of the first kernel as both kernels, and those of the second kernel under its own rules.
     ///
     /// # Errors
-    /// If one cannot be read or replayed.
+    /// Returns an error if a recording cannot be read or replayed.
     pub(crate) fn measure(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
         let settings: Vec<Setting>;
         let policy: String;
@@ -148,7 +149,7 @@ impl Prediction {
         ROWS.iter().filter_map(|(row, name)| self.row(row, name)).collect()
     }
 
-    /// Returns a row of the prediction, if the kernel has any of it before or after.
+    /// Returns a row of the prediction, if the kernel's value is not zero both before and after.
     fn row(&self, row: &str, name: &'static str) -> Option<Row> {
         let (kernel_before, engine_before) = self.before.row(row)?;
         let (_, engine_after) = self.after.row(row)?;
@@ -170,7 +171,7 @@ impl Prediction {
 }
 
 impl Row {
-    /// Whether the direction is the kernel's; nothing where the kernel leaves it open.
+    /// Returns whether the predicted direction is the kernel's, or `None` if the kernel's change is undecided.
     fn is_right(&self) -> Option<bool> {
         let predicted = self.predicted;
         match self.verdict {
@@ -180,14 +181,14 @@ impl Row {
         }
     }
 
-    /// Whether the size is within the kernel's interval.
+    /// Returns whether the predicted size is within the kernel's interval, or `None` without an interval.
     fn is_within(&self) -> Option<bool> {
         let (low, high) = self.interval?;
         Some((low..=high).contains(&self.predicted))
     }
 }
 
-/// Every row of every prediction.
+/// Formats all rows of all predictions.
 pub(crate) fn table(predicted: &[PredictedRow]) -> String {
     let head =
         ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
@@ -222,8 +223,9 @@ fn judgement_word(is: Option<bool>) -> &'static str {
     }
 }
 
-/// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is
-/// right about all that does not, so the engine must be better than that.
+/// Formats the scores of predictions by kind of change and by half of the grid. The table also has the scores of a
+/// baseline that always predicts no change. This baseline is right about every row that does not change, so the engine
+/// must be better than it.
 pub(crate) fn in_short(predicted: &[PredictedRow]) -> String {
     let (kernels, settings): (Vec<&PredictedRow>, Vec<&PredictedRow>) =
         predicted.iter().partition(|pair| matches!(pair.to, Change::Kernel(_)));
@@ -264,7 +266,7 @@ fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p PredictedRow>) -> Vec<S
     ]
 }
 
-/// How often predictions came true, for kernels and by the name of the setting.
+/// Counts how often predictions came true, for kernels and by the name of the setting.
 pub(crate) fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
     let mut record = TrackRecord::default();
     for (to, prediction) in predicted.iter().filter_map(|pair| Some((pair.to, pair.outcome.as_ref().ok()?))) {
@@ -293,7 +295,7 @@ fn add_directions(record: &mut TrackRecord, setting: &str, rows: &[Row]) {
     }
 }
 
-/// What these rows came to, of no pair.
+/// Counts the results of these rows. The number of pairs in the result is zero.
 fn count_predictions(rows: &[Row]) -> Predictions {
     let mut predictions = Predictions { pairs: 0, decided: 0, right: 0, with_interval: 0, within: 0 };
     for row in rows {
@@ -305,7 +307,7 @@ fn count_predictions(rows: &[Row]) -> Predictions {
     predictions
 }
 
-/// So many of all.
+/// Formats a count and its share of all.
 fn share(so: u32, all: u32) -> String {
     if all == 0 { "-".to_owned() } else { format!("{so} ({})", percent(f64::from(so) / f64::from(all))) }
 }

@@ -1,4 +1,5 @@
-//! The suite: cells of the grid, each booted so many times, each recording replayed under the rules of its own kernel.
+//! The suite: cells of the grid, each booted several times. Each recording is replayed under the rules of its own
+//! kernel.
 
 use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, percent, quantity};
@@ -9,7 +10,7 @@ use freehold_stats::verdict::relative_change;
 use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 
-/// Rows that the tables show, and what people call them.
+/// Rows of the tables, with their names for readers.
 pub(crate) const ROWS: [(&str, &str); 19] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
@@ -32,12 +33,12 @@ pub(crate) const ROWS: [(&str, &str); 19] = [
     ("pgmigrate_success", "pages moved"),
 ];
 
-/// A cell, and what came of its runs.
+/// Cell, and the results of its runs.
 #[derive(Debug)]
 pub(crate) struct CellResult {
-    /// The cell.
+    /// Cell of the grid.
     pub(crate) cell: Cell,
-    /// Its runs, or why there are none.
+    /// Results of its runs, or the reason for which there are none.
     pub(crate) runs: Result<Runs, String>,
 }
 
@@ -47,17 +48,17 @@ impl CellResult {
     }
 }
 
-/// What a row is worth over all cells of a half.
+/// Errors of a row over all cells of a half.
 struct Summary {
     errors: Vec<f64>,
     worst: Option<(f64, String)>,
     spreads: Vec<f64>,
     within: usize,
-    /// Cells in which the kernel had none and the engine some.
+    /// Cells in which the kernel's value is zero and the engine's value is not.
     invented: usize,
 }
 
-/// The table of errors of one half.
+/// Formats the table of errors of one half.
 pub(crate) fn table(judged: &[CellResult], half: Half) -> String {
     let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
     let rows = ROWS.iter().filter_map(|(row, name)| {
@@ -86,7 +87,7 @@ fn summarize(judged: &[&CellResult], row: &str) -> Summary {
             continue;
         }
         let error = (engine.mean - kernel.mean) / kernel.mean;
-        // Two deviations hold nineteen runs of twenty.
+        // About 95 % of runs are within two standard deviations.
         summary.within += usize::from((engine.mean - kernel.mean).abs() <= 2.0 * kernel.deviation);
         summary.spreads.extend(kernel.spread());
         summary.errors.push(error.abs());
@@ -118,7 +119,8 @@ fn format_median(values: &mut [f64]) -> String {
     if values.is_empty() { "-".to_owned() } else { percent(median(values)) }
 }
 
-/// Every cell: the rows that matter most, each as what the kernel did, and the error beside the spread.
+/// Formats the table of all cells, with the most important rows: the kernel's value, the engine's error, and the
+/// kernel's spread.
 pub(crate) fn cells(judged: &[CellResult], half: Half) -> String {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
     let of_half = judged.iter().filter(|judged| judged.cell.half() == half);
@@ -132,14 +134,14 @@ pub(crate) fn cells(judged: &[CellResult], half: Half) -> String {
     markdown::table(&head, rows)
 }
 
-/// What the kernel did, and the engine's error beside the kernel's spread.
+/// Formats the kernel's value, and the engine's error beside the kernel's spread.
 fn kernel_and_engine(kernel: &Sample, engine: &Sample) -> String {
     let error = change(relative_change(kernel.mean, engine.mean));
     let spread = kernel.spread().map_or_else(String::new, |spread| format!(" ({})", percent(spread)));
     format!("{}: {error}{spread}", quantity(Some(Quantity::from_mean(kernel.mean))))
 }
 
-/// Failed requests in common, of the cells of a half in which the kernel refused something.
+/// Formats the table of failed requests in common, for the cells of a half in which requests failed in the kernel.
 pub(crate) fn failures(judged: &[CellResult], half: Half) -> String {
     let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;

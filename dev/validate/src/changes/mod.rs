@@ -1,10 +1,10 @@
-//! The published changes that real kernels have: what a kernel did before and after, and what the engine says on the
-//! same loads.
+//! Published changes of real kernels: compares kernels before and after each change with the engine on the same loads.
 //!
-//! Two kernels differ in more than one change. So the engine replays the first kernel's recordings twice, under that
-//! kernel's rules and with the change alone; and the second kernel's recordings under that one's rules, which says
-//! whether the engine is to be believed about it. Slabs are not replayed, since a recording has no objects in it: what
-//! a kernel shows of its caches is held against the engine's rules ([`sheaves`]).
+//! Two kernels differ in more than one change. Therefore the engine replays the recordings of the first kernel twice:
+//! under that kernel's rules, and under these rules with only the change added. It also replays the recordings of the
+//! second kernel under the second kernel's rules, which shows how accurate the engine is for that kernel. Slabs are not
+//! replayed, because a recording contains no objects. Instead, the kernel's figures about its caches are compared with
+//! the engine's rules ([`sheaves`]).
 
 mod sheaves;
 
@@ -18,25 +18,25 @@ use crate::judge::{self, AS_RECORDED, Runs, Way, judge, with_interval};
 use crate::lab::{Load, Recordings};
 use crate::suite::ROWS;
 
-/// CPUs and MiB of all loads.
+/// CPUs and MiB of memory of all loads.
 const SIZE: (u16, u32) = (2, 1024);
 
-/// A change, and the two kernels between which it came.
+/// Published change, and the last kernel before it and the first one with it.
 struct Change {
     heading: &'static str,
     about: &'static str,
     workload: &'static str,
     before: &'static str,
     after: &'static str,
-    /// The policy that has the first kernel's rules, and this change.
+    /// Policy with the rules of the first kernel and this change.
     alone: &'static str,
-    /// The row that it is about, and what people call it; shown first, beside [`ROWS`].
+    /// Row that the change is about, and its name in the table. It is shown first, before the other [`ROWS`].
     row: (&'static str, &'static str),
 }
 
-/// What the page says of a change.
+/// Section of the page about a change.
 struct Section {
-    /// Its line of the summary.
+    /// Row of the summary.
     line: Vec<String>,
     text: String,
 }
@@ -91,7 +91,7 @@ const IN_SHORT: &str = "## In short\n\nOne row of each change, in the order of t
     recordings of the kernel before, under its rules and with the change alone. What kernels put on lists is what later events \
     show, so it is the least that it can be. Sheaves are at the end of the page.";
 
-/// A cell of this page.
+/// Returns a cell of this page.
 fn cell(workload: &'static str, kernel: &'static str) -> Cell {
     let (cpus, memory) = SIZE;
     Cell { kernel, workload, cpus, memory }
@@ -121,7 +121,7 @@ impl Change {
         })
     }
 
-    /// A line of the summary, of the cells of its row.
+    /// Formats a row of the summary from the cells of the change's main row.
     fn line(&self, cells: Option<Vec<String>>) -> Vec<String> {
         let kernels = format!("{} to {}", self.before, self.after);
         let mut line = vec![kernels, self.row.1.to_owned()];
@@ -153,19 +153,19 @@ impl Change {
     }
 }
 
-/// A row of one change: kernels before and after, and the engine on their recordings.
+/// Row of one change: the kernels before and after, and the engine on their recordings.
 struct Line {
     row: &'static str,
     name: &'static str,
     kernels: [Sample; 2],
-    /// The first kernel's recordings, under its rules and with the change alone.
+    /// Replays of the first kernel's recordings: under its rules, and with only the change added.
     engine: [Sample; 2],
-    /// The second kernel's recordings, under its rules.
+    /// Replays of the second kernel's recordings under its rules.
     engine_after: Sample,
 }
 
 impl Line {
-    /// Nothing where a side lacks the row, or there was nothing of it.
+    /// Creates a line, or returns `None` if a side lacks the row or all values are zero.
     fn new(row: &'static str, name: &'static str, first: &Runs, changed: &Runs, second: &Runs) -> Option<Line> {
         let (kernel, engine) = first.row(row)?;
         let (kernel_after, engine_after) = second.row(row)?;
@@ -201,7 +201,7 @@ impl Line {
     }
 }
 
-/// The command that compares two kernels on a load of this page.
+/// Returns the command that compares two kernels on a load of this page.
 fn recipe([before, after]: [&str; 2], workload: &str) -> String {
     let (cpus, memory) = SIZE;
     format!(
@@ -209,13 +209,13 @@ fn recipe([before, after]: [&str; 2], workload: &str) -> String {
     )
 }
 
-/// A mean, and the standard deviation of its runs.
+/// Formats a mean and the standard deviation of its runs.
 fn with_spread(group: &Sample) -> String {
     let [mean, deviation] = [group.mean, group.deviation].map(|value| quantity(Some(Quantity::from_mean(value))));
     format!("{mean} ± {deviation}")
 }
 
-/// What the table comes to.
+/// Formats a summary of the table.
 fn in_short(lines: &[Line]) -> String {
     let family = lines.len();
     let kernels: Vec<&str> = lines.iter().filter(|line| line.differs(family)).map(|line| line.name).collect();
@@ -236,15 +236,15 @@ fn format_names(rows: &[&str]) -> String {
     if rows.is_empty() { String::new() } else { format!(": {}", rows.join(", ")) }
 }
 
-/// Everything that the page stands on.
+/// Returns all loads that the page needs.
 pub(crate) fn loads() -> impl Iterator<Item = Load> {
     CHANGES.iter().flat_map(Change::loads).chain(sheaves::loads())
 }
 
-/// The page's sections: in short, then change by change.
+/// Returns the sections of the page: the summary, then one section for each change.
 ///
 /// # Errors
-/// If a recording cannot be read or replayed.
+/// Returns an error if a recording cannot be read or replayed.
 pub(crate) fn sections(recorded: &Recordings) -> Result<Vec<String>, Error> {
     let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
     let head = [

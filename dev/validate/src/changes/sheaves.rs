@@ -1,4 +1,4 @@
-//! Sheaves, as `/proc/slabinfo` and sysfs show them, beside the engine's rules for the same caches.
+//! Sheaves of real kernels, as `/proc/slabinfo` and sysfs show them, beside the engine's rules for the same caches.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::lab::{Load, Recordings};
 
 const WORKLOAD: &str = "slab-churn";
 const KERNELS: [&str; 2] = ["6.12", "7.2"];
-/// Caches that the table shows.
+/// Number of caches in the table.
 const SHOWN: usize = 12;
 
 const ABOUT: &str = "Since 7.0 every CPU keeps arrays of objects for each cache, whatever slabs they are of, and nodes keep full \
@@ -24,15 +24,15 @@ const ABOUT: &str = "Since 7.0 every CPU keeps arrays of objects for each cache,
     `slabinfo` counts as in use. The room of an array follows from the object's size. A recording has no objects in it, so \
     the engine replays none here: its rules lay out the same caches.";
 
-/// What the section stands on.
+/// Returns the loads that the section needs.
 pub(crate) fn loads() -> [Load; 2] {
     KERNELS.map(|kernel| Load::new(&cell(WORKLOAD, kernel)))
 }
 
-/// The section.
+/// Returns the section about sheaves.
 ///
 /// # Errors
-/// If a recording cannot be read.
+/// Returns an error if a recording cannot be read.
 pub(crate) fn section(recorded: &Recordings) -> Result<String, Error> {
     let findings = match recorded.find_pair(&loads()) {
         Ok([before, after]) => findings(&read_cache_facts(before)?, &read_cache_facts(after)?),
@@ -42,7 +42,7 @@ pub(crate) fn section(recorded: &Recordings) -> Result<String, Error> {
     Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{ABOUT}\n\n{recipe}\n\n{findings}"))
 }
 
-/// The caches at the end of each run.
+/// Reads the caches at the end of each run.
 fn read_cache_facts(files: &[impl AsRef<Path>]) -> Result<Vec<Vec<CacheFacts>>, Error> {
     files.iter().map(|file| Ok(Recording::open(file.as_ref())?.reader.facts().caches_end.clone())).collect()
 }
@@ -54,7 +54,7 @@ fn findings(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
     format!("{}\n\n{}\n\n{}", totals(before, after), in_short(caches), layouts(caches))
 }
 
-/// What a run's caches hold, all of them together.
+/// Figure of a cache that is summed over all caches of a run.
 type Total = fn(&CacheFacts) -> u64;
 
 const TOTALS: [(&str, Total); 3] = [
@@ -77,7 +77,8 @@ fn sum_each_run(runs: &[Vec<CacheFacts>], total: Total) -> Sample {
     Sample::new(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
 }
 
-/// What the engine makes of a cache of this size on that machine: objects and pages of a slab, and objects of a sheaf.
+/// Returns the engine's layout of a cache with objects of this size on that machine: objects per slab, pages per slab,
+/// and objects per sheaf.
 fn layout(size: u32) -> Option<(u32, u32, u32)> {
     let order = SlabSizing::linux(u32::from(SIZE.0)).order(size, 4096)?;
     Some(((4096 << order.get()) / size, order.pages(), u32::from(sheaf_capacity(size, None))))
@@ -142,7 +143,7 @@ fn layouts(caches: &[CacheFacts]) -> String {
     markdown::table(&head, rows)
 }
 
-/// Formats the kernel's number and the engine's.
+/// Formats the kernel's number and the engine's number.
 fn format_both(kernel: u32, engine: Option<u32>) -> String {
     format!("{kernel} / {}", engine.map_or("-".to_owned(), |engine| engine.to_string()))
 }
