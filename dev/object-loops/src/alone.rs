@@ -1,11 +1,12 @@
-//! The loops of one thread: fill and pair.
+//! Loops of one thread: fill and pair.
 
 use crate::Objects;
 use crate::array::ObjectArray;
 use crate::clock::now;
 use crate::rounds::{Rounds, Size, Trouble};
 
-/// So many objects allocated, then freed in the order of allocation: ticks of both, for each timed round.
+/// Allocates `count` objects and then frees them in the order of allocation. Returns the ticks of both steps for each
+/// timed round.
 pub(crate) fn fill(
     objects: &(impl Objects + ?Sized),
     size: Size,
@@ -15,13 +16,13 @@ pub(crate) fn fill(
     let array = ObjectArray::new(count);
     rounds.run(|| {
         let filled = array.fill(objects, size)?;
-        // SAFETY: it was filled in the line before.
+        // SAFETY: `fill` has just succeeded with the same allocator, and the array has not been cleared since.
         let cleared = unsafe { array.clear(objects) };
         Ok([filled, cleared])
     })
 }
 
-/// So many objects, each freed as soon as it is allocated: ticks for each timed round.
+/// Allocates `count` objects and frees each immediately after its allocation. Returns the ticks of each timed round.
 pub(crate) fn pair(
     objects: &(impl Objects + ?Sized),
     size: Size,
@@ -40,7 +41,8 @@ fn pairs(objects: &(impl Objects + ?Sized), size: Size, count: usize) -> Result<
         if object.is_null() {
             return Err(Trouble::Exhausted { after: at, size });
         }
-        // SAFETY: it was allocated two lines before, and nobody else knows of it.
+        // SAFETY: `malloc` of this allocator has just returned the object, which is not null, and it is not used
+        // elsewhere.
         unsafe { objects.free(object) };
     }
     Ok(now() - start)

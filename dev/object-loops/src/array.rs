@@ -1,6 +1,7 @@
-//! Where objects wait between their allocation and their free: an array of addresses, in order of allocation.
+//! Array of the addresses of allocated objects, in the order of allocation.
 //!
-//! The addresses are atomics, so that one thread may put and another take; both are plain moves.
+//! The addresses are atomics, so that one thread may store them and another may load them. With relaxed ordering, both
+//! compile to plain moves.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -9,20 +10,19 @@ use crate::Objects;
 use crate::clock::now;
 use crate::rounds::{Size, Trouble};
 
-/// An array of addresses.
+/// Array of the addresses of objects.
 pub(crate) struct ObjectArray(Box<[AtomicPtr<u8>]>);
 
 impl ObjectArray {
-    /// An array with room for `count` objects.
+    /// Creates an array with room for `count` objects.
     pub(crate) fn new(count: usize) -> ObjectArray {
         ObjectArray((0..count).map(|_| AtomicPtr::new(null_mut())).collect())
     }
 
-    /// Allocates an object for every place; the ticks that it took. If there are not enough objects, those that there
-    /// were are freed.
+    /// Allocates an object for every place, and returns the ticks that this took.
     ///
     /// # Errors
-    /// When an allocation fails.
+    /// Returns an error if an allocation fails. The objects that were allocated until then are freed.
     #[inline(never)]
     pub(crate) fn fill(&self, objects: &(impl Objects + ?Sized), size: Size) -> Result<u64, Trouble> {
         let bytes = size.bytes();
@@ -31,7 +31,8 @@ impl ObjectArray {
             let object = objects.malloc(bytes);
             place.store(object, Ordering::Relaxed);
             if object.is_null() {
-                // SAFETY: the places before this one were filled in this loop, and nobody else knows.
+                // SAFETY: this loop filled the places before this one with objects of this allocator, which are not
+                // freed elsewhere.
                 unsafe { free_all(objects, &self.0[..at]) }
                 return Err(Trouble::Exhausted { after: at, size });
             }
@@ -39,27 +40,29 @@ impl ObjectArray {
         Ok(now() - start)
     }
 
-    /// Frees every object, in the order of allocation; the ticks that it took.
+    /// Frees every object in the order of allocation, and returns the ticks that this took.
     ///
     /// # Safety
-    /// `fill` has filled the array with objects of the same allocator, and nobody has cleared it since.
+    /// `fill` must have filled the array with objects of the same allocator, and the array must not have been cleared
+    /// since.
     #[inline(never)]
     pub(crate) unsafe fn clear(&self, objects: &(impl Objects + ?Sized)) -> u64 {
         let start = now();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that all places contain objects of `objects` that have not been freed.
         unsafe { free_all(objects, &self.0) }
         now() - start
     }
 }
 
-/// Frees what lies in these places.
+/// Frees the objects in these places.
 ///
 /// # Safety
-/// As for [`ObjectArray::clear`], of these places.
+/// As for [`ObjectArray::clear`], for these places.
 #[inline(always)]
 unsafe fn free_all(objects: &(impl Objects + ?Sized), places: &[AtomicPtr<u8>]) {
     for place in places {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the place contains an object of this allocator that has not been freed, and
+        // each place is visited once.
         unsafe { objects.free(place.load(Ordering::Relaxed)) }
     }
 }
@@ -77,7 +80,7 @@ mod tests {
         for _ in 0..3 {
             array.fill(&fake, SIZE).unwrap();
             assert_eq!(fake.live(), 100);
-            // SAFETY: it was filled in the line before.
+            // SAFETY: `fill` has just succeeded with the same allocator, and the array has not been cleared since.
             unsafe { array.clear(&fake) };
             assert_eq!(fake.close(), Ok(100));
         }
@@ -90,19 +93,20 @@ mod tests {
         assert_eq!(fake.close(), Ok(60));
     }
 
-    /// A loop that frees the first object twice, and one that forgets the last.
+    /// Tests a loop that frees the first object twice, and a loop that does not free the last object.
     #[test]
     fn a_loop_that_does_wrong_is_noticed() {
         let (fake, array) = (FakeAllocator::new(), ObjectArray::new(10));
         array.fill(&fake, SIZE).unwrap();
-        // SAFETY: the fake takes note of what is freed twice, and does nothing else.
+        // SAFETY: `free` of the fake allocator only records the address and never accesses it, so a double free is
+        // harmless.
         unsafe {
             free_all(&fake, &array.0[..1]);
             array.clear(&fake);
         }
         assert_eq!(fake.close(), Err("1 freed that nobody had".to_owned()));
         array.fill(&fake, SIZE).unwrap();
-        // SAFETY: the fake only counts.
+        // SAFETY: `free` of the fake allocator only records the address, and these places were filled above.
         unsafe { free_all(&fake, &array.0[..9]) };
         assert_eq!(fake.close(), Err("1 never freed".to_owned()));
     }

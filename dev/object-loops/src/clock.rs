@@ -1,21 +1,21 @@
-//! Ticks: the processor's time stamp counter, which counts at one rate whatever the processor's own frequency is.
+//! Ticks of the processor's time stamp counter, whose rate does not depend on the processor's current frequency.
 //!
-//! A reading waits for what stands before it and lets nothing of what stands after it begin. It takes some thirty
-//! ticks, which is nothing beside the thousands of operations between two of them. Where there is no such counter a
-//! tick is a nanosecond.
+//! A reading waits until all earlier instructions have completed, and no later instruction begins before it. It takes
+//! about thirty ticks, which is negligible beside the thousands of operations between two readings. On processors
+//! without such a counter, a tick is a nanosecond.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long ticks are counted to know their rate.
+/// Time for which ticks are counted to measure their rate.
 const RATE_TIME: Duration = Duration::from_millis(20);
 
-/// Ticks so far.
+/// Returns the current value of the counter, in ticks.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn now() -> u64 {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
-    // SAFETY: every x86-64 processor has these instructions, which read a counter and wait.
+    // SAFETY: every x86-64 processor has these instructions. They only read a counter and order other instructions.
     unsafe {
         _mm_lfence();
         let ticks = _rdtsc();
@@ -24,7 +24,7 @@ pub fn now() -> u64 {
     }
 }
 
-/// Nanoseconds so far, where the processor has no counter of its own.
+/// Returns the nanoseconds since the first call, for processors without such a counter.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn now() -> u64 {
     use std::sync::LazyLock;
@@ -32,7 +32,7 @@ pub fn now() -> u64 {
     START.elapsed().as_nanos() as u64
 }
 
-/// Ticks a second, counted for a fiftieth of one.
+/// Returns the ticks per second, measured for 20 ms.
 pub fn rate() -> f64 {
     let (start, first) = (Instant::now(), now());
     thread::sleep(RATE_TIME);

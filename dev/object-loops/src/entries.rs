@@ -1,13 +1,13 @@
-//! A malloc as two functions, called by address: the same call for every malloc, which no compiler can see into.
+//! Malloc given as two function pointers. Every malloc is called in the same way, and no compiler can inline the call.
 
 use std::ffi::c_void;
 
 use crate::Objects;
 
-/// What a thread calls when it begins or ends to use a malloc.
+/// Function that a thread calls when it starts or stops using a malloc.
 pub type Hook = unsafe extern "C" fn();
 
-/// The functions of a malloc.
+/// Functions of a malloc.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries {
     malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -16,10 +16,10 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// A malloc that asks nothing of threads.
+    /// Creates the entries of a malloc that needs no calls at the start and end of threads.
     ///
     /// # Safety
-    /// The two do what C's `malloc` and `free` do, on any thread, from now on.
+    /// The two functions must behave like C's `malloc` and `free` on any thread, from now on.
     pub const unsafe fn new(
         malloc: unsafe extern "C" fn(usize) -> *mut c_void,
         free: unsafe extern "C" fn(*mut c_void),
@@ -27,10 +27,10 @@ impl Entries {
         Entries { malloc, free, threads: None }
     }
 
-    /// The same for a malloc that wants to be called when a thread begins to use it, and when it ends.
+    /// Adds functions that a thread must call when it starts and when it stops using the malloc.
     ///
     /// # Safety
-    /// Both may be called on any thread but the first, in turn.
+    /// Any thread but the first must be allowed to call both functions, in turn.
     pub const unsafe fn with_threads(self, begin: Hook, end: Hook) -> Entries {
         Entries { threads: Some((begin, end)), ..self }
     }
@@ -39,26 +39,28 @@ impl Entries {
 impl Objects for Entries {
     #[inline(always)]
     fn malloc(&self, size: usize) -> *mut u8 {
-        // SAFETY: the maker of this promised a function that does what C's does.
+        // SAFETY: `new` requires a function that behaves like C's `malloc`, which has no preconditions.
         unsafe { (self.malloc)(size) }.cast()
     }
 
     #[inline(always)]
     unsafe fn free(&self, object: *mut u8) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that `malloc` of this allocator returned the object and that it has not been
+        // freed. `new` requires a function that behaves like C's `free`, which accepts such objects.
         unsafe { (self.free)(object.cast()) }
     }
 
     fn enter_thread(&self) {
         if let Some((begin, _)) = self.threads {
-            // SAFETY: the maker of this promised that a thread may begin with it.
+            // SAFETY: `with_threads` requires a function that a thread may call when it starts.
             unsafe { begin() }
         }
     }
 
     fn leave_thread(&self) {
         if let Some((_, end)) = self.threads {
-            // SAFETY: as above; `enter_thread` came before.
+            // SAFETY: `with_threads` requires a function that a thread may call after `begin`, which `enter_thread`
+            // called.
             unsafe { end() }
         }
     }

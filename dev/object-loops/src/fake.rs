@@ -1,5 +1,5 @@
-//! An allocator that keeps books and owns no memory, to find out whether a loop frees what it allocates, all of it, and
-//! once.
+//! Fake allocator without memory. It records allocations and frees, to check that a loop frees every object that it
+//! allocates exactly once.
 
 use std::collections::BTreeSet;
 use std::ptr::without_provenance_mut;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use crate::Objects;
 
-/// The books. Objects are addresses that nobody may follow.
+/// Fake allocator with its records. Its objects are addresses that must not be dereferenced.
 pub(crate) struct FakeAllocator {
     books: Mutex<Books>,
 }
@@ -25,28 +25,29 @@ struct Books {
 }
 
 impl FakeAllocator {
-    /// Without an end of memory.
+    /// Creates an allocator that never runs out of objects.
     pub(crate) fn new() -> FakeAllocator {
         FakeAllocator::with_most(usize::MAX)
     }
 
-    /// No more than so many objects at a time.
+    /// Creates an allocator with at most `most` live objects.
     pub(crate) fn with_most(most: usize) -> FakeAllocator {
         FakeAllocator { books: Mutex::new(Books { most, ..Books::default() }) }
     }
 
-    /// Objects that somebody has.
+    /// Returns the number of objects that have not been freed.
     pub(crate) fn live(&self) -> usize {
         self.books.lock().unwrap().live.len()
     }
 
-    /// The sizes that were asked for, and how many threads came.
+    /// Returns the requested sizes, and the number of threads that used the allocator.
     pub(crate) fn seen(&self) -> (Vec<usize>, i32) {
         let books = self.books.lock().unwrap();
         (books.sizes.iter().copied().collect(), books.threads_seen)
     }
 
-    /// How many objects were allocated and freed since the last time, or what is wrong.
+    /// Returns the number of objects that were allocated and freed since the last call, or a description of what is
+    /// wrong. Resets the records.
     pub(crate) fn close(&self) -> Result<usize, String> {
         let mut books = self.books.lock().unwrap();
         let Books { live, freed, strangers, threads, .. } = std::mem::take(&mut *books);

@@ -1,20 +1,20 @@
-//! Loops that time how objects are allocated and freed, written once for every allocator: the slab under its
-//! policies, and the mallocs of other people.
+//! Loops that time the allocation and the free of objects. They are written once for all allocators: the slab under its
+//! policies, and mallocs of other projects.
 //!
-//! They are those of Christoph Lameter's table: so many objects of one size allocated and then freed in the order of
-//! allocation, and objects freed as soon as they are allocated; and one more, objects that another CPU frees. What is
-//! counted is ticks of the processor's time stamp counter ([`clock`]). An allocator is anything that implements
-//! [`Objects`]; mallocs with C's two functions have a ready one, [`Entries`].
+//! The loops are those of Christoph Lameter's table. One allocates a number of objects of one size and then frees them
+//! in the order of allocation. Another frees each object as soon as it is allocated. A further loop frees the objects
+//! on another CPU. Times are ticks of the processor's time stamp counter ([`clock`]). An allocator is any type that
+//! implements [`Objects`]; [`Entries`] implements it for mallocs with C's two functions.
 //!
 //! ```text
-//! clock     what a tick is           objects   an allocator              entries   two functions, as C has them
-//! array     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
+//! clock     ticks                        objects   trait of allocators        entries   malloc as two C functions
+//! array     addresses of objects         alone     fill, pair: one thread     remote    one allocates, another frees
 //! rounds    sizes, numbers of rounds, errors
-//! work      the loops by name, and what they answer
+//! work      loops by name, and their results
 //! ```
 //!
-//! A loop does nothing with an object but keep its address. [`Touched`] is the same allocator for a caller that uses
-//! what it gets: a byte of each object is written when it comes, and read before it goes.
+//! A loop only keeps the address of an object and does not access it. [`Touched`] wraps an allocator for a caller that
+//! uses its objects: it writes a byte of each object after the allocation, and reads the byte before the free.
 
 mod alone;
 mod array;

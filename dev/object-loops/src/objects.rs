@@ -1,22 +1,23 @@
-//! An allocator that is timed: anything that hands out objects and takes them back.
+//! Trait of the allocators that are timed: they allocate objects and free them.
 
-/// An allocator of objects.
+/// Allocator of objects.
 ///
-/// The loops are the same machine code for all types that implement it in the same way; so those to be compared do:
-/// all as [`Entries`](crate::Entries), or all as `dyn Objects`.
+/// The loops compile to the same machine code only for allocators that implement the trait in the same way. So
+/// allocators that are compared must all be [`Entries`](crate::Entries), or all be `dyn Objects`.
 pub trait Objects: Sync {
-    /// An object of `size` bytes, or null when there is none.
+    /// Allocates an object of `size` bytes. Returns null if there is no memory.
     fn malloc(&self, size: usize) -> *mut u8;
 
-    /// Takes an object back.
+    /// Frees an object.
     ///
     /// # Safety
-    /// [`malloc`](Self::malloc) of this very allocator handed the object out, not as null, and nobody has freed it.
+    /// [`malloc`](Self::malloc) of this allocator must have returned the object, which must not be null and must not
+    /// have been freed.
     unsafe fn free(&self, object: *mut u8);
 
-    /// A thread begins to use the allocator: the second one of a loop that has two.
+    /// Called by the second thread of a loop with two threads before it uses the allocator.
     fn enter_thread(&self) {}
 
-    /// The same thread uses it no more.
+    /// Called by that thread when it no longer uses the allocator.
     fn leave_thread(&self) {}
 }

@@ -1,7 +1,8 @@
-//! The loop of two threads: this one allocates, another one on another CPU frees.
+//! The loop of two threads: this thread allocates, and a thread on another CPU frees.
 //!
-//! They take turns, so that each is timed alone: while one works the other waits. They hand over by an atomic that the
-//! other looks at again and again; after many looks it lets others have its CPU, which may be the only one.
+//! The threads take turns, so that each is timed alone: one waits while the other works. They hand over through an
+//! atomic variable that the waiting thread polls. After many polls it yields its CPU, because both threads may have to
+//! share one.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,16 +12,16 @@ use crate::Objects;
 use crate::array::ObjectArray;
 use crate::rounds::{Rounds, Size, Trouble};
 
-/// Looks before the CPU is given to somebody else.
+/// Polls before the CPU is yielded.
 const PATIENCE: u32 = 20_000;
-/// The turn that ends it all.
+/// Turn that ends the loop.
 const OVER: u32 = u32::MAX;
 
-/// So many objects allocated here and freed by a new thread: ticks of both, for each timed round. The new thread begins
-/// with `settle`, which moves it to its CPU.
+/// Allocates `count` objects on this thread and frees them on a new thread. Returns the ticks of both steps for each
+/// timed round. The new thread calls `settle` first, which moves it to its CPU.
 ///
 /// # Errors
-/// When an allocation fails, or `settle` does.
+/// Returns an error if an allocation or `settle` fails.
 pub(crate) fn remote(
     objects: &(impl Objects + ?Sized),
     size: Size,
@@ -44,7 +45,7 @@ pub(crate) fn remote(
     })
 }
 
-/// The allocator's part. Whatever happens, it ends with the turn that ends the other's.
+/// Runs the allocating side. It always ends by setting the turn that ends the other side, even after an error.
 fn fill_in_turn(
     objects: &(impl Objects + ?Sized),
     size: Size,
@@ -64,7 +65,7 @@ fn fill_in_turn(
     filled
 }
 
-/// The other's part: frees whenever it is its turn, which odd numbers say.
+/// Runs the freeing side: frees all objects on every odd turn.
 fn free_in_turn(objects: &(impl Objects + ?Sized), array: &ObjectArray, turn: &Turn) -> Vec<u64> {
     let mut freed = Vec::new();
     loop {
@@ -72,13 +73,14 @@ fn free_in_turn(objects: &(impl Objects + ?Sized), array: &ObjectArray, turn: &T
         if now == OVER {
             return freed;
         }
-        // SAFETY: an odd turn is given when the array has been filled, once each.
+        // SAFETY: the allocating side sets an odd turn after each successful `fill` with this allocator, and this
+        // thread clears the array once per odd turn.
         freed.push(unsafe { array.clear(objects) });
         turn.give(now + 1);
     }
 }
 
-/// Whose turn it is.
+/// Number of the current turn. Odd turns belong to the freeing side, even turns to the allocating side.
 #[derive(Default)]
 struct Turn(AtomicU32);
 
@@ -87,7 +89,7 @@ impl Turn {
         self.0.store(turn, Ordering::Release);
     }
 
-    /// Waits for a turn, and says which it is.
+    /// Waits until `is_mine` accepts the turn, and returns the turn.
     fn wait(&self, is_mine: impl Fn(u32) -> bool) -> u32 {
         let mut looks = 0u32;
         loop {

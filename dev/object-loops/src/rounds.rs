@@ -1,13 +1,13 @@
-//! What a loop is run with, and why it may have no result: the size of objects, and the number of rounds.
+//! Parameters of a loop (size of objects, number of rounds), and its errors.
 
 use std::fmt;
 
-/// Bytes of an object: at least one.
+/// Size of an object in bytes; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(usize);
 
 impl Size {
-    /// Those of the table: powers of two from 8 to 16384.
+    /// Sizes of the table: powers of two from 8 to 16384.
     pub const TABLE: [Size; 12] = {
         let mut sizes = [Size(8); 12];
         let mut at = 1;
@@ -18,12 +18,12 @@ impl Size {
         sizes
     };
 
-    /// A size in bytes; `None` for zero.
+    /// Creates a size in bytes, or returns `None` for zero.
     pub const fn new(bytes: usize) -> Option<Size> {
         if bytes == 0 { None } else { Some(Size(bytes)) }
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> usize {
         self.0
     }
@@ -35,17 +35,17 @@ impl fmt::Display for Size {
     }
 }
 
-/// How often a loop runs for one answer.
+/// Number of rounds of a loop for one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// At first, untimed.
+    /// Untimed rounds at the start.
     pub warm_up: u32,
-    /// Then, timed; at least one.
+    /// Timed rounds after them; at least one.
     pub timed: u32,
 }
 
 impl Rounds {
-    /// Runs `round` as often as this says, and returns the results of the timed rounds.
+    /// Runs `round` for all rounds, and returns the results of the timed rounds.
     pub(crate) fn run<T>(self, mut round: impl FnMut() -> Result<T, Trouble>) -> Result<Vec<T>, Trouble> {
         let all = (0..self.warm_up + self.timed).map(|_| round()).collect::<Result<_, _>>()?;
         Ok(self.keep_timed(all))
@@ -57,18 +57,18 @@ impl Rounds {
     }
 }
 
-/// Why a loop has no answer.
+/// Error of a loop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// The allocator had no more.
+    /// The allocator ran out of memory.
     #[error("there was no object of {size} bytes after {after}; ask for fewer")]
     Exhausted {
-        /// Objects before.
+        /// Objects allocated before the failure.
         after: usize,
-        /// Of this size.
+        /// Size of the objects.
         size: Size,
     },
-    /// The second thread cannot be where it should.
+    /// The second thread could not be moved to its CPU.
     #[error("{0}")]
     Settle(String),
 }

@@ -1,14 +1,14 @@
-//! An allocator whose caller uses what he gets.
+//! Allocator whose caller uses its objects.
 
 use std::hint::black_box;
 
 use crate::Objects;
 
-/// An allocator of whose objects the first byte is written when they come, and read before they go.
+/// Allocator that writes the first byte of each object after the allocation, and reads it before the free.
 ///
-/// An allocator that links free objects through themselves brings them into the cache, and one that keeps their
-/// addresses elsewhere does not. To a caller that uses the object that is no gain: then it is the caller that waits for
-/// memory.
+/// An allocator that links free objects through their own memory brings objects into the cache. An allocator that keeps
+/// their addresses elsewhere does not. The latter gains nothing if the caller uses the object, because then the caller
+/// waits for memory instead.
 #[derive(Clone, Copy, Debug)]
 pub struct Touched<'o, O: ?Sized>(pub &'o O);
 
@@ -17,7 +17,8 @@ impl<O: Objects + ?Sized> Objects for Touched<'_, O> {
     fn malloc(&self, size: usize) -> *mut u8 {
         let object = self.0.malloc(size);
         if !object.is_null() {
-            // SAFETY: the object is ours and has at least a byte, as every `Size` has.
+            // SAFETY: the allocator has just returned the object, and it has at least one byte, because no `Size` is
+            // zero.
             unsafe { object.write_volatile(1) }
         }
         object
@@ -25,7 +26,8 @@ impl<O: Objects + ?Sized> Objects for Touched<'_, O> {
 
     #[inline(always)]
     unsafe fn free(&self, object: *mut u8) {
-        // SAFETY: the object is the caller's until it is freed, and its first byte was written above.
+        // SAFETY: the object has not been freed, so its first byte is readable, and `malloc` initialised it. The caller
+        // promises the requirements of `free`.
         unsafe {
             black_box(object.read_volatile());
             self.0.free(object);
@@ -47,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// The program's own allocator, for objects of 16 bytes.
+    /// Global allocator of the program, for objects of 16 bytes.
     struct Own;
 
     const LAYOUT: Layout = Layout::new::<u128>();
@@ -55,12 +57,12 @@ mod tests {
     impl Objects for Own {
         fn malloc(&self, size: usize) -> *mut u8 {
             assert_eq!(size, LAYOUT.size());
-            // SAFETY: the layout has bytes.
+            // SAFETY: the size of the layout is not zero.
             unsafe { alloc_zeroed(LAYOUT) }
         }
 
         unsafe fn free(&self, object: *mut u8) {
-            // SAFETY: it was allocated above with this layout.
+            // SAFETY: `malloc` of this type allocated the object with this layout, and the caller frees it once.
             unsafe { dealloc(object, LAYOUT) }
         }
     }
@@ -68,7 +70,8 @@ mod tests {
     #[test]
     fn the_first_byte_is_written() {
         let object = Touched(&Own).malloc(16);
-        // SAFETY: the object is ours, all of it was set to zero, and it is freed once.
+        // SAFETY: the object was allocated above with 16 zeroed bytes, so its first two bytes are readable. It is freed
+        // once, with the allocator that returned it.
         unsafe {
             assert_eq!((object.read(), object.add(1).read()), (1, 0));
             Touched(&Own).free(object);

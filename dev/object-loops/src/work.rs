@@ -1,35 +1,35 @@
-//! The loops by name, and what they answer.
+//! Loops by name, and their results.
 
 use crate::rounds::{Rounds, Size, Trouble};
 use crate::{Objects, Touched, alone, remote};
 
-/// What is done.
+/// Kind of loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
-    /// Objects allocated, then freed in the order of allocation.
+    /// Allocates objects, then frees them in the order of allocation.
     Fill,
-    /// The same by a caller that uses them: a byte of each is written, and later read.
+    /// Like [`Fill`](Work::Fill), but the caller uses the objects: it writes a byte of each and later reads it.
     FillTouched,
-    /// Objects freed as soon as they are allocated.
+    /// Frees each object as soon as it is allocated.
     Pair,
-    /// Objects allocated here and freed on another CPU.
+    /// Allocates objects on one CPU and frees them on another.
     Remote,
 }
 
-/// Ticks of so many operations, in the middle of the timed rounds.
+/// Ticks of a number of operations: the median of the timed rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
-    /// Ticks.
+    /// Number of ticks.
     pub ticks: u64,
-    /// Operations in them.
+    /// Operations that took these ticks.
     pub operations: u64,
 }
 
 impl Work {
-    /// All of them.
+    /// All loops.
     pub const ALL: [Work; 4] = [Work::Fill, Work::FillTouched, Work::Pair, Work::Remote];
 
-    /// Its name in requests and reports.
+    /// Returns the name of the loop in requests and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Work::Fill => "fill",
@@ -39,12 +39,12 @@ impl Work {
         }
     }
 
-    /// The work of this name.
+    /// Returns the loop of this name.
     pub fn named(name: &str) -> Option<Work> {
         Work::ALL.into_iter().find(|work| work.name() == name)
     }
 
-    /// What its figures are, in the order of [`run`](Self::run).
+    /// Returns the names of the loop's figures, in the order of [`run`](Self::run).
     pub const fn figures(self) -> &'static [&'static str] {
         match self {
             Work::Fill | Work::FillTouched | Work::Remote => &["alloc", "free"],
@@ -52,11 +52,11 @@ impl Work {
         }
     }
 
-    /// Does it, with `count` objects a round, and says what each figure is: the median of the timed rounds. The second
-    /// thread of [`Remote`](Self::Remote) begins with `settle`, which moves it to its CPU.
+    /// Runs the loop with `count` objects per round, and returns its figures: the median of each over the timed rounds.
+    /// The second thread of [`Remote`](Self::Remote) calls `settle` first, which moves it to its CPU.
     ///
     /// # Errors
-    /// When an allocation fails, or `settle` does; nothing is left allocated then.
+    /// Returns an error if an allocation or `settle` fails. No object is left allocated in this case.
     pub fn run(
         self,
         objects: &(impl Objects + ?Sized),
@@ -75,7 +75,7 @@ impl Work {
     }
 }
 
-/// The median of each figure, the lower one of two.
+/// Returns the median of each figure, or the lower of the two middle values.
 fn medians<const N: usize>(rounds: Vec<[u64; N]>) -> Vec<u64> {
     (0..N).map(|figure| median(rounds.iter().map(|round| round[figure]).collect())).collect()
 }
