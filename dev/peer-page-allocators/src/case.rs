@@ -1,26 +1,26 @@
-//! What is measured: the cases of the engine's own bench, under the same names everywhere.
+//! Cases that are measured. They are those of the engine's own benchmark, under the same names.
 //!
-//! A pair is an allocation and a free of one block, again and again. The fill takes single pages and gives them
-//! back in random order. Each machine has [`MACHINE_FRAMES`] frames; the fill uses at most half of them.
+//! A pair is an allocation and a free of one block, repeated. The fill allocates single pages and frees them in random
+//! order. Each machine has [`MACHINE_FRAMES`] frames, and the fill uses at most half of them.
 
 use crate::units::Order;
 
 /// Frames of a machine: 2 GiB.
 pub(crate) const MACHINE_FRAMES: u32 = 1 << 19;
-/// Most operations of a sample of pairs: a sample takes seconds, not hours.
+/// Maximum operations in a sample of pairs, so that a sample takes seconds and not hours.
 const PAIRS_MAX: u64 = 1_000_000_000;
 
-/// One thing to be timed.
+/// Case to be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Case {
-    /// One block of this order, allocated and freed; a pair is one operation.
+    /// Allocates and frees one block of this order. A pair counts as one operation.
     Pair(Order),
-    /// Single pages: all allocated, then freed in random order; each allocation and each free is one operation.
+    /// Allocates single pages, then frees them in random order. Each allocation and each free counts as one operation.
     FillFreeRandom,
 }
 
 impl Case {
-    /// All of them.
+    /// All cases.
     pub(crate) const ALL: [Case; 5] = [
         Case::Pair(Order::ZERO),
         Case::Pair(Order::new(3)),
@@ -28,12 +28,12 @@ impl Case {
         Case::Pair(Order::new(9)),
         Case::FillFreeRandom,
     ];
-    /// Those that allocate one block at a time.
+    /// Cases that allocate one block at a time.
     pub(crate) const PAIRS: [Case; 4] = [Case::ALL[0], Case::ALL[1], Case::ALL[2], Case::ALL[3]];
-    /// Those of single pages.
+    /// Cases of single pages.
     pub(crate) const PAGES: [Case; 2] = [Case::ALL[0], Case::ALL[4]];
 
-    /// Its name on the command line and in reports.
+    /// Returns the name of the case on the command line and in reports.
     pub(crate) const fn slug(self) -> &'static str {
         match self {
             Case::Pair(order) => match order.raw() {
@@ -47,16 +47,16 @@ impl Case {
         }
     }
 
-    /// The case of this name.
+    /// Returns the case of this name.
     pub(crate) fn from_slug(slug: &str) -> Option<Case> {
         Case::ALL.into_iter().find(|case| case.slug() == slug)
     }
 
-    /// The numbers of operations that one sample may have in a machine of so many frames.
+    /// Returns the valid numbers of operations of a sample on a machine of `machine_frames` frames.
     pub(crate) fn operations(self, machine_frames: u32) -> std::ops::RangeInclusive<u64> {
         match self {
             Case::Pair(_) => 1..=PAIRS_MAX,
-            // Half of the frames, each allocated and freed.
+            // The fill uses half of the frames, and allocates and frees each.
             Case::FillFreeRandom => 2..=u64::from(machine_frames),
         }
     }

@@ -1,8 +1,8 @@
-//! A peer with memory of its own, ready to be timed: the loops of the engine's own bench around the front of a peer.
+//! Machines: a peer with its own memory, timed with the loops of the engine's own benchmark.
 //!
-//! The clock is the thread's CPU time, read twice a sample. A fill is done once, untimed, when its machine boots:
-//! what the system charges for memory that is touched for the first time is no allocator's doing, and a kernel has
-//! all of its memory mapped.
+//! The clock is the CPU time of the thread, read twice per sample. A fill is done once without timing when its machine
+//! boots. The first access to memory costs time in the system, which is not the allocator's cost, and a kernel has all
+//! of its memory mapped.
 
 use std::hint::black_box;
 
@@ -13,18 +13,18 @@ use crate::case::Case;
 use crate::peer::{BootError, Peer};
 use crate::units::{Frame, Order};
 
-/// What one sample took.
+/// Time of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// CPU time of the thread, in nanoseconds.
+    /// CPU time of the thread in nanoseconds.
     pub(crate) nanoseconds: u64,
-    /// Operations in it.
+    /// Number of operations.
     pub(crate) operations: u64,
 }
 
-/// A machine for one case, whatever the peer in it.
+/// Machine for one case, independent of the type of its peer.
 pub(crate) trait Machine {
-    /// Times so many operations, an odd number of a fill rounded down; `None` when the peer ran out of memory.
+    /// Times this number of operations; a fill rounds odd numbers down. Returns `None` if the peer ran out of memory.
     /// All memory is free before and after.
     fn sample(&mut self, operations: u64) -> Option<Sample>;
 }
@@ -32,7 +32,7 @@ pub(crate) trait Machine {
 /// Boots a machine of `frames` frames with the peer `P`.
 ///
 /// # Errors
-/// When the system has no memory for it.
+/// Returns an error if the system has no memory for it.
 pub(crate) fn boot<P: Peer + 'static>(frames: u32, case: Case) -> Result<Box<dyn Machine>, BootError> {
     let peer = P::boot(frames)?;
     match case {
@@ -45,7 +45,7 @@ pub(crate) fn boot<P: Peer + 'static>(frames: u32, case: Case) -> Result<Box<dyn
     }
 }
 
-/// One block at a time.
+/// Machine for pairs: one block at a time.
 struct Pairs<P> {
     peer: P,
     order: Order,
@@ -55,7 +55,7 @@ impl<P: Peer> Pairs<P> {
     #[inline]
     fn once(&mut self, order: Order) -> Option<()> {
         let block = black_box(self.peer.alloc(order)?);
-        // SAFETY: the block was allocated in the line before, with this order.
+        // SAFETY: `alloc` of this peer has just returned the block for this order, and it is freed once.
         unsafe { self.peer.free(block, order) };
         Some(())
     }
@@ -63,7 +63,7 @@ impl<P: Peer> Pairs<P> {
 
 impl<P: Peer> Machine for Pairs<P> {
     fn sample(&mut self, operations: u64) -> Option<Sample> {
-        // Not known to the compiler, so that nothing is worked out ahead.
+        // Hides the order from the compiler, so that it cannot precompute anything.
         let order = black_box(self.order);
         self.once(order)?;
         let start = cpu_time();
@@ -74,15 +74,15 @@ impl<P: Peer> Machine for Pairs<P> {
     }
 }
 
-/// Single pages, all together.
+/// Machine for the fill: many single pages at once.
 struct Fill<P> {
     peer: P,
-    /// Those that are allocated; empty between samples.
+    /// Allocated pages; empty between samples.
     pages: Vec<Frame>,
 }
 
 impl<P: Peer> Fill<P> {
-    /// Allocates `count` pages, or as many as there are.
+    /// Allocates `count` pages, or as many as the peer has.
     fn fill(&mut self, count: usize) {
         let order = black_box(Order::ZERO);
         while self.pages.len() < count
@@ -92,7 +92,7 @@ impl<P: Peer> Fill<P> {
         }
     }
 
-    /// Frees all pages in the order in which they stand.
+    /// Frees all pages in the order of the list.
     fn drain(&mut self) {
         let order = black_box(Order::ZERO);
         for page in self.pages.drain(..) {
@@ -118,7 +118,7 @@ impl<P: Peer> Machine for Fill<P> {
     }
 }
 
-/// Nanoseconds that this thread has run so far.
+/// Returns the CPU time of this thread so far, in nanoseconds.
 fn cpu_time() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -131,7 +131,7 @@ mod tests {
 
     const FRAMES: u32 = 64;
 
-    /// Few frames, however many were asked for.
+    /// Peer with only ten frames, regardless of the requested number.
     struct Poor(Array);
 
     impl Peer for Poor {
@@ -144,7 +144,8 @@ mod tests {
         }
 
         unsafe fn free(&mut self, block: Frame, order: Order) {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that `alloc`, which forwards to the inner peer, returned the block with this
+            // order.
             unsafe { self.0.free(block, order) }
         }
     }

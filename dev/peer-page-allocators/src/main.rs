@@ -1,8 +1,8 @@
-//! `freehold-peers`: page-frame allocators that are published as Rust packages, timed on the cases of Freehold's own
-//! bench, one sample at a time, for a program that takes turns between them.
+//! `freehold-peers`: times page-frame allocators published as Rust packages on the cases of Freehold's own benchmark.
+//! It takes one sample per request, so that the calling program can alternate between allocators.
 //!
-//! This file only dispatches. What is measured stands in [`case`] and [`machine`], which peers in [`roster`] and
-//! [`peer`], and how one asks in [`request`] and [`serve`].
+//! This file only dispatches. The measurements are in [`case`] and [`machine`], the peers in [`roster`] and [`peer`],
+//! and the protocol in [`request`] and [`serve`].
 
 mod case;
 mod machine;
@@ -20,9 +20,9 @@ use clap::{CommandFactory, Parser};
 use case::MACHINE_FRAMES;
 use serve::Session;
 
-/// Page-frame allocators published as Rust packages, to be measured beside Freehold.
+/// Times page-frame allocators published as Rust packages, for comparison with Freehold.
 ///
-/// `freehold bench pages` runs this program by itself once it is built.
+/// `freehold bench pages` runs this program automatically once it is built.
 #[derive(Debug, Parser)]
 #[command(name = "freehold-peers", version, max_term_width = 100)]
 #[command(after_help = "By hand: echo 'SAMPLE talc order-0-pair 1000000' | freehold-peers --serve")]
@@ -30,8 +30,8 @@ struct Cli {
     /// Print the peers, their versions and their cases as JSON.
     #[arg(long)]
     list: bool,
-    /// Answer requests on stdin until it ends, a line each: `SAMPLE <peer> <case> <operations>` by
-    /// `OK <nanoseconds> <operations>`, `PIN <cpu>` by `OK`, what cannot be done by `ERR <sentence>`.
+    /// Answer requests on stdin, one per line: `SAMPLE <peer> <case> <operations>` with
+    /// `OK <nanoseconds> <operations>`, `PIN <cpu>` with `OK`, and failed requests with `ERR <sentence>`.
     #[arg(long, conflicts_with = "list")]
     serve: bool,
 }
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     freehold_peer_protocol::exit_code("freehold-peers", run(&Cli::parse()))
 }
 
-/// Does what `cli` asks for; without anything, prints the help.
+/// Runs the mode that `cli` selects; prints the help if it selects none.
 fn run(cli: &Cli) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     if cli.list {

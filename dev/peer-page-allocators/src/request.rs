@@ -1,66 +1,66 @@
-//! The lines that a caller writes, taken apart: which peer, which case, how often; or which CPU.
+//! Parser of request lines: a sample of a peer's case, or a CPU to run on.
 //!
-//! What is read here is checked against the roster, so that only what can be tried is tried. Every refusal is one
-//! sentence on one line, whatever the caller wrote.
+//! Requests are checked against the roster, so that only possible samples are attempted. Every refusal is one sentence
+//! on one line, for any input.
 
 use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 
 use crate::case::Case;
 use crate::roster::Candidate;
 
-/// A line that makes sense.
+/// Valid request.
 #[derive(Clone, Copy)]
 pub(crate) enum Request {
     /// Time a case of a peer.
     Sample {
-        /// The peer's place in the roster.
+        /// Position of the peer in the roster.
         place: usize,
-        /// The peer.
+        /// Peer.
         candidate: &'static Candidate,
-        /// One of its cases.
+        /// Case of this peer.
         case: Case,
-        /// How many operations, within the case's bounds.
+        /// Number of operations, within the bounds of the case.
         operations: u64,
     },
     /// Run on this CPU from now on.
     Pin(usize),
 }
 
-/// Why a line makes none. What it quotes is escaped.
+/// Reason for which a line is invalid. Quoted input is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// Neither of the two requests.
+    /// The first word is neither of the two requests.
     #[error("`{0}` is no request; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
     Word(String),
-    /// Too few or too many words.
+    /// The request has too few or too many words.
     #[error("`{0}` has not the words it needs; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
     Shape(String),
-    /// No such peer.
+    /// There is no such peer.
     #[error("there is no peer `{0}`; take one that `freehold-peers --list` names")]
     Peer(String),
-    /// No such case of this peer.
+    /// The peer has no such case.
     #[error("{peer} has no case `{case}`; it has {}", slugs(.offered))]
     Case {
-        /// The peer.
+        /// Name of the peer.
         peer: &'static str,
-        /// What was written.
+        /// Case in the request.
         case: String,
-        /// What could have been.
+        /// Cases of this peer.
         offered: &'static [Case],
     },
-    /// No number, or out of bounds.
+    /// The number of operations is not a number, or is out of bounds.
     #[error("`{written}` is no number of operations for {case}; give a whole number from {least} to {most}")]
     Operations {
-        /// What was written.
+        /// Text in the request.
         written: String,
-        /// The case.
+        /// Name of the case.
         case: &'static str,
-        /// Fewest operations.
+        /// Minimum number of operations.
         least: u64,
-        /// Most operations.
+        /// Maximum number of operations.
         most: u64,
     },
-    /// No CPU.
+    /// The CPU is invalid.
     #[error(transparent)]
     Cpu(#[from] CpuError),
 }
@@ -70,10 +70,10 @@ fn slugs(cases: &[Case]) -> String {
 }
 
 impl Request {
-    /// Takes a line apart, for machines of so many frames.
+    /// Parses a line, for machines of `machine_frames` frames.
     ///
     /// # Errors
-    /// When it is no request, or one that no peer here can answer.
+    /// Returns an error if the line is no request, or a request that no peer supports.
     pub(crate) fn parse(line: &str, machine_frames: u32) -> Result<Request, RequestError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {

@@ -1,7 +1,6 @@
-//! The peers by name: what each is, what it can do, and how its machine is booted. A new peer is one row here.
+//! The peers by name: a description, their cases, and the function that boots a machine. A new peer needs one row here.
 //!
-//! A peer that cannot do a case does not list it. Versions are read from `Cargo.lock`, so they are those that were
-//! built.
+//! A peer lists only cases that it supports. Versions are read from `Cargo.lock`, so they are those that were built.
 
 use freehold_peer_protocol::versions_of;
 use serde::Serialize;
@@ -18,26 +17,26 @@ use crate::peer::free_list::SortedRanges;
 use crate::peer::locked::Locked;
 use crate::peer::talc::AlignedTalc;
 
-/// What was built.
+/// Text of `Cargo.lock`, which contains the versions that were built.
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
-/// The package of the peers that are our own.
+/// Package of the peers that are implemented here.
 const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
 
-/// A peer.
+/// Peer in the roster.
 pub(crate) struct Candidate {
-    /// Its name on the command line and in reports.
+    /// Name on the command line and in reports.
     pub(crate) name: &'static str,
-    /// The package that it comes from.
+    /// Package that contains the allocator.
     pub(crate) package: &'static str,
-    /// The cases that it can do.
+    /// Cases that the peer supports.
     pub(crate) cases: &'static [Case],
-    /// What it is, in one line.
+    /// Description in one line.
     pub(crate) about: &'static str,
-    /// Boots a machine of so many frames for one of its cases.
+    /// Function that boots a machine with a number of frames for one of these cases.
     pub(crate) boot: fn(u32, Case) -> Result<Box<dyn Machine>, BootError>,
 }
 
-/// All of them; the floors last.
+/// All peers; the lower bounds are last.
 pub(crate) const ROSTER: [Candidate; 9] = [
     Candidate {
         name: "bitmap-allocator",
@@ -105,18 +104,18 @@ pub(crate) const ROSTER: [Candidate; 9] = [
 ];
 
 impl Candidate {
-    /// The peer of this name, with its place in the roster.
+    /// Returns the peer of this name, and its position in the roster.
     pub(crate) fn find(name: &str) -> Option<(usize, &'static Candidate)> {
         const { &ROSTER }.iter().enumerate().find(|(_, candidate)| candidate.name == name)
     }
 
-    /// Whether it can do `case`.
+    /// Returns whether the peer supports `case`.
     pub(crate) fn offers(&self, case: Case) -> bool {
         self.cases.contains(&case)
     }
 }
 
-/// A peer as `--list` prints it.
+/// Peer as `--list` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct RosterRow {
     peer: &'static str,
@@ -125,7 +124,7 @@ pub(crate) struct RosterRow {
     about: &'static str,
 }
 
-/// The whole roster, to be printed as JSON.
+/// Returns the whole roster for `--list`, which prints it as JSON.
 pub(crate) fn list() -> Vec<RosterRow> {
     let list = |candidate: &Candidate| RosterRow {
         peer: candidate.name,
@@ -136,10 +135,10 @@ pub(crate) fn list() -> Vec<RosterRow> {
     ROSTER.iter().map(list).collect()
 }
 
-/// The version of a package that was built.
+/// Returns the version of a package that was built.
 ///
 /// # Panics
-/// When `Cargo.lock` does not name the package, which a test rules out.
+/// Panics if `Cargo.lock` does not contain the package. A test checks that it contains every package of the roster.
 fn version_of(package: &str) -> &'static str {
     versions_of(LOCK_FILE, package).next().expect("Cargo.lock names every package of the roster")
 }

@@ -1,8 +1,8 @@
-//! `--serve`: a line in, a line out, until the lines end.
+//! `--serve`: answers requests, one line each, until the input ends.
 //!
-//! `SAMPLE <peer> <case> <operations>` is answered by `OK <nanoseconds> <operations>`, `PIN <cpu>` by `OK`, and
-//! whatever cannot be done by `ERR` and one sentence. Each answer is sent at once. A machine boots when a case of a
-//! peer is first asked for and stays until the end, so that samples of different peers can take turns.
+//! `SAMPLE <peer> <case> <operations>` is answered with `OK <nanoseconds> <operations>`, `PIN <cpu>` with `OK`, and
+//! failed requests with `ERR` and one sentence. Each answer is flushed immediately. A machine boots at the first
+//! request for a case of a peer, and is kept until the end, so that samples of different peers can alternate.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,7 +17,7 @@ use crate::peer::BootError;
 use crate::request::{Request, RequestError};
 use crate::roster::Candidate;
 
-/// What a request that can be done is answered with.
+/// Answer to a successful request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Pinned,
@@ -33,7 +33,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Why a line is answered with `ERR`.
+/// Reason for which a line is answered with `ERR`.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error(transparent)]
@@ -46,14 +46,14 @@ enum Refusal {
     Cpu(#[from] CpuError),
 }
 
-/// The machines that have booted.
+/// Machines that have booted.
 pub(crate) struct Session {
     frames: u32,
     machines: BTreeMap<(usize, Case), Box<dyn Machine>>,
 }
 
 impl Session {
-    /// A session whose machines will have so many frames.
+    /// Creates a session whose machines have `frames` frames.
     pub(crate) fn new(frames: u32) -> Session {
         Session { frames, machines: BTreeMap::new() }
     }
@@ -61,7 +61,7 @@ impl Session {
     /// Answers every line of `requests`.
     ///
     /// # Errors
-    /// When a line cannot be read or an answer not be written.
+    /// Returns an error if a line cannot be read, or if an answer cannot be written.
     pub(crate) fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
         answer_lines(requests, answers, |line| self.answer(line))
     }
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// The machine for this case of this peer, booted if need be.
+    /// Returns the machine for this case of this peer, and boots it if necessary.
     fn machine(&mut self, place: usize, candidate: &Candidate, case: Case) -> Result<&mut dyn Machine, BootError> {
         let machine = match self.machines.entry((place, case)) {
             Entry::Occupied(known) => known.into_mut(),

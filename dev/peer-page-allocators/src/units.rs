@@ -1,9 +1,9 @@
-//! Frames and orders as types, so that a frame number, an order and a count cannot be mistaken for each other.
+//! Frames and orders as types, so that a frame number, an order and a count cannot be confused.
 //!
-//! The engine has types of the same meaning. These are apart from them on purpose: a peer must build and run
-//! whatever state the engine is in.
+//! The engine has types with the same meaning. These types are deliberately separate, because the peers must build and
+//! run independently of the engine's state.
 
-/// Logarithm of the bytes of a frame.
+/// Logarithm to base 2 of the bytes of a frame.
 pub(crate) const FRAME_SHIFT: u32 = 12;
 /// Bytes of a frame.
 pub(crate) const FRAME_BYTES: usize = 1 << FRAME_SHIFT;
@@ -16,17 +16,17 @@ pub(crate) const ORDERS: usize = 11;
 pub(crate) struct Frame(pub(crate) u32);
 
 impl Frame {
-    /// The frame that starts so many bytes after the first.
+    /// Returns the frame that starts `bytes` bytes after the start of the first frame.
     pub(crate) const fn at_offset(bytes: usize) -> Frame {
         Frame((bytes >> FRAME_SHIFT) as u32)
     }
 
-    /// Bytes between the start of the first frame and the start of this one.
+    /// Returns the bytes between the start of the first frame and the start of this frame.
     pub(crate) const fn offset(self) -> usize {
         (self.0 as usize) << FRAME_SHIFT
     }
 
-    /// The number as an index.
+    /// Returns the number as an index.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
@@ -38,29 +38,29 @@ impl Frame {
 pub(crate) struct Order(u8);
 
 impl Order {
-    /// One frame.
+    /// Order of a single frame.
     pub(crate) const ZERO: Order = Order(0);
 
-    /// The order with this number.
+    /// Creates the order with this number.
     ///
     /// # Panics
-    /// When there is no such order.
+    /// Panics if there is no such order.
     pub(crate) const fn new(raw: u8) -> Order {
         assert!((raw as usize) < ORDERS, "there is no such order");
         Order(raw)
     }
 
-    /// The number.
+    /// Returns the number of the order.
     pub(crate) const fn raw(self) -> u8 {
         self.0
     }
 
-    /// Frames of a block.
+    /// Returns the frames of a block.
     pub(crate) const fn frames(self) -> usize {
         1 << self.0
     }
 
-    /// Bytes of a block.
+    /// Returns the bytes of a block.
     pub(crate) const fn bytes(self) -> usize {
         FRAME_BYTES << self.0
     }

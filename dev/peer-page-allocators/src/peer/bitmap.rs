@@ -1,14 +1,15 @@
-//! `bitmap-allocator`: a tree of bitmaps, 16 children a node, each bit saying that something below is free.
+//! `bitmap-allocator`: a tree of bitmaps with 16 children per node. A set bit means that the subtree contains a free
+//! frame.
 //!
-//! A single page is found by walking down five words; a larger block by asking for bit after bit until enough
-//! free ones follow each other, so its cost grows with its size.
+//! A single page is found by a walk through five words. A larger block is found by testing single bits until enough
+//! consecutive ones are free, so the cost grows with the size.
 
 use bitmap_allocator::{BitAlloc, BitAlloc1M};
 
 use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
-/// A bitmap of 2^20 frames, of which the machine's are free at first.
+/// Bitmap of 2^20 frames, of which those of the machine are free at the start.
 pub(crate) struct Bitmap(Box<BitAlloc1M>);
 
 impl Peer for Bitmap {

@@ -1,9 +1,8 @@
-//! `buddy-alloc`: a buddy system with bitmaps at the start of its memory and list links inside the free blocks.
+//! `buddy-alloc`: a buddy system with bitmaps at the start of its memory, and list links inside the free blocks.
 //!
-//! An allocation pops a block and splits it; a free is not told the size, so it looks it up in the bitmaps, order
-//! after order. It knows no largest order: all memory is one block when it is free, and a single page is split from
-//! that. Blocks are aligned as seen from the end of the bitmaps, so those are placed to end where an aligned block
-//! may start.
+//! An allocation pops a block and splits it. A free does not receive the size, so it looks the size up in the bitmaps,
+//! order by order. There is no largest order: free memory is one block, and a single page is split from it. Blocks are
+//! aligned relative to the end of the bitmaps, so the bitmaps are placed to end where an aligned block may start.
 
 use buddy_alloc::buddy_alloc::{BuddyAlloc, BuddyAllocParam};
 
@@ -11,7 +10,7 @@ use super::reserve::Reserve;
 use super::{BootError, Peer};
 use crate::units::{FRAME_BYTES, Frame, Order};
 
-/// Buddies linked through their own memory.
+/// Buddy system whose blocks are linked through their own memory.
 pub(crate) struct LinkedBuddies {
     allocator: BuddyAlloc,
     reserve: Reserve,
@@ -39,14 +38,16 @@ impl Peer for LinkedBuddies {
     }
 }
 
-/// An allocator of the whole reserve, its bitmaps at the start.
+/// Creates an allocator of the whole reserve, with its bitmaps at the start.
 fn allocator_of(reserve: &Reserve) -> BuddyAlloc {
     let memory = BuddyAllocParam::new_with_zero_filled(reserve.books(), reserve.bytes_with_books(), FRAME_BYTES);
-    // SAFETY: the reserve is zeroed and nobody else touches it; both callers keep it as long as the allocator.
+    // SAFETY: the reserve is mapped and zeroed, and is written only by this allocator. Both callers keep the reserve as
+    // long as the allocator.
     unsafe { BuddyAlloc::new(memory) }
 }
 
-/// Bytes of bitmaps for so many frames: what an allocator of somewhat more memory keeps for itself.
+/// Returns the bytes of bitmaps for this number of frames: the bytes that an allocator of slightly more memory keeps
+/// for itself.
 fn books_of(frames: u32) -> Result<usize, BootError> {
     let trial = Reserve::new(frames + frames / 8)?;
     Ok(trial.bytes() - allocator_of(&trial).available_bytes())

@@ -1,15 +1,15 @@
 //! `buddy_system_allocator`: its `FrameAllocator`, a buddy system whose free lists are ordered trees of numbers.
 //!
-//! An allocation removes from one tree and inserts into those that it splits through; a free looks for its buddy
-//! in one tree after another. The trees' nodes come from the program's own heap. It is given as many orders as
-//! Linux has; its default of 33 would split from and merge up to half a gibibyte.
+//! An allocation removes a block from one tree, and inserts the halves of each split into others. A free searches one
+//! tree after another for the buddy. The nodes of the trees are in the program's own heap. The allocator has as many
+//! orders as Linux; with its default of 33 it would split from and merge up to half a gibibyte.
 
 use buddy_system_allocator::FrameAllocator;
 
 use super::{BootError, Peer};
 use crate::units::{Frame, ORDERS, Order};
 
-/// Buddies in trees.
+/// Buddy system with free lists in trees.
 pub(crate) struct BuddySystem(FrameAllocator<ORDERS>);
 
 impl Peer for BuddySystem {

@@ -1,7 +1,9 @@
-//! What every peer must keep to be worth timing: blocks apart, aligned, of the promised number, and none lost.
+//! Conformance of the peers. Blocks must not overlap, must be aligned, must be sufficient in number, and must not be
+//! lost.
 //!
-//! A small machine is emptied and filled again at each order, then orders are mixed at random, against a record of
-//! the frames that are taken. Peers that break a promise in one way each stand below, and are found out.
+//! A small machine is emptied and refilled at each order. Then blocks of random orders are allocated and freed. A
+//! record of the allocated frames checks every step. For each promise there is a test peer that breaks it, and the
+//! checks must detect that.
 
 use fastrand::Rng;
 
@@ -10,10 +12,10 @@ use crate::units::{Frame, ORDERS, Order};
 
 /// Frames of the machine.
 const FRAMES: u32 = 1 << 13;
-/// Steps of the mixed part.
+/// Steps of the part with random orders.
 const STEPS: usize = 20_000;
 
-/// A broken promise.
+/// Broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Overlap,
@@ -23,7 +25,7 @@ enum Fault {
     Lost,
 }
 
-/// For each frame, whether it was handed out and not freed since.
+/// For each frame, whether it is allocated.
 struct TakenFrames {
     taken: Vec<bool>,
 }
@@ -51,7 +53,7 @@ impl TakenFrames {
     }
 }
 
-/// A peer under examination: whatever it hands out is entered among the frames taken.
+/// Peer under test, with a record of all frames that it has allocated.
 struct Examination<P> {
     peer: P,
     taken_frames: TakenFrames,
@@ -70,11 +72,11 @@ impl<P: Peer> Examination<P> {
 
     fn free(&mut self, block: Frame, order: Order) {
         self.taken_frames.give_back(block, order);
-        // SAFETY: both callers free what `alloc` handed out with this order, once.
+        // SAFETY: both callers free each block once, with the order with which `alloc` returned it.
         unsafe { self.peer.free(block, order) }
     }
 
-    /// Takes all blocks of one order, gives them back in random order, and says how many there were.
+    /// Allocates all blocks of one order, frees them in random order, and returns their number.
     fn empty_and_fill(&mut self, order: Order) -> Result<usize, Fault> {
         let mut blocks = Vec::new();
         while let Some(block) = self.alloc(order)? {
@@ -113,7 +115,8 @@ pub(crate) fn examine<P: Peer>(orders: &[u8]) {
     assert_eq!(inspect::<P>(&orders), Ok(()));
 }
 
-/// Panics unless a new machine of the peer is made of whole blocks of the largest order, its books being elsewhere.
+/// Panics unless a new machine of the peer consists of whole blocks of the largest order. The peer's metadata must be
+/// elsewhere.
 pub(crate) fn examine_wholeness<P: Peer>() {
     let largest = Order::new(ORDERS as u8 - 1);
     let blocks = Examination::<P>::boot().empty_and_fill(largest);
@@ -125,7 +128,7 @@ fn inspect<P: Peer>(orders: &[Order]) -> Result<(), Fault> {
     let mut counts = Vec::new();
     for &order in orders {
         let count = machine.empty_and_fill(order)?;
-        // One block may be lost to books, or to what lies between aligned blocks.
+        // One block may be lost to metadata, or to gaps between aligned blocks.
         if (count + 1) * order.frames() < FRAMES as usize {
             return Err(Fault::TooFew);
         }
@@ -146,7 +149,7 @@ mod tests {
     use super::super::bitmap::Bitmap;
     use super::*;
 
-    /// A good peer that breaks one promise, once in a hundred calls.
+    /// Correct peer that breaks one promise, once in a hundred calls.
     struct Broken<const FLAW: char> {
         good: Bitmap,
         calls: u32,
@@ -189,7 +192,8 @@ mod tests {
 
         unsafe fn free(&mut self, block: Frame, order: Order) {
             if !self.is_due(FORGETS) {
-                // SAFETY: as the caller promises.
+                // SAFETY: the caller promises that `alloc`, which forwards to the correct peer, returned the block with
+                // this order.
                 unsafe { self.good.free(block, order) }
             }
         }

@@ -1,13 +1,13 @@
-//! The floor: an array of free frame numbers, popped and pushed at its end.
+//! Lower bound: an array of free frame numbers, popped and pushed at its end.
 //!
-//! No allocator of single pages can do less: it must remember which pages are free, and a number is the least that
-//! says so. It cannot find a buddy, a larger block or a double free. Behind a lock it is what a per-CPU list costs
-//! when other CPUs may drain it.
+//! No allocator of single pages can do less, because it must remember the free pages, and a number per page is the
+//! minimum. The array cannot find a buddy, a larger block or a double free. Behind a lock, it costs what a per-CPU list
+//! costs that other CPUs may drain.
 
 use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
-/// Free frames, the last freed on top.
+/// Free frames, with the last freed frame at the end.
 pub(crate) struct Array(Vec<Frame>);
 
 impl Peer for Array {

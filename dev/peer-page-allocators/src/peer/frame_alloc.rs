@@ -1,8 +1,9 @@
-//! `frame-alloc`: a buddy system of bitmaps without a lock, alone and below its own per-CPU cache of single frames.
+//! `frame-alloc`: a lock-free buddy system of bitmaps, alone and behind its own per-CPU cache of single frames.
 //!
-//! Alone, every operation changes bitmap words by compare-and-swap. Behind the cache (`DepotAllocator`), single
-//! frames come from and go to a small array of the CPU under a lock of its own; larger blocks pass it by. Its
-//! per-CPU arrays make it the peer that is built most like Linux. The bitmaps lie before the first frame.
+//! Without the cache, every operation changes bitmap words by compare-and-swap. With the cache (`DepotAllocator`),
+//! single frames are taken from and returned to a small array of the CPU, which has a lock of its own. Larger blocks
+//! bypass the cache. Because of these per-CPU arrays, this peer resembles Linux most. The bitmaps are before the first
+//! frame.
 
 use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
@@ -16,21 +17,23 @@ use super::reserve::{BLOCK_BYTES_MAX, Reserve};
 use super::{BootError, Peer};
 use crate::units::{FRAME_SHIFT, Frame, ORDERS, Order};
 
-/// The size of a frame, in the package's words.
+/// Size of a frame in the package's type.
 const BASE: PageSize = PageSize::from_log2(FRAME_SHIFT as u8);
-/// CPUs that the cache has room for; asking which one runs is free here, since it is always the first.
+/// CPUs for which the cache has room. `NoCpuId` always returns the first, so finding the current CPU costs nothing
+/// here.
 const CPUS: usize = 64;
 
-/// Bitmaps without a lock.
+/// Lock-free bitmaps.
 type Bitmaps = SummaryBuddyAllocator<ORDERS, Exposed>;
-/// The same below per-CPU arrays, at their default sizes.
+/// Lock-free bitmaps behind per-CPU arrays of the default sizes.
 type CachedBitmaps = DepotAllocator<Bitmaps, NoCpuId, CPUS>;
 
-/// Turns an address of the reserve back into a pointer.
+/// Strategy that turns an address in the reserve back into a pointer.
 pub(crate) struct Exposed;
 
-// SAFETY: `boot` exposes the provenance of the whole reserve before the allocator asks for any of it, and nothing
-// ends at `destroy`.
+// SAFETY: `boot` exposes the provenance of the whole reserve, which is one mapping, before the allocator calls
+// `create`. So the recovered pointer is valid for the whole run. No allocation ends at `destroy`, which only returns
+// the address.
 unsafe impl Provenance for Exposed {
     unsafe fn create(address: usize) -> NonNull<u8> {
         NonNull::new(ptr::with_exposed_provenance_mut(address)).expect("the reserve does not start at address 0")
@@ -41,9 +44,9 @@ unsafe impl Provenance for Exposed {
     }
 }
 
-/// One of the package's allocators as it comes, before it knows its memory.
+/// Allocator of the package that has no memory yet.
 pub(crate) trait Flavour: PhysicalAllocator + RegionInit {
-    /// An empty one.
+    /// Creates an allocator without memory.
     fn empty() -> Self;
 }
 
@@ -59,15 +62,15 @@ impl Flavour for CachedBitmaps {
     }
 }
 
-/// Any of the package's allocators with its memory.
+/// Allocator of the package with its memory.
 pub(crate) struct FrameAlloc<A> {
     allocator: Box<A>,
     reserve: Reserve,
 }
 
-/// The allocator alone.
+/// Allocator without the cache.
 pub(crate) type Plain = FrameAlloc<Bitmaps>;
-/// The allocator below its per-CPU cache.
+/// Allocator behind its per-CPU cache.
 pub(crate) type Cached = FrameAlloc<CachedBitmaps>;
 
 impl<A: Flavour> Peer for FrameAlloc<A> {
@@ -76,13 +79,15 @@ impl<A: Flavour> Peer for FrameAlloc<A> {
         let reserve = Reserve::with_books(frames, BLOCK_BYTES_MAX)?;
         let allocator = Box::new(A::empty());
         let (start, bytes) = (reserve.books().expose_provenance(), reserve.bytes_with_books());
-        // SAFETY: nobody else touches the reserve, it lives as long as the allocator, and this is the only thread.
-        // That holds for the second call too; the first gives no memory away, to learn how much the bitmaps need.
+        // SAFETY: the provenance of the reserve is exposed, nothing else accesses the reserve, it lives as long as the
+        // allocator, and no other thread has the allocator. The same holds for the second call. The first call passes
+        // no usable memory, to learn how many bytes the bitmaps need.
         let trial = unsafe { allocator.try_init(start, bytes, &[]) };
         let Err(InitError::MetadataWontFit { required_bytes }) = trial else { return Err(refused()) };
         let books = PhysRange { base: start, len: required_bytes };
         let pages = PhysRange { base: reserve.base().addr().get(), len: reserve.bytes() };
-        // SAFETY: as for the first call: the reserve is ours, outlives the allocator, and this is the only thread.
+        // SAFETY: as for the first call: nothing else accesses the reserve, it outlives the allocator, and no other
+        // thread has the allocator.
         unsafe { allocator.try_init(start, bytes, &[books, pages]) }.map_err(|_| refused())?;
         Ok(FrameAlloc { allocator, reserve })
     }
@@ -96,7 +101,8 @@ impl<A: Flavour> Peer for FrameAlloc<A> {
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
         let address = self.reserve.start_of(block).addr();
-        // SAFETY: the caller got the block from `alloc` with this order, and so with this count.
+        // SAFETY: the caller got the block from `alloc` with this order, and so with this page size and count. The
+        // caller does not use the block after this call.
         unsafe { self.allocator.deallocate_physical(BASE, frames_of(order), address) }
     }
 }

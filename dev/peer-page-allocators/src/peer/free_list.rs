@@ -1,8 +1,8 @@
-//! `free-list`: the free ranges in one sorted array, as the Hermit kernel keeps its frames.
+//! `free-list`: free ranges in one sorted array, as the Hermit kernel keeps its frames.
 //!
-//! An allocation takes the first range that is large enough, a free looks for its place from the start. With few
-//! free ranges both are short walks. After frees at random there is a free range for every few pages, and filling and
-//! freeing a gibibyte would take time in the square of it: that case is not offered.
+//! An allocation takes the first range that is large enough, and a free searches for its position from the start. With
+//! few free ranges both searches are short. After random frees there is a free range for every few pages, so filling
+//! and freeing a gibibyte would take quadratic time. The fill is therefore not offered.
 
 use free_list::{FreeList, PageLayout, PageRange};
 
@@ -12,7 +12,7 @@ use crate::units::{FRAME_BYTES, Frame, Order};
 /// Ranges that fit before the array moves to the heap.
 const RANGES_INLINE: usize = 16;
 
-/// Free ranges in order of address.
+/// Free ranges sorted by address.
 pub(crate) struct SortedRanges(FreeList<RANGES_INLINE>);
 
 impl Peer for SortedRanges {
@@ -20,7 +20,7 @@ impl Peer for SortedRanges {
         let refused = BootError::Refused { frames };
         let Ok(all) = PageRange::from_start_len(0, frames as usize * FRAME_BYTES) else { return Err(refused) };
         let mut list = FreeList::new();
-        // SAFETY: the list only counts; no memory backs these addresses.
+        // SAFETY: the list only stores numbers. No memory is at these addresses, so any range may be marked free.
         unsafe { list.deallocate(all) }.map_err(|_| refused)?;
         Ok(SortedRanges(list))
     }
@@ -34,7 +34,8 @@ impl Peer for SortedRanges {
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
         let range = PageRange::from_start_len(block.offset(), order.bytes()).expect("a block is a range");
-        // SAFETY: the list only counts; no memory backs these addresses.
+        // SAFETY: the list only stores numbers, and the caller promises that the range was allocated and is no longer
+        // used.
         let freed = unsafe { self.0.deallocate(range) };
         debug_assert!(freed.is_ok(), "{block:?} of {order:?} was not allocated");
     }

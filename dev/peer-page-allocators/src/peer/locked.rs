@@ -1,14 +1,14 @@
-//! The lock around peers that have none: one spin lock, taken and released once an operation.
+//! Spin lock around peers without a lock, taken and released once per operation.
 //!
-//! It is the same lock for all of them, so that two of them differ by what is inside it. Nobody else wants it here:
-//! its cost is one atomic exchange and one store.
+//! All these peers have the same lock, so that two of them differ only in their algorithm. The lock is never contended
+//! here, and costs one atomic exchange and one store.
 
 use spin::mutex::SpinMutex;
 
 use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
-/// A peer under a spin lock.
+/// Peer under a spin lock.
 pub(crate) struct Locked<P>(SpinMutex<P>);
 
 impl<P: Peer> Peer for Locked<P> {
@@ -16,7 +16,7 @@ impl<P: Peer> Peer for Locked<P> {
         P::boot(frames).map(|peer| Locked(SpinMutex::new(peer)))
     }
 
-    // Callers own the peer alone, so `get_mut` would do; the lock is what is measured.
+    // The caller has exclusive access, so `get_mut` would suffice, but the cost of the lock is to be measured.
     #[inline]
     fn alloc(&mut self, order: Order) -> Option<Frame> {
         self.0.lock().alloc(order)
@@ -24,7 +24,7 @@ impl<P: Peer> Peer for Locked<P> {
 
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
-        // SAFETY: the caller's promise is about the peer under this very lock.
+        // SAFETY: the caller's promise applies to the peer inside this lock, to which `alloc` forwards.
         unsafe { self.0.lock().free(block, order) }
     }
 }

@@ -1,7 +1,7 @@
-//! The front that all peers have here, and the peers, each in a file of its own.
+//! Interface of all peers, and the peers, each in its own file.
 //!
-//! A peer that has no lock is put under one ([`locked`]); a peer that keeps its books inside the memory that it
-//! manages gets some ([`reserve`]). Calls are resolved when the program is built, so that a front costs nothing.
+//! A peer without a lock is put under one ([`locked`]). A peer that keeps its metadata inside the memory that it
+//! manages gets a reserve of memory ([`reserve`]). Calls are resolved at compile time, so the interface has no cost.
 
 pub(crate) mod bitmap;
 pub(crate) mod buddy_alloc;
@@ -19,39 +19,40 @@ use std::io;
 
 use crate::units::{Frame, Order};
 
-/// A page-frame allocator.
+/// Page-frame allocator.
 pub(crate) trait Peer: Sized {
-    /// An allocator of `frames` frames, all of them free, in the largest blocks that it knows.
+    /// Creates an allocator of `frames` frames. All are free, in the largest blocks that the allocator supports.
     ///
     /// # Errors
-    /// When the system has no memory for it.
+    /// Returns an error if the system has no memory for it.
     fn boot(frames: u32) -> Result<Self, BootError>;
 
-    /// A block that nobody else has; `None` when there is none or when this peer has no such order.
+    /// Allocates a block. Returns `None` if there is no such block, or if this peer does not support the order.
     fn alloc(&mut self, order: Order) -> Option<Frame>;
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// [`Peer::alloc`] of this very peer handed out `block` with this `order`, and it was not freed since.
+    /// [`Peer::alloc`] of this peer must have returned `block` for this `order`, and the block must not have been freed
+    /// since.
     unsafe fn free(&mut self, block: Frame, order: Order);
 }
 
-/// Why a peer has no machine.
+/// Reason for which a machine could not be booted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BootError {
     /// The system refused the memory.
     #[error("cannot reserve {bytes} bytes of address space: {source}; raise the limit that `ulimit -v` shows")]
     Memory {
-        /// How much was asked for.
+        /// Requested bytes.
         bytes: usize,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The peer refused the memory.
     #[error("the peer does not take a machine of {frames} frames; try another version of its package")]
     Refused {
-        /// How much it was given.
+        /// Frames that the peer was given.
         frames: u32,
     },
 }

@@ -1,9 +1,9 @@
 //! Address space for peers that write into the memory that they manage.
 //!
 //! The first frame starts at a multiple of the largest block, so that a block aligned by address is aligned by frame
-//! number too. What a peer keeps its books in lies before it, so that the frames are whole blocks when all are
-//! free: a peer whose books cut into them would have a block of nearly every order left over, and never have to
-//! split or merge. Nothing is resident until the peer touches it.
+//! number too. A peer's metadata is placed before the first frame, so that all free frames form whole blocks. If the
+//! metadata cut into the frames, a remainder of nearly every order would be free, and the peer would never have to
+//! split or merge. No memory is resident until the peer accesses it.
 
 use std::ptr::NonNull;
 
@@ -15,25 +15,25 @@ use crate::units::{FRAME_BYTES, Frame, ORDERS, Order};
 /// Bytes of the largest block.
 pub(crate) const BLOCK_BYTES_MAX: usize = Order::new(ORDERS as u8 - 1).bytes();
 
-/// A span of zeroed memory, numbered by frame; given back when dropped.
+/// Range of zeroed memory, numbered by frame; unmapped when dropped.
 pub(crate) struct Reserve {
     base: NonNull<u8>,
     bytes: usize,
     books: usize,
-    /// Owns the memory; never looked into, because the peer writes behind its back.
+    /// Owner of the mapping. It is never read, because the peer writes to the memory through raw pointers.
     _map: MmapMut,
 }
 
 impl Reserve {
-    /// Memory of `frames` frames. One system call.
+    /// Maps memory for `frames` frames, with one system call.
     ///
     /// # Errors
-    /// [`BootError::Memory`] when the system refuses.
+    /// Returns [`BootError::Memory`] if the system refuses.
     pub(crate) fn new(frames: u32) -> Result<Reserve, BootError> {
         Reserve::with_books(frames, 0)
     }
 
-    /// Memory of `frames` frames, and `books` bytes right before the first.
+    /// Maps memory for `frames` frames, with `books` bytes for metadata directly before the first frame.
     ///
     /// # Errors
     /// As [`Reserve::new`].
@@ -48,33 +48,33 @@ impl Reserve {
         Ok(Reserve { base, bytes, books, _map: map })
     }
 
-    /// Where the books start; they end where the first frame starts.
+    /// Returns the start of the metadata, which ends where the first frame starts.
     pub(crate) fn books(&self) -> *mut u8 {
         self.base.as_ptr().wrapping_sub(self.books)
     }
 
-    /// Bytes of books and frames together.
+    /// Returns the bytes of metadata and frames together.
     pub(crate) fn bytes_with_books(&self) -> usize {
         self.books + self.bytes
     }
 
-    /// Where the first frame starts.
+    /// Returns the start of the first frame.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Bytes of all frames.
+    /// Returns the bytes of all frames.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The frame that `address` lies in.
+    /// Returns the frame that contains `address`.
     #[inline]
     pub(crate) fn frame_at(&self, address: usize) -> Frame {
         Frame::at_offset(address - self.base.addr().get())
     }
 
-    /// Where a frame starts.
+    /// Returns the start of a frame.
     #[inline]
     pub(crate) fn start_of(&self, frame: Frame) -> *mut u8 {
         self.base.as_ptr().wrapping_add(frame.offset())
@@ -99,7 +99,7 @@ mod tests {
         let reserve = Reserve::with_books(4096, 3 * FRAME_BYTES).unwrap();
         assert_eq!(reserve.base().addr().get() % BLOCK_BYTES_MAX, 0);
         assert_eq!(reserve.books().addr() + 3 * FRAME_BYTES, reserve.base().addr().get());
-        // SAFETY: the books are inside the reserve, which nobody else uses.
+        // SAFETY: the metadata is inside the mapping, which is zeroed and used only by this test.
         assert_eq!(unsafe { reserve.books().read() }, 0);
         assert_eq!(reserve.bytes_with_books(), (4096 + 3) * FRAME_BYTES);
     }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_last_byte_is_there_and_zero() {
         let reserve = Reserve::new(3).unwrap();
-        // SAFETY: the byte lies inside the reserve, which nobody else uses.
+        // SAFETY: the byte is inside the mapping, which is zeroed and used only by this test.
         assert_eq!(unsafe { reserve.base().add(reserve.bytes() - 1).read() }, 0);
     }
 }

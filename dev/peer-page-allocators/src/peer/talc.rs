@@ -1,8 +1,8 @@
-//! `talc`: a general allocator with binned free lists, asked for blocks of pages aligned to their size.
+//! `talc`: a general allocator with binned free lists, used for blocks of pages that are aligned to their size.
 //!
-//! It writes a tag after each block, so the next block of the same alignment starts one block later: a page costs
-//! two. It is given twice the memory, that it can hold what the others hold. Free blocks are linked through their
-//! own memory.
+//! It writes a tag after each block, so the next block with this alignment starts one block later, and a page costs two
+//! pages of memory. It therefore gets twice the memory, so that it can hold as many blocks as the other peers. Free
+//! blocks are linked through their own memory.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -15,13 +15,13 @@ use super::reserve::Reserve;
 use super::{BootError, Peer};
 use crate::units::{Frame, ORDERS, Order};
 
-/// Frames of memory for each frame that can be handed out.
+/// Frames of memory per frame that can be allocated.
 const FRAMES_A_FRAME: u32 = 2;
 
-/// A general allocator as an allocator of pages.
+/// General allocator used as an allocator of pages.
 pub(crate) struct AlignedTalc {
     allocator: Talc<Manual, DefaultBinning>,
-    /// What it is asked for, by order.
+    /// Layout of a request, by order.
     layouts: [Layout; ORDERS],
     reserve: Reserve,
 }
@@ -36,7 +36,8 @@ impl Peer for AlignedTalc {
             *layout = Layout::from_size_align(bytes, bytes).expect("a block's size is a power of two");
         }
         let mut allocator = Talc::new(Manual);
-        // SAFETY: nobody else touches the reserve, it lives as long as the allocator, and `Manual` lets us claim.
+        // SAFETY: only the allocator and the owners of its blocks write to the reserve, and it lives as long as the
+        // allocator. The source `Manual` allows claims.
         let heap = unsafe { allocator.claim(reserve.base().as_ptr(), reserve.bytes()) };
         heap.ok_or(refused)?;
         Ok(AlignedTalc { allocator, layouts, reserve })
@@ -45,7 +46,7 @@ impl Peer for AlignedTalc {
     #[inline]
     fn alloc(&mut self, order: Order) -> Option<Frame> {
         let layout = self.layouts[usize::from(order.raw())];
-        // SAFETY: no block is empty.
+        // SAFETY: the size of the layout is not zero, because every block has at least one frame.
         let block = unsafe { self.allocator.allocate(layout) }.map(NonNull::addr)?;
         Some(self.reserve.frame_at(block.get()))
     }
