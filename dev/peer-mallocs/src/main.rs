@@ -1,9 +1,9 @@
-//! `freehold-mallocs`: C's malloc, those that are published as Rust packages, and Freehold's, timed on the loops of
-//! `freehold bench slab`, one sample at a time, for a program that takes turns between them.
+//! `freehold-mallocs`: times C's malloc, mallocs published as Rust packages, and Freehold's malloc on the loops of
+//! `freehold bench slab`. It takes one sample per request, so that the calling program can alternate between mallocs.
 //!
-//! All of them are in this one program under names of their own, and none is the program's own allocator. This file
-//! only dispatches. What is measured stands in `dev/object-loops`, which mallocs in [`roster`], [`ours`] and
-//! [`version`], and how one asks in [`request`] and [`serve`].
+//! All mallocs are in this one program under different names, and none is the program's own allocator. This file only
+//! dispatches. The loops are in `dev/object-loops`, the mallocs in [`roster`], [`ours`] and [`version`], and the
+//! protocol in [`request`] and [`serve`].
 
 mod ours;
 mod request;
@@ -18,9 +18,9 @@ use clap::{CommandFactory, Parser};
 
 use serve::Session;
 
-/// C's malloc and those published as Rust packages, to be measured beside Freehold's.
+/// Times C's malloc and mallocs published as Rust packages, for comparison with Freehold's.
 ///
-/// `freehold bench slab` runs this program by itself once it is built.
+/// `freehold bench slab` runs this program automatically once it is built.
 #[derive(Debug, Parser)]
 #[command(name = "freehold-mallocs", version, max_term_width = 100)]
 #[command(after_help = "By hand: printf 'PIN 1 0\\nSAMPLE libc pair 64 10000 5\\n' | freehold-mallocs --serve")]
@@ -28,8 +28,8 @@ struct Cli {
     /// Print the mallocs and their versions as JSON.
     #[arg(long)]
     list: bool,
-    /// Answer requests on stdin until it ends, a line each: `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` by
-    /// `OK <objects> <ticks>...`, `PIN <cpu> [<second cpu>]` by `OK`, what cannot be done by `ERR <sentence>`.
+    /// Answer requests on stdin, one per line: `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` with
+    /// `OK <objects> <ticks>...`, `PIN <cpu> [<second cpu>]` with `OK`, and failed requests with `ERR <sentence>`.
     #[arg(long, conflicts_with = "list")]
     serve: bool,
 }
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     freehold_peer_protocol::exit_code("freehold-mallocs", run(&Cli::parse()))
 }
 
-/// Does what `cli` asks for; without anything, prints the help.
+/// Runs the mode that `cli` selects; prints the help if it selects none.
 fn run(cli: &Cli) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     if cli.list {

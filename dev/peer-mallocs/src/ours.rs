@@ -1,7 +1,6 @@
-//! Freehold's heap as a malloc: one heap, whose lists are restartable sequences, through the fast path of its policy.
+//! Freehold's heap as a malloc: one heap that uses restartable sequences, called through the fast path of its policy.
 //!
-//! The heap lies in a static place, so that its address is known when the program is linked, as that of a malloc
-//! library's own would be.
+//! The heap is in a static variable, so that its address is known at link time, as it would be in a malloc library.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -15,21 +14,22 @@ use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::Process;
 use freehold_malloc::os::rseq::Rseq;
 
-/// The fast path of the default policy.
+/// Fast path of the default policy.
 type DefaultFastPath = Sheaves;
 
-/// A place that is written once, before anybody reads it.
+/// Cell that is written once, before its first read.
 struct Place(UnsafeCell<MaybeUninit<Heap<Rseq>>>);
 
-// SAFETY: `start` writes it within a `Once` and before any other function here is called; then it is only read.
+// SAFETY: `start` writes the cell inside a `Once`, before any other function of this module may be called. After that
+// the cell is only read, and the methods of `Heap` may be called from any thread.
 unsafe impl Sync for Place {}
 
 static HEAP: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// Builds the heap, the first time.
+/// Builds the heap at the first call.
 ///
 /// # Panics
-/// When the system has no restartable sequences, or no room for it.
+/// Panics if the system has no restartable sequences, or no memory for the heap.
 pub(crate) fn start() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
@@ -39,24 +39,24 @@ pub(crate) fn start() {
             heap.slab().frontend::<DefaultFastPath>().is_some(),
             "the default policy has another fast path; name it here"
         );
-        // SAFETY: nobody reads it yet, and this runs once.
+        // SAFETY: the `Once` runs this closure once and alone, and the cell is not read before `start` has returned.
         unsafe { (*HEAP.0.get()).write(heap) };
     });
 }
 
 #[inline(always)]
 fn heap() -> &'static Heap<Rseq> {
-    // SAFETY: `start` came first, on this thread or before this one was made.
+    // SAFETY: `start` wrote the cell before. It ran on this thread, or before this thread was created.
     unsafe { (*HEAP.0.get()).assume_init_ref() }
 }
 
 #[inline(always)]
 fn frontend() -> Frontend<'static, 'static, 'static, Process, Rseq, DefaultFastPath> {
-    // SAFETY: `start` has seen that it is there, and a policy does not change.
+    // SAFETY: `start` asserted that the heap has this frontend, and the policy of a heap does not change.
     unsafe { heap().slab().frontend().unwrap_unchecked() }
 }
 
-/// What C calls malloc.
+/// C's `malloc`.
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
     match frontend().alloc_fast(size) {
         Some(object) => object.as_ptr().cast(),
@@ -64,30 +64,31 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     }
 }
 
-/// Allocates after a miss of the fast path. As a function of C it lets no panic through, so that what calls it last need
-/// keep nothing for that.
+/// Allocates after the fast path has failed. An `extern "C"` function lets no panic through, so that a caller can call
+/// it in tail position and needs no unwinding code.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut c_void {
-    // C wants an address of its own for no bytes, too.
+    // C's `malloc` returns a unique address for zero bytes, too.
     heap().malloc(size.max(1)).map_or(null_mut(), NonNull::as_ptr).cast()
 }
 
-/// What C calls free.
+/// C's `free`.
 ///
 /// # Safety
 /// As for C's `free`.
 pub unsafe extern "C" fn free(object: *mut c_void) {
-    // SAFETY: the caller gives up what `malloc` gave.
+    // SAFETY: the caller promises that `malloc` returned the object, and does not use it after this call.
     if unsafe { frontend().free_fast(object.cast()) } == PushOutcome::Refused {
         free_slow(object);
     }
 }
 
-/// The same for a free.
+/// Frees after the fast path has refused the object.
 #[cold]
 #[inline(never)]
 extern "C" fn free_slow(object: *mut c_void) {
-    // SAFETY: the caller of `free` gave it up, and it was refused.
+    // SAFETY: the caller of `free` promises that `malloc` returned the object. The fast path refused it, so it has not
+    // been freed yet.
     unsafe { frontend().free(object.cast()) }
 }

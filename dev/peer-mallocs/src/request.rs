@@ -1,7 +1,7 @@
-//! The lines that a caller writes, taken apart: which malloc, which loop, how large, how many, how often; or which
-//! CPUs.
+//! Parser of request lines: a sample of a malloc with a loop, size, number of objects and number of rounds, or CPUs to
+//! run on.
 //!
-//! Every refusal is one sentence on one line, whatever the caller wrote.
+//! Every refusal is one sentence on one line, for any input.
 
 use std::ops::RangeInclusive;
 
@@ -10,82 +10,82 @@ use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 
 use crate::roster::Candidate;
 
-/// Bytes that an object may have.
+/// Valid sizes of an object in bytes.
 const BYTES: RangeInclusive<usize> = 1..=1 << 20;
-/// Objects that a round may have.
+/// Valid numbers of objects in a round.
 const OBJECTS: RangeInclusive<usize> = 1..=10_000_000;
-/// Bytes that all objects of a round may have together.
+/// Maximum bytes of all objects of a round together.
 const BYTES_TOGETHER: usize = 4 << 30;
-/// Rounds that a sample may have.
+/// Valid numbers of rounds in a sample.
 const ROUNDS: RangeInclusive<u32> = 1..=1000;
 
-/// A line that makes sense.
+/// Valid request.
 #[derive(Clone, Copy)]
 pub(crate) enum Request {
     /// Time a loop over a malloc.
     Sample {
-        /// The malloc.
+        /// Malloc.
         candidate: &'static Candidate,
-        /// The loop.
+        /// Loop.
         work: Work,
-        /// Bytes of an object.
+        /// Size of an object.
         size: Size,
-        /// Objects of a round.
+        /// Objects in a round.
         objects: usize,
-        /// Rounds that count.
+        /// Timed rounds.
         rounds: u32,
     },
-    /// Run here from now on.
+    /// Run on these CPUs from now on.
     Pin {
-        /// This CPU.
+        /// CPU of the main thread.
         cpu: usize,
-        /// The CPU of a second thread.
+        /// CPU of the second thread.
         partner: Option<usize>,
     },
 }
 
-/// Why a line makes none. What it quotes is escaped.
+/// Reason for which a line is invalid. Quoted input is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// Neither of the two requests.
+    /// The line is neither of the two requests.
     #[error("`{0}` is no request; write `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` or `PIN <cpu> [<cpu>]`")]
     Word(String),
-    /// No such malloc.
+    /// There is no such malloc.
     #[error("there is no malloc `{0}`; take one that `freehold-mallocs --list` names")]
     Malloc(String),
-    /// No such loop.
+    /// There is no such loop.
     #[error("there is no loop `{0}`; take one of {names}", names = Work::ALL.map(Work::name).join(", "))]
     Loop(String),
-    /// No number, or out of bounds.
+    /// The word is not a number, or is out of bounds.
     #[error("`{written}` is no number of {what}; give a whole number from {least} to {most}")]
     Number {
-        /// What was written.
+        /// Text in the request.
         written: String,
-        /// Of what.
+        /// Name of the quantity.
         what: &'static str,
-        /// The least.
+        /// Minimum.
         least: usize,
-        /// The most.
+        /// Maximum.
         most: usize,
     },
-    /// Too much.
+    /// The objects of a round would need too much memory.
     #[error("{objects} objects of {bytes} bytes are more than a round may have; stay below {BYTES_TOGETHER} bytes")]
     TooMuch {
-        /// Objects.
+        /// Number of objects.
         objects: usize,
-        /// Bytes of each.
+        /// Bytes of each object.
         bytes: usize,
     },
-    /// No CPU.
+    /// The CPU is invalid.
     #[error(transparent)]
     Cpu(#[from] CpuError),
 }
 
 impl Request {
-    /// Takes a line apart.
+    /// Parses a line.
     ///
     /// # Errors
-    /// When it is no request, or one that nobody here can answer.
+    /// Returns an error if the line is no request, or a request that this program cannot answer.
     pub(crate) fn parse(line: &str) -> Result<Request, RequestError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {

@@ -1,42 +1,43 @@
-//! The mallocs by name: what each is, and its two functions. A new one is one row here.
+//! The mallocs by name: a description, and their two functions. A new malloc needs one row here.
 //!
-//! All are called by address, so that a call costs each of them the same.
+//! All are called through function pointers, so that a call has the same cost for each.
 
 use freehold_object_loops::Entries;
 use serde::Serialize;
 
 use crate::{ours, version};
 
-/// A malloc.
+/// Malloc in the roster.
 pub(crate) struct Candidate {
-    /// Its name on the command line and in reports.
+    /// Name on the command line and in reports.
     pub(crate) name: &'static str,
-    /// The package that it comes from.
+    /// Package that contains the malloc.
     package: &'static str,
-    /// How its version is found.
+    /// Function that returns the version.
     version: fn(&'static str) -> String,
-    /// What it is, in one line.
+    /// Description in one line.
     about: &'static str,
-    /// Its functions.
+    /// Functions of the malloc.
     pub(crate) entries: Entries,
-    /// What it wants to be called before a loop, on the thread that runs it.
+    /// Function that must be called before a loop, on the thread that runs the loop.
     pub(crate) start: fn(),
 }
 
-/// Nothing to be called.
+/// Does nothing, for mallocs that need no start.
 fn no_start() {}
 
-/// mimalloc's major version.
+/// Name of mimalloc with its major version.
 const MIMALLOC: &str = if cfg!(feature = "mimalloc-2") { "mimalloc-2" } else { "mimalloc-3" };
 
-/// All of them.
+/// All mallocs.
 pub(crate) static ROSTER: [Candidate; 6] = [
     Candidate {
         name: "freehold",
         package: "freehold-malloc",
         version: version::of_package,
         about: "a list of free objects for each CPU: the slab, by its sizes",
-        // SAFETY: they do what C's do once `start` has been called.
+        // SAFETY: the functions behave like C's once `ours::start` has been called, and `start` below is called before
+        // each loop.
         entries: unsafe { Entries::new(ours::malloc, ours::free) },
         start: ours::start,
     },
@@ -45,7 +46,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         package: "libc",
         version: version::of_libc,
         about: "the malloc of the C library",
-        // SAFETY: these are what C calls malloc and free.
+        // SAFETY: these are C's own `malloc` and `free`.
         entries: unsafe { Entries::new(libc::malloc, libc::free) },
         start: no_start,
     },
@@ -54,7 +55,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         package: "tikv-jemalloc-sys",
         version: version::of_package,
         about: "arenas by CPU, a cache of objects for each thread",
-        // SAFETY: the package gives them under another name; they do what C's do.
+        // SAFETY: these are jemalloc's `malloc` and `free` under prefixed names, which behave like C's.
         entries: unsafe { Entries::new(tikv_jemalloc_sys::malloc, tikv_jemalloc_sys::free) },
         start: no_start,
     },
@@ -63,7 +64,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         package: "libmimalloc-sys",
         version: version::of_mimalloc,
         about: "a list of free objects for each page of a thread",
-        // SAFETY: they do what C's do.
+        // SAFETY: mimalloc documents these functions with the behaviour of C's `malloc` and `free`.
         entries: unsafe { Entries::new(libmimalloc_sys::mi_malloc, libmimalloc_sys::mi_free) },
         start: no_start,
     },
@@ -72,7 +73,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         package: "snmalloc-sys",
         version: version::of_package,
         about: "a list of free objects for each thread, remote frees sent home in batches",
-        // SAFETY: they do what C's do.
+        // SAFETY: snmalloc documents these functions with the behaviour of C's `malloc` and `free`.
         entries: unsafe { Entries::new(snmalloc_sys::sn_malloc, snmalloc_sys::sn_free) },
         start: no_start,
     },
@@ -81,7 +82,8 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         package: "rpmalloc-sys",
         version: version::of_package,
         about: "spans of a thread, which ask to be told of threads",
-        // SAFETY: they do what C's do on a thread that has begun with it: `start` begins on the first one.
+        // SAFETY: the functions behave like C's on a thread that is initialised. `start` initialises the first thread,
+        // and the hooks initialise and finalise any other.
         entries: unsafe {
             Entries::new(rpmalloc_sys::rpmalloc, rpmalloc_sys::rpfree)
                 .with_threads(rpmalloc_sys::rpmalloc_thread_initialize, rpmalloc_sys::rpmalloc_thread_finalize)
@@ -91,19 +93,19 @@ pub(crate) static ROSTER: [Candidate; 6] = [
 ];
 
 fn start_rpmalloc() {
-    // SAFETY: may be called again, and comes before anything else of it.
+    // SAFETY: the function may be called repeatedly, and no other function of rpmalloc is called before it.
     let refused = unsafe { rpmalloc_sys::rpmalloc_initialize() };
     assert_eq!(refused, 0, "rpmalloc begins");
 }
 
 impl Candidate {
-    /// The malloc of this name.
+    /// Returns the malloc of this name.
     pub(crate) fn find(name: &str) -> Option<&'static Candidate> {
         ROSTER.iter().find(|candidate| candidate.name == name)
     }
 }
 
-/// What `--list` says of a malloc.
+/// Malloc as `--list` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct RosterRow {
     malloc: &'static str,
@@ -112,7 +114,7 @@ pub(crate) struct RosterRow {
     about: &'static str,
 }
 
-/// What `--list` says.
+/// Returns the whole roster for `--list`.
 pub(crate) fn list() -> Vec<RosterRow> {
     let listed = |candidate: &Candidate| RosterRow {
         malloc: candidate.name,
@@ -142,7 +144,8 @@ mod tests {
         assert!(Candidate::find("malloc").is_none());
     }
 
-    /// Objects that carry their number from end to end, half of them freed on another thread.
+    /// Writes a number to all bytes of each object and checks it at the free. Half of the objects are freed on another
+    /// thread.
     #[test]
     fn every_malloc_hands_out_memory_of_its_own() {
         for candidate in &ROSTER {
@@ -154,13 +157,14 @@ mod tests {
                 assert!(objects.iter().all(|&object| object != 0 && object % bytes.min(16) == 0), "{}", candidate.name);
                 assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), objects.len(), "{}", candidate.name);
                 for (at, &object) in objects.iter().enumerate() {
-                    // SAFETY: the object is ours and has so many bytes.
+                    // SAFETY: the object was allocated above with `bytes` bytes and is used only by this test.
                     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(at as u8, bytes) }
                 }
                 let free = |from: usize| {
                     for (at, &object) in objects.iter().enumerate().skip(from).step_by(2) {
                         let object = std::ptr::with_exposed_provenance_mut::<u8>(object);
-                        // SAFETY: the object is ours, was written above, and each thread frees its own half once.
+                        // SAFETY: the object was allocated with `bytes` bytes, which were all written above. Each
+                        // thread frees its own half, once.
                         unsafe {
                             assert!((0..bytes).all(|byte| *object.add(byte) == at as u8), "{} {size}", candidate.name);
                             candidate.entries.free(object);

@@ -1,10 +1,10 @@
-//! `--serve`: a line in, a line out, until the lines end.
+//! `--serve`: answers requests, one line each, until the input ends.
 //!
-//! `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` is answered by `OK <objects> <ticks>...`: the ticks of so many
-//! objects, for each figure of the loop, in the middle of the rounds; one more round comes first and does not count.
+//! `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` is answered with `OK <objects> <ticks>...`: for each figure of
+//! the loop, the ticks of that many objects, as the median of the rounds. One untimed round precedes them.
 //!
-//! A second thread sleeps from start to end. Some mallocs take a shorter way as long as a program has one thread only;
-//! here none does, whichever was asked before.
+//! A second thread sleeps during the whole session. Some mallocs use a faster path while a program has only one thread.
+//! With the sleeping thread no malloc can use it, regardless of earlier requests.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -15,7 +15,7 @@ use freehold_peer_protocol::{CpuError, answer_lines, pin};
 
 use crate::request::{Request, RequestError};
 
-/// What a request that can be done is answered with.
+/// Answer to a successful request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Answer {
     Pinned,
@@ -30,7 +30,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Why a line is answered with `ERR`.
+/// Reason for which a line is answered with `ERR`.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error(transparent)]
@@ -43,13 +43,13 @@ enum Refusal {
     Cpu(#[from] CpuError),
 }
 
-/// Where samples are taken.
+/// State between requests: the CPU of the second thread.
 pub(crate) struct Session {
     partner: Option<usize>,
 }
 
 impl Session {
-    /// Starts the thread that sleeps.
+    /// Starts a session and its sleeping thread.
     pub(crate) fn start() -> Session {
         thread::spawn(|| {
             loop {
@@ -62,7 +62,7 @@ impl Session {
     /// Answers every line of `requests`.
     ///
     /// # Errors
-    /// When a line cannot be read or an answer not be written.
+    /// Returns an error if a line cannot be read, or if an answer cannot be written.
     pub(crate) fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
         answer_lines(requests, answers, |line| self.answer(line))
     }
@@ -101,13 +101,13 @@ mod tests {
         String::from_utf8(answers).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// The CPU that this thread may surely use.
+    /// Returns the CPU that this thread runs on, which the process may use.
     fn cpu() -> usize {
-        // SAFETY: asks for a number.
+        // SAFETY: `sched_getcpu` has no preconditions and returns a number.
         usize::try_from(unsafe { libc::sched_getcpu() }).unwrap()
     }
 
-    /// On one CPU both threads share it, which is slow and right.
+    /// Both threads of a loop share one CPU in this test, which is slow but correct.
     #[test]
     fn every_loop_of_every_malloc_is_answered() {
         let cpu = cpu();

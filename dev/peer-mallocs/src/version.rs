@@ -1,34 +1,34 @@
-//! Versions of the mallocs: of the package that was built, and of the malloc itself where it tells.
+//! Versions of the mallocs: those of the packages that were built, and those that the mallocs themselves report.
 
 use std::ffi::{CStr, c_int};
 
 use freehold_peer_protocol::versions_of;
 
-/// What was built.
+/// Text of `Cargo.lock`, which contains the versions that were built.
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
 
-/// The version of a package that was built.
+/// Returns the version of a package that was built.
 ///
 /// # Panics
-/// When `Cargo.lock` does not name the package, which a test rules out.
+/// Panics if `Cargo.lock` does not contain the package. A test checks that it contains every package of the roster.
 pub(crate) fn of_package(package: &str) -> String {
     versions_of(LOCK_FILE, package).next().expect("Cargo.lock names every package of the roster").to_owned()
 }
 
-/// The version of the C library.
+/// Returns the version of the C library.
 pub(crate) fn of_libc(_: &str) -> String {
-    // SAFETY: asks nothing, and answers with a text that is there for ever.
+    // SAFETY: `gnu_get_libc_version` has no preconditions and returns a null-terminated string that is never freed.
     let text = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
     format!("glibc {}", text.to_string_lossy())
 }
 
-/// The version of mimalloc, and that of its package.
+/// Returns the version of mimalloc, and the version of its package.
 pub(crate) fn of_mimalloc(package: &str) -> String {
-    // SAFETY: this is how the library declares it; it asks nothing and changes nothing.
+    // SAFETY: this is the library's own declaration of the function, which has no preconditions and no side effects.
     unsafe extern "C" {
         safe fn mi_version() -> c_int;
     }
-    // Two digits for the minor number and two for the patch; releases before 3.3 had one.
+    // The minor number and the patch number have two digits each; before release 3.3 they had one.
     let number = mi_version();
     let (major, minor, patch) = match number {
         ..1000 => (number / 100, number / 10 % 10, number % 10),

@@ -1,4 +1,4 @@
-//! mimalloc 3 as a library to preload.
+//! Library to preload that implements C's malloc functions with mimalloc 3.
 
 #[macro_use]
 #[path = "../../surface.rs"]

@@ -1,4 +1,5 @@
-//! rpmalloc as a library to preload: each thread begins with it when it first asks, and ends with it when it ends.
+//! Library to preload that implements C's malloc functions with rpmalloc. Each thread initialises rpmalloc at its first
+//! allocation or free, and finalises it when the thread ends.
 
 #[macro_use]
 #[path = "../../surface.rs"]
@@ -9,12 +10,13 @@ use std::sync::Once;
 
 use rpmalloc_sys as rp;
 
-/// Ends a thread's part.
+/// Guard whose destructor finalises rpmalloc for the thread.
 struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: the thread began with it, and ends.
+        // SAFETY: `begin` initialised rpmalloc for this thread before it created this value. The thread is ending, so
+        // it is finalised once.
         unsafe { rp::rpmalloc_thread_finalize() }
     }
 }
@@ -30,7 +32,8 @@ fn begin() {
         return;
     }
     HAS_BEGUN.set(true);
-    // SAFETY: once, before anything else of it; then for each thread.
+    // SAFETY: `FIRST` runs `rpmalloc_initialize` before any other function of rpmalloc, and other threads wait for it.
+    // `HAS_BEGUN` was false, so this is the first initialisation of this thread.
     unsafe {
         FIRST.call_once(|| _ = rp::rpmalloc_initialize());
         rp::rpmalloc_thread_initialize();
@@ -38,43 +41,43 @@ fn begin() {
     END.try_with(|_| ()).unwrap_or_default();
 }
 
-/// The package's, on a thread that has begun.
+/// Calls `rpmalloc`, after initialising the thread.
 ///
 /// # Safety
-/// As C's.
+/// None beyond those of C's `malloc`, which has no preconditions.
 unsafe fn malloc_of(size: usize) -> *mut c_void {
     begin();
-    // SAFETY: asks for memory alone.
+    // SAFETY: `rpmalloc` requires an initialised thread, which `begin` ensures.
     unsafe { rp::rpmalloc(size) }
 }
 
-/// The package's, on a thread that has begun.
+/// Calls `rpfree`, after initialising the thread.
 ///
 /// # Safety
-/// As C's.
+/// As for C's `free`.
 unsafe fn free_of(object: *mut c_void) {
     begin();
-    // SAFETY: the caller promises it.
+    // SAFETY: `begin` initialised the thread, and the caller promises that the object may be freed.
     unsafe { rp::rpfree(object) }
 }
 
-/// The package's, on a thread that has begun.
+/// Calls `rpcalloc`, after initialising the thread.
 ///
 /// # Safety
-/// As C's.
+/// None beyond those of C's `calloc`, which has no preconditions.
 unsafe fn calloc_of(count: usize, size: usize) -> *mut c_void {
     begin();
-    // SAFETY: asks for memory alone.
+    // SAFETY: `rpcalloc` requires an initialised thread, which `begin` ensures.
     unsafe { rp::rpcalloc(count, size) }
 }
 
-/// The package's, on a thread that has begun.
+/// Calls `rprealloc`, after initialising the thread.
 ///
 /// # Safety
-/// As C's.
+/// As for C's `realloc`.
 unsafe fn realloc_of(object: *mut c_void, size: usize) -> *mut c_void {
     begin();
-    // SAFETY: the caller promises it.
+    // SAFETY: `begin` initialised the thread, and the caller promises that the object may be reallocated.
     unsafe { rp::rprealloc(object, size) }
 }
 

@@ -1,4 +1,4 @@
-//! snmalloc as a library to preload.
+//! Library to preload that implements C's malloc functions with snmalloc.
 
 #[macro_use]
 #[path = "../../surface.rs"]
