@@ -1,38 +1,38 @@
-//! The CPU that a thread runs on.
+//! Pinning of a thread to a CPU.
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::quoted;
 
-/// Why a thread cannot be there.
+/// Reason for which a thread cannot run on a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuError {
-    /// No number.
+    /// The word is not a number.
     #[error("`{0}` is no CPU; give its number, as `nproc --all` counts them from 0")]
     Number(String),
-    /// Not for this process.
+    /// The process may not use the CPU.
     #[error("CPU {cpu} cannot be used: {reason}; take one that `taskset -p $$` shows")]
     Refused {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: usize,
-        /// What the system said.
+        /// Error of the system.
         reason: Errno,
     },
 }
 
-/// Number of a CPU, from a word of a request.
+/// Parses the number of a CPU from a word of a request.
 ///
 /// # Errors
-/// When it is none.
+/// Returns an error if the word is not a number.
 pub fn parse_cpu(word: &str) -> Result<usize, CpuError> {
     word.parse().map_err(|_| CpuError::Number(quoted(word)))
 }
 
-/// Ties the calling thread to a CPU.
+/// Pins the calling thread to a CPU.
 ///
 /// # Errors
-/// When this process may not run there.
+/// Returns an error if this process may not run on the CPU.
 pub fn pin(cpu: usize) -> Result<(), CpuError> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(CpuError::Refused { cpu, reason: Errno::INVAL });

@@ -1,9 +1,9 @@
-//! What the programs with other people's allocators have in common: they answer lines, run on the CPU that they are
-//! told, and know the versions of what was built into them.
+//! Common parts of the programs that contain allocators of other projects: the protocol, pinning to a CPU, and the
+//! versions of the packages that were built.
 //!
-//! A program reads requests from its input, a line each, and answers each at once by one line: `OK` with what was asked
-//! for, or `ERR` and a sentence. So a caller can take turns between programs, and a person can type. What a request
-//! means is the program's own; [`answer_lines`] does the rest.
+//! A program reads requests from its input, one per line, and answers each immediately with one line: `OK` and the
+//! result, or `ERR` and a sentence. So a caller can alternate between programs, and a person can type requests. Each
+//! program defines the meaning of its requests; [`answer_lines`] does the rest.
 
 mod cpu;
 mod lock_file;
@@ -15,21 +15,22 @@ use std::process::ExitCode;
 pub use cpu::{CpuError, parse_cpu, pin};
 pub use lock_file::versions_of;
 
-/// Longest line that is read, in bytes: several times the longest that makes sense.
+/// Maximum bytes of a line, several times the longest valid request.
 const LINE_MAX: usize = 512;
 
-/// The process's exit status when its input could not be read or its output not be written.
+/// Exit status of the process if its input cannot be read or its output cannot be written.
 const EXIT_STATUS: u8 = 2;
 
-/// Why a line was not even looked at.
+/// Error of a line that is too long or not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line may have {LINE_MAX} bytes of UTF-8; write a shorter or a cleaner one")]
 struct NoText;
 
-/// Answers every line until they end: `OK`, and what `answer` returned if that is anything, or `ERR` and its sentence.
+/// Answers every line until the input ends: with `OK` and the result of `answer` if it is not empty, or with `ERR` and
+/// the text of the error.
 ///
 /// # Errors
-/// When a line cannot be read or an answer not be written.
+/// Returns an error if a line cannot be read, or if an answer cannot be written.
 pub fn answer_lines<A: Display, E: Display>(
     mut requests: impl BufRead,
     mut answers: impl Write,
@@ -48,11 +49,11 @@ pub fn answer_lines<A: Display, E: Display>(
     Ok(())
 }
 
-/// How a program ends that talked like this; a talk that broke is told on stderr.
+/// Returns the exit code of a program after its session. Prints the error of a failed session on stderr.
 pub fn exit_code(program: &str, talked: io::Result<()>) -> ExitCode {
     match talked {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output went away, as `head` does: no failure.
+        // The reader of the output has closed it, as `head` does, which is not a failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: cannot go on reading stdin and writing stdout: {error}; connect both");
@@ -61,12 +62,13 @@ pub fn exit_code(program: &str, talked: io::Result<()>) -> ExitCode {
     }
 }
 
-/// The text without anything that could end a line or steer a terminal.
+/// Escapes all characters that could end a line or control a terminal.
 pub fn quoted(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
-/// The next line, or why it is none; `None` at the end. Of a line that is too long, the rest is skipped.
+/// Reads the next line. Returns `None` at the end of the input, and an inner error if the line is invalid. The rest of
+/// a line that is too long is skipped.
 fn read_line(requests: &mut impl BufRead) -> io::Result<Option<Result<String, NoText>>> {
     let mut line = Vec::new();
     if requests.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut line)? == 0 {
@@ -83,7 +85,7 @@ fn read_line(requests: &mut impl BufRead) -> io::Result<Option<Result<String, No
 mod tests {
     use super::*;
 
-    /// What a program says that repeats numbers and refuses all else.
+    /// Runs a session of a program that repeats numbers and refuses all other lines.
     fn talk(requests: &[u8]) -> Vec<String> {
         let mut answers = Vec::new();
         answer_lines(requests, &mut answers, |line| {
@@ -113,7 +115,7 @@ mod tests {
         assert_eq!(answers, b"OK\n");
     }
 
-    /// Counts how often it was flushed.
+    /// Writer that counts how often it is flushed.
     struct FlushCounter(usize);
 
     impl Write for FlushCounter {

@@ -1,6 +1,6 @@
-//! Versions of packages, as a `Cargo.lock` has them: those that were built.
+//! Versions of the packages that were built, read from a `Cargo.lock`.
 
-/// Every version of a package in the text of a `Cargo.lock`.
+/// Returns all versions of a package in the text of a `Cargo.lock`.
 pub fn versions_of<'l>(lock_file: &'l str, package: &str) -> impl Iterator<Item = &'l str> {
     let name = format!("name = \"{package}\"");
     let lines = lock_file.lines().zip(lock_file.lines().skip(1));
