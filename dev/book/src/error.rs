@@ -1,35 +1,35 @@
-//! What can go wrong with the book, as one sentence.
+//! Errors of building the book, each with a message of one sentence.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use mdbook_driver::errors::Error as BuilderError;
 
-/// Why there is no book, or none to trust.
+/// Reason for which the book was not built, or is faulty.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// mdBook refuses the book. It gives a chain of reasons, the outermost first.
+    /// mdBook refuses the book. The error is a chain of reasons, outermost first.
     #[error("the book cannot be built: {0:#}")]
     Builder(BuilderError),
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// The book was built, and some of its links are dead.
     #[error("{count} of {links} links lead nowhere; they stand above")]
     DeadLinks {
-        /// How many are dead.
+        /// Number of dead links.
         count: usize,
-        /// How many there are.
+        /// Number of all links.
         links: usize,
     },
 }
 
-/// Turns an I/O error about `path` into ours; for `map_err`.
+/// Returns a function that turns an I/O error about `path` into an [`Error::File`], for `map_err`.
 pub(crate) fn on_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { path, source }

@@ -1,7 +1,7 @@
-//! Links of a rendered book: each must lead to a file of it, and its anchor to an element there.
+//! Links of a rendered book. Each must lead to a file of the book, and its anchor to an element of that file.
 //!
-//! Pages are taken apart into tokens; no tree is built, since an attribute says all that matters. Links to other hosts
-//! are not followed.
+//! Pages are split into tokens. No tree is built, because the check only needs attributes. Links to other hosts are not
+//! followed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,18 +15,18 @@ use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSin
 
 use crate::error::{Error, on_file};
 
-/// What came of following all links.
+/// Result of following all links.
 #[derive(Debug)]
 pub(crate) struct LinkReport {
-    /// Pages that were read.
+    /// Number of pages.
     pub(crate) pages: usize,
-    /// Links on them, those to other hosts not counted.
+    /// Number of links on them, without links to other hosts.
     pub(crate) links: usize,
-    /// Links that lead nowhere.
+    /// Links without an existing target.
     pub(crate) dead: Vec<Dead>,
 }
 
-/// A link that leads nowhere.
+/// Link without an existing target.
 #[derive(Debug)]
 pub(crate) struct Dead {
     page: PathBuf,
@@ -40,20 +40,20 @@ impl fmt::Display for Dead {
     }
 }
 
-/// What links want to know of a page.
+/// Anchors and links of a page.
 #[derive(Default)]
 struct Page {
     ids: BTreeSet<String>,
     targets: Vec<String>,
 }
 
-/// Files of a book by their path in it; pages are taken apart.
+/// Files of a book by their path in the book. Pages are parsed.
 type Files = BTreeMap<PathBuf, Option<Page>>;
 
 /// Follows every link of the book in `folder`.
 ///
 /// # Errors
-/// If a file cannot be read.
+/// Returns an error if a file cannot be read.
 pub(crate) fn follow(folder: &Path) -> Result<LinkReport, Error> {
     let mut files = Files::new();
     read(folder, Path::new(""), &mut files)?;
@@ -84,7 +84,7 @@ fn read(folder: &Path, inside: &Path, files: &mut Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is wrong with a link on `page`.
+/// Returns the problem with a link on `page`, or `None`.
 fn wrong(files: &Files, page: &Path, target: &str) -> Option<&'static str> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let path = path.split('?').next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn wrong(files: &Files, page: &Path, target: &str) -> Option<&'static str> {
     (!has_anchor).then_some("the page has no such anchor")
 }
 
-/// `path` as seen from `page`, in the book.
+/// Resolves `path` relative to `page`. Returns `None` if the result is outside the book.
 fn resolved(page: &Path, path: &str) -> Option<PathBuf> {
     let mut file = page.parent()?.to_owned();
     for part in Path::new(path).components() {
@@ -123,7 +123,7 @@ impl Page {
     }
 }
 
-/// Collects attributes.
+/// Token sink that collects attributes.
 #[derive(Default)]
 struct Attributes {
     page: RefCell<Page>,
@@ -152,7 +152,7 @@ impl TokenSink for Attributes {
             return TokenSinkResult::Continue;
         }
         self.take(&tag);
-        // What is no markup until such an element ends.
+        // The contents of these elements are not markup.
         match &*tag.name {
             "script" => TokenSinkResult::RawData(RawKind::ScriptData),
             "style" => TokenSinkResult::RawData(RawKind::Rawtext),
@@ -162,7 +162,7 @@ impl TokenSink for Attributes {
     }
 }
 
-/// Whether a link goes to another host, to a program, or carries all that it shows.
+/// Returns whether a link leads to another host or program, or contains its own data.
 fn leaves(target: &str) -> bool {
     target.starts_with("//") || target.split(['/', '#', '?']).next().is_some_and(|first| first.contains(':'))
 }

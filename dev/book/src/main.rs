@@ -1,8 +1,9 @@
-//! Builds the book in `docs` with mdBook, and finds links in it that lead nowhere: `cargo run --manifest-path dev/book/Cargo.toml`.
+//! Builds the book in `docs` with mdBook, and finds dead links in it.
 //!
-//! Its pages are read in two places: where the repository is read, links to any file of it work; in the book there are
-//! no files but its own. So what leads out of the book is rewritten before it is rendered ([`outward`]). Then every
-//! link of the rendered pages is followed ([`links`]), since only there is it known which pages and anchors exist.
+//! The command is `cargo run --manifest-path dev/book/Cargo.toml`. The pages are read in two places. In the repository,
+//! their links may lead to any file. The book contains only its own files. So links that leave the book are rewritten
+//! before the book is rendered ([`outward`]). Then every link of the rendered pages is followed ([`links`]), because
+//! only the rendered book shows which pages and anchors exist.
 
 mod error;
 mod links;
@@ -16,10 +17,10 @@ use error::Error;
 use mdbook_driver::MDBook;
 use outward::Outward;
 
-/// Where the pages are.
+/// Folder of the pages.
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
-/// Builds the book in docs, and finds links in it that lead nowhere.
+/// Builds the book in docs, and finds dead links in it.
 #[derive(Debug, Parser)]
 #[command(name = "freehold-book")]
 struct Args {
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the book whose pages are in `docs`, and says where it is.
+/// Builds the book whose pages are in `docs`, and returns its folder.
 fn build(docs: &Path, out: Option<PathBuf>) -> Result<PathBuf, Error> {
     let mut book = MDBook::load(docs).map_err(Error::Builder)?;
     if let Some(out) = out {
@@ -50,7 +51,7 @@ fn build(docs: &Path, out: Option<PathBuf>) -> Result<PathBuf, Error> {
     Ok(book.build_dir_for("html"))
 }
 
-/// Follows every link of the book in `folder`, and prints those that are dead.
+/// Follows every link of the book in `folder`, and prints the dead links.
 fn follow(folder: &Path) -> Result<(), Error> {
     let followed = links::follow(folder)?;
     for dead in &followed.dead {
@@ -69,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// A repository with one file beside its book.
+    /// Creates a repository with a book and two files outside the book.
     fn repository(page: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
         let settings =
@@ -91,7 +92,7 @@ mod tests {
         root
     }
 
-    /// What is dead in a book of which this is the first page, and that page as rendered.
+    /// Returns the dead links of a book with this first page, and that page as rendered.
     fn dead(page: &str) -> (Vec<String>, String) {
         let root = repository(page);
         let folder = build(&root.path().join("docs"), Some(root.path().join("out"))).expect("a book");

@@ -1,9 +1,9 @@
-//! What leads out of the book, before it is rendered.
+//! Rewrites links that leave the book, before the book is rendered.
 //!
-//! A link to a file of the repository becomes its text and the file's path, since the file is not in the book. Unless
-//! the book has it after all: a page may have the text of such a file, by a line `{{#include ../PATH}}`, and then the
-//! link leads to that page. The links of the file itself are relative to where it lies, and are turned to where the
-//! page is. A link to something that does not exist stays as it is, for whoever follows links afterwards.
+//! A link to a file of the repository is replaced by its text and the file's path, because the file is not in the book.
+//! There is one exception. A page may include the text of such a file by a line `{{#include ../PATH}}`, and then links
+//! to the file lead to that page. The links in an included file are relative to the file, so they are rewritten
+//! relative to the page. A link to a target that does not exist stays unchanged, so that the link check reports it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,33 +17,33 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::error::{Error, on_file};
 
-/// The step that rewrites the pages.
+/// Preprocessor that rewrites the pages.
 pub(crate) struct Outward {
-    /// The folder of the repository.
+    /// Folder of the repository.
     root: PathBuf,
-    /// The folder of the pages, from there.
+    /// Folder of the pages, relative to the repository.
     docs: PathBuf,
 }
 
-/// On which page of the book the text of a file is, both from the repository's root.
+/// Files that are included in pages: the file and its page, both relative to the repository's root.
 type Included = HashMap<PathBuf, PathBuf>;
 
-/// Where a link leads.
+/// Target of a link.
 enum Target {
-    /// To a file or page of the book, by a path from the repository's root.
+    /// File or page of the book, as a path from the repository's root.
     Inside(PathBuf),
-    /// To a file that the book does not have.
+    /// File that is not in the book.
     Outside(PathBuf),
 }
 
 impl Outward {
-    /// For the book whose pages are in `docs`, a folder of the repository's.
+    /// Creates a preprocessor for the book whose pages are in `docs`, a folder of the repository.
     pub(crate) fn new(docs: &Path) -> Outward {
         let name = docs.file_name().map(PathBuf::from).unwrap_or_default();
         Outward { root: docs.join(".."), docs: name }
     }
 
-    /// The text of a page for the book.
+    /// Returns the text of a page for the book.
     fn page(&self, chapter: &Chapter, included: &Included) -> Result<String, Error> {
         let page = self.docs.join(chapter.path.as_deref().unwrap_or(Path::new("")));
         let mut text = String::new();
@@ -62,13 +62,13 @@ impl Outward {
         Ok(text + &self.turned(&own, &page, &page, included))
     }
 
-    /// The file that a line of a page stands for.
+    /// Returns the file that a line of a page includes, if any.
     fn included(&self, page: &Path, line: &str) -> Option<PathBuf> {
         let path = line.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?;
         join(page.parent()?, Path::new(path.trim()))
     }
 
-    /// The text of `file`, with links that are right on `page`.
+    /// Returns the text of `file` with links rewritten for `page`.
     fn turned(&self, text: &str, file: &Path, page: &Path, included: &Included) -> String {
         let mut turned = String::new();
         let mut done = 0;
@@ -89,7 +89,7 @@ impl Outward {
         turned + &text[done..]
     }
 
-    /// Where a link in `file` leads, whose text is on `page`; nothing if it may stay as it is.
+    /// Returns the target of a link in `file`, whose text is on `page`. Returns `None` if the link may stay as it is.
     fn target(&self, link: &str, file: &Path, page: &Path, included: &Included) -> Option<Target> {
         let to = join_link(file, link).filter(|to| self.root.join(to).exists())?;
         match included.get(&to) {
@@ -125,18 +125,18 @@ impl Preprocessor for Outward {
     }
 }
 
-/// A link or an image in a text.
+/// Link or image in a text.
 struct Link {
     target: String,
-    /// What it begins with: nothing, or the `!` of an image.
+    /// Mark at the start: empty, or the `!` of an image.
     mark: &'static str,
-    /// All of it.
+    /// Range of the whole link.
     whole: Range<usize>,
-    /// What it shows.
+    /// Range of the text or image that the link shows.
     inner: Range<usize>,
 }
 
-/// The links and images of a text, in their order; what is inside of another is part of it.
+/// Returns the links and images of a text in their order. A link or image inside another is part of the outer one.
 fn links(text: &str) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let mut depth = 0;
@@ -160,19 +160,20 @@ fn links(text: &str) -> Vec<Link> {
     links
 }
 
-/// A text without the title that it begins with: a page has one of its own.
+/// Returns a text without its title, because the page has its own title.
 fn below_title(text: &str) -> &str {
     text.strip_prefix("# ").and_then(|text| text.split_once('\n')).map_or(text, |(_, below)| below)
 }
 
-/// What a link in `file` names, from the repository's root; nothing for other hosts, anchors and paths out of it.
+/// Returns the path that a link in `file` names, from the repository's root. Returns `None` for other hosts, anchors,
+/// and paths outside the repository.
 fn join_link(file: &Path, target: &str) -> Option<PathBuf> {
     let path = target.split('#').next().unwrap_or_default();
     let is_path = !path.is_empty() && !path.starts_with('/') && !path.contains(':');
     is_path.then(|| join(file.parent()?, Path::new(path))).flatten()
 }
 
-/// `path` as seen from `folder`, with `.` and `..` resolved.
+/// Resolves `path` relative to `folder`, including `.` and `..`.
 fn join(folder: &Path, path: &Path) -> Option<PathBuf> {
     let mut joined = PathBuf::new();
     for part in folder.components().chain(path.components()) {
@@ -185,7 +186,8 @@ fn join(folder: &Path, path: &Path) -> Option<PathBuf> {
     Some(joined)
 }
 
-/// The path to `file` from the folder of `page`; both begin at the same place, and the book has no files above it.
+/// Returns the path of `file` relative to the folder of `page`. Both paths have the same base, and the book has no
+/// files above it.
 fn relative(page: &Path, file: &Path) -> PathBuf {
     let folder = page.parent().unwrap_or(page);
     let shared = folder.components().zip(file.components()).take_while(|(own, other)| own == other).count();
@@ -193,7 +195,7 @@ fn relative(page: &Path, file: &Path) -> PathBuf {
     up.chain(file.components().skip(shared)).collect()
 }
 
-/// A file by its text and its path, which may be the same.
+/// Formats a file as its text and its path. The text is left out if it is the end of the path.
 fn named(text: &str, file: &Path) -> String {
     let is_path = file.ends_with(text.trim_matches('`'));
     if is_path { format!("`{}`", file.display()) } else { format!("{text} (`{}`)", file.display()) }
