@@ -1,4 +1,4 @@
-//! The bundled recordings of a real host. They are part of the program, so it has them wherever it runs.
+//! Bundled recordings of a real host. They are compiled into the program, so they are available wherever it runs.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -6,29 +6,29 @@ use std::path::Path;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// A recording that the program carries.
+/// Recording that is compiled into the program.
 #[derive(Debug)]
 pub struct Bundled {
-    /// Its file in the source tree.
+    /// Path of the file in the source tree.
     pub name: &'static str,
     bytes: &'static [u8],
 }
 
-/// The recording in the file of this name.
+/// Includes the recording in the file of this name.
 macro_rules! bundled {
     ($name:literal) => {
         Bundled { name: concat!("recordings/", $name), bytes: include_bytes!(concat!("../", $name)) }
     };
 }
 
-/// A host at work: what policies are compared on.
+/// Recordings of a host at work, on which policies are compared.
 pub static BUNDLED: [Bundled; 2] = [bundled!("build.parquet"), bundled!("pressure.parquet")];
-/// A server under several mallocs: what the plan `mallocs` plays.
+/// Recordings of a server under several mallocs, which the plan `mallocs` plays.
 pub static MALLOCS: [Bundled; 3] =
     [bundled!("malloc-jemalloc.parquet"), bundled!("malloc-tcmalloc.parquet"), bundled!("malloc-glibc.parquet")];
 
 impl Bundled {
-    /// Finds the recording whose name ends as a path does.
+    /// Finds the recording whose name ends with a path.
     pub fn find(path: &Path) -> Option<&'static Bundled> {
         path.file_name()?;
         Bundled::iter().find(|bundled| Path::new(bundled.name).ends_with(path))
@@ -39,10 +39,10 @@ impl Bundled {
         BUNDLED.iter().chain(&MALLOCS)
     }
 
-    /// The recording as a file, which takes its size of memory.
+    /// Returns the recording as an open in-memory file, which takes as much memory as the recording.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Returns an error if there is not enough memory.
     pub fn open(&self) -> io::Result<File> {
         let mut file = File::from(memfd_create(self.name, MemfdFlags::CLOEXEC)?);
         file.write_all(self.bytes)?;
