@@ -1,6 +1,6 @@
-//! Bars: what was promised of a comparison, and whether it holds.
+//! Bars: bounds that are set for a comparison before it is measured, and whether they hold.
 //!
-//! A bar is judged as a verdict is: by the interval, and not before there are as many runs as a verdict needs.
+//! A bar is judged like a verdict: by the interval, and only once there are as many runs as a verdict needs.
 
 use freehold_stats::verdict::Verdict;
 use serde::{Serialize, Serializer};
@@ -8,31 +8,31 @@ use serde::{Serialize, Serializer};
 use super::decide::{Estimate, RUNS_MIN};
 use super::session::Outcome;
 
-/// A promise.
+/// Bound on the outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bar {
-    /// B takes at most so many times as long as A.
+    /// Largest permitted ratio of B's time to A's.
     RatioAtMost(f64),
-    /// An operation of B takes at most so many nanoseconds.
+    /// Largest permitted time of an operation of B, in nanoseconds.
     NanosecondsAtMost(f64),
-    /// The difference was planted, so the verdict is known.
+    /// Verdict that must result, because the difference was planted.
     Planted(Verdict),
 }
 
-/// Whether a promise holds.
+/// Result of testing a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holding {
-    /// It does.
+    /// The bar holds.
     Met,
-    /// It does not.
+    /// The bar does not hold.
     Missed,
-    /// The interval lies on both sides of it, or the runs are too few.
+    /// Undecided: the interval contains the bound, or there are too few runs.
     Open,
 }
 
 impl Holding {
-    /// The word in tables and JSON.
+    /// Returns the word for tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Holding::Met => "met",
@@ -43,7 +43,7 @@ impl Holding {
 }
 
 impl Bar {
-    /// Whether the outcome keeps it.
+    /// Tests the bar against an outcome.
     pub fn holds(self, outcome: &Outcome) -> Holding {
         match self {
             Bar::NanosecondsAtMost(most) if outcome.estimate.runs >= RUNS_MIN => {
@@ -53,7 +53,8 @@ impl Bar {
         }
     }
 
-    /// Whether a ratio and its verdict keep it, as far as they say.
+    /// Tests the bar against a ratio and its verdict. A bound in nanoseconds remains open, because a ratio cannot
+    /// decide it.
     pub fn holds_for(self, estimate: &Estimate, verdict: Verdict) -> Holding {
         match self {
             _ if estimate.runs < RUNS_MIN => Holding::Open,
@@ -65,7 +66,7 @@ impl Bar {
         }
     }
 
-    /// The promise in a few words.
+    /// Formats the bar in a few words.
     pub fn text(self) -> String {
         match self {
             Bar::RatioAtMost(most) => format!("B/A at most {most}"),
@@ -75,7 +76,7 @@ impl Bar {
     }
 }
 
-/// Where an interval lies.
+/// Compares an interval with an upper bound.
 fn at_most(most: f64, low: f64, high: f64) -> Holding {
     if high <= most {
         Holding::Met

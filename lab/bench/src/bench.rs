@@ -13,51 +13,51 @@ use super::subject::Case;
 
 /// A benchmark.
 pub struct Bench {
-    /// Its name.
+    /// Name on the command line and in reports.
     pub name: &'static str,
-    /// What it asks, in a sentence.
+    /// Question that the benchmark answers, in one sentence.
     pub asks: &'static str,
-    /// What it asks, and why, for its page.
+    /// Question with its background, for the benchmark's page.
     pub question: &'static str,
-    /// How its result is to be read, for its page.
+    /// Instructions for reading the result, for the benchmark's page.
     pub reading: &'static str,
-    /// Policy A, unless another is asked for.
+    /// Default of policy A.
     pub a: &'static str,
-    /// Policy B, unless others are asked for.
+    /// Default of policy B.
     pub b: &'static str,
-    /// What times are counted in.
+    /// Unit of the times.
     pub unit: &'static str,
-    /// How it measures.
+    /// Method of measurement.
     pub method: Method,
-    /// Programs with other people's allocators that take part.
+    /// Programs with other projects' allocators that take part.
     pub(crate) beside: Option<Kind>,
-    /// Its cases.
+    /// Returns the cases.
     pub cases: fn() -> Vec<&'static Case>,
-    /// What is compared with what.
+    /// Returns the comparisons for a request.
     pub(crate) make_plan: fn(&Request) -> Result<Plan, Error>,
-    /// What is said after the comparisons.
+    /// Returns the additions to the report that follow the comparisons.
     pub(crate) epilogue: fn(&Request, &[ComparisonRow]) -> Result<Epilogue, Error>,
 }
 
-/// What a benchmark is asked to compare.
+/// Policies to compare, and the settings.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// How.
+    /// Settings of the measurement.
     pub settings: Settings,
     /// Policy A.
     pub a: NamedPolicy,
-    /// Every policy B.
+    /// All policies B.
     pub rivals: Vec<NamedPolicy>,
 }
 
-/// What will be compared.
+/// Planned comparisons, and notes for the report.
 #[derive(Default)]
 pub struct Plan {
     pub(crate) comparisons: Vec<Comparison>,
     pub(crate) notes: Vec<Note>,
 }
 
-/// What is said after the comparisons.
+/// Additions to the report that follow the comparisons.
 #[derive(Default)]
 pub(crate) struct Epilogue {
     pub(crate) exact: Vec<Exact>,

@@ -1,4 +1,4 @@
-//! All benchmarks, and the programs beside them.
+//! The list of all benchmarks, and the check of the programs that they run.
 
 use super::bench::Bench;
 use super::cases;
@@ -8,7 +8,7 @@ use super::peers::PEERS;
 use super::program::Kind;
 use super::settings::Settings;
 
-/// Every benchmark, in the order of lists.
+/// All benchmarks, in the order in which they are listed.
 pub static BENCHES: [&Bench; 6] = [
     &cases::flags::BENCH,
     &cases::contig::BENCH,
@@ -19,10 +19,10 @@ pub static BENCHES: [&Bench; 6] = [
 ];
 
 impl Settings {
-    /// Refuses programs that none of these benchmarks would run.
+    /// Refuses named programs that none of these benchmarks would run.
     ///
     /// # Errors
-    /// When one was named.
+    /// When such a program was named.
     pub fn check_programs(&self, benches: &[&Bench]) -> Result<(), Error> {
         let named = [(PEERS, self.peers.is_some()), (MALLOCS, !self.mallocs.is_empty())];
         named.into_iter().filter(|(_, is_named)| *is_named).try_for_each(|(kind, _)| match find_user(&BENCHES, kind) {
@@ -35,7 +35,7 @@ impl Settings {
     }
 }
 
-/// Returns the first of these benchmarks that runs programs of a kind.
+/// Returns the first of these benchmarks that runs programs of this kind.
 fn find_user<'b>(benches: &[&'b Bench], kind: Kind) -> Option<&'b Bench> {
     benches.iter().copied().find(|bench| bench.beside == Some(kind))
 }

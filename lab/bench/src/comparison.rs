@@ -1,16 +1,16 @@
-//! A comparison: one case on two subjects, and what was promised of it.
+//! A comparison: one case on two subjects, with an optional bar.
 
 use super::bar::Bar;
 use super::subject::{Case, Subject};
 
-/// A case with the two sides that it is measured on.
+/// A case with the two sides on which it is measured.
 pub struct Comparison {
-    /// The case.
+    /// Case that both sides carry out.
     pub case: &'static Case,
-    /// What B is held against.
+    /// Side A, the reference.
     pub a: Box<dyn Subject>,
-    /// The rival.
+    /// Side B, the rival.
     pub b: Box<dyn Subject>,
-    /// What was promised of it.
+    /// Bound that was set for the outcome.
     pub bar: Option<Bar>,
 }

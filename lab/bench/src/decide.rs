@@ -1,63 +1,62 @@
-//! From an interval to a verdict.
+//! Verdicts from intervals.
 //!
-//! B is held against A as a ratio of times, so 1 means the same and less is better. The margin x says which ratios
-//! count as no difference: those from 1/(1+x) to 1+x. The rules, in their order:
+//! B is compared with A by a ratio of times: 1 means equal, and less is better. The margin x defines which ratios count
+//! as no difference: those from 1/(1+x) to 1+x. The rules, in their order:
 //!
-//! 1. The interval lies inside the margin: *no change*. These are two one-sided tests, not slower by x
-//!    and not faster by x. This rule comes first on purpose. An interval such as 1.002 to 1.006 proves that B is slower
-//!    and that the difference is too small to matter; the ratio beside the verdict still shows it.
-//! 2. The interval lies outside the margin altogether: *better* or *worse*.
-//! 3. Otherwise more runs are taken. When there are no more, 1 lying outside the interval is enough for *better* or
-//!    *worse*.
+//! 1. The interval is inside the margin: *no change*. This is a pair of one-sided tests, not slower by x and not faster
+//!    by x. The rule is first on purpose. An interval such as 1.002 to 1.006 proves that B is slower and that the
+//!    difference is too small to matter; the ratio beside the verdict still shows it.
+//! 2. The interval is completely outside the margin: *better* or *worse*.
+//! 3. Otherwise more runs are taken. At the last look, an interval that excludes 1 is enough for *better* or *worse*.
 //! 4. Otherwise *within noise*, with the number of runs that would probably decide.
 //!
-//! The interval is looked at several times, and each look is a chance to err. So the error of 5 % is split evenly
-//! between the looks that were planned (Bonferroni): the interval shown has the confidence `1 - 0.05 / looks`. A look
-//! because time is over takes the place of a planned one. The interval is the wider of a bootstrap and the exact one by
-//! rank (`stats`), so what it promises holds for ten runs as for many, whatever the noise looks like. If A and
-//! B are the same, `better` or `worse` is said falsely in at most 5 of 100 comparisons; if they differ by more than x,
-//! `no change` in at most 2.5 of 100, since only one of the two ends can err.
+//! The interval is looked at several times, and each look may err. So the error of 5 % is split evenly between the
+//! planned looks (Bonferroni's correction): the interval shown has the confidence `1 - 0.05 / looks`. A look that takes
+//! place because the time is over replaces a planned one. The interval is the wider of a bootstrap interval and the
+//! exact interval by rank (`stats`), so its confidence holds for ten runs as for many, and for any distribution of the
+//! noise. If A and B are equal, `better` or `worse` is false in at most 5 of 100 comparisons. If they differ by more
+//! than x, `no change` is false in at most 2.5 of 100, since only one of the two ends can err.
 
 use fastrand::Rng;
 use freehold_stats::intervals::{median, median_interval};
 use freehold_stats::verdict::{self, Change, Direction, Evidence, Verdict};
 use serde::Serialize;
 
-/// Chance of a false verdict in a comparison, over all looks.
+/// Probability of a false verdict in a comparison, over all looks.
 pub const ERROR: f64 = 0.05;
-/// Fewer runs than this are not judged, nor held to a bar. They have no interval to speak of: at the highest confidence
-/// that is asked for, all of them together would not span it.
+/// Minimum number of runs for a verdict and for a bar. Fewer runs have no usable interval: at the highest confidence in
+/// use, not even the range of all of them would be wide enough.
 pub const RUNS_MIN: usize = 10;
-/// Runs at the first look; each further look comes at twice the number.
+/// Runs at the first look; the number doubles at each further look.
 const FIRST_LOOK: usize = 20;
 
-/// How large a difference may be and still be none, as a share.
+/// Largest difference that counts as no difference, as a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin(f64);
 
 impl Margin {
-    /// A margin of so many percent; `None` unless it is above 0 and at most 100.
+    /// Returns a margin of `percent` percent; `None` unless it is above 0 and at most 100.
     pub fn percent(percent: f64) -> Option<Margin> {
         (percent > 0.0 && percent <= 100.0).then_some(Margin(percent / 100.0))
     }
 
-    /// The margin in percent.
+    /// Returns the margin in percent.
     pub fn as_percent(self) -> f64 {
         self.0 * 100.0
     }
 
-    /// Largest logarithm of a ratio inside the margin; the smallest is its negative.
+    /// Returns the largest logarithm of a ratio inside the margin; the smallest is its negative.
     fn log(self) -> f64 {
         self.0.ln_1p()
     }
 }
 
-/// The numbers of runs after which the result is looked at.
+/// Numbers of runs after which the result is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looks(Vec<usize>);
 
 impl Looks {
-    /// Looks after 20, 40, 80, ... runs, the last after `runs_max`, which is at least 1.
+    /// Plans looks after 20, 40, 80, ... runs, the last one after `runs_max` runs. `runs_max` is at least 1.
     pub fn plan(runs_max: usize) -> Looks {
         let doubling = std::iter::successors(Some(FIRST_LOOK), |runs| Some(runs * 2));
         let mut looks: Vec<usize> = doubling.take_while(|&runs| runs < runs_max).collect();
@@ -65,61 +64,61 @@ impl Looks {
         Looks(looks)
     }
 
-    /// Whether a look is due after so many runs.
+    /// Returns whether a look is due after `runs` runs.
     pub fn is_due(&self, runs: usize) -> bool {
         self.0.contains(&runs)
     }
 
-    /// Whether so many runs are all there can be.
+    /// Returns whether the last planned look is after `runs` runs.
     pub fn is_last(&self, runs: usize) -> bool {
         self.0.last() == Some(&runs)
     }
 
-    /// Confidence of the interval at each look.
+    /// Returns the confidence of the interval at each look.
     pub fn confidence(&self) -> f64 {
         1.0 - ERROR / self.0.len() as f64
     }
 }
 
-/// A ratio of times, B over A, as far as the runs tell.
+/// Estimated ratio of times, B over A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Median over the runs.
     pub ratio: f64,
-    /// Lower end of its interval.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
     /// Confidence of the interval at this look.
     pub confidence: f64,
-    /// Runs behind it.
+    /// Number of runs.
     pub runs: usize,
 }
 
 impl Estimate {
-    /// The estimate from the runs' log ratios.
+    /// Computes the estimate from the log ratios of the runs.
     pub fn from_log_ratios(log_ratios: &[f64], confidence: f64, rng: &mut Rng) -> Estimate {
         let (low, high) = median_interval(log_ratios, confidence, rng);
         let ratio = median(&mut log_ratios.to_vec());
         Estimate { ratio: ratio.exp(), low: low.exp(), high: high.exp(), confidence, runs: log_ratios.len() }
     }
 
-    /// Half the width of the interval, on the logarithmic scale: its longer half.
+    /// Returns half the width of the interval on the logarithmic scale, taking the longer half.
     fn reach(&self) -> f64 {
         (self.high / self.ratio).ln().max((self.ratio / self.low).ln())
     }
 }
 
-/// Whether there will be another look.
+/// Position of a look among the planned looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// There may be.
+    /// Further looks may follow.
     Interim,
-    /// This is the last one.
+    /// No further look follows.
     Last,
 }
 
-/// Returns the verdict on an interval, by the rules above. Fewer than [`RUNS_MIN`] runs are not judged.
+/// Returns the verdict on an interval, by the rules of this module. Fewer than [`RUNS_MIN`] runs are not judged.
 pub fn judge(estimate: &Estimate, margin: Margin, look: Look) -> Verdict {
     let (low, high, margin) = (estimate.low.ln(), estimate.high.ln(), margin.log());
     let exceeds = if look == Look::Last { 0.0 } else { margin };
@@ -128,9 +127,9 @@ pub fn judge(estimate: &Estimate, margin: Margin, look: Look) -> Verdict {
     verdict::judge(&Evidence { is_reproduced, ..Evidence::new(change, Direction::Lower, margin) })
 }
 
-/// How many runs more would decide, if the ratio is what it seems to be: the interval shrinks with the root of the
-/// number of runs, until it fits between the ratio and the end of the margin or between the ratio and 1, whichever is
-/// further.
+/// Estimates how many more runs would decide, assuming that the ratio is as estimated. The width of the interval
+/// shrinks with the square root of the number of runs. It must fit between the ratio and the end of the margin, or
+/// between the ratio and 1, whichever distance is larger.
 pub fn runs_missing(estimate: &Estimate, margin: Margin) -> usize {
     let distance = estimate.ratio.ln().abs();
     let room = distance.max(margin.log() - distance);
@@ -187,10 +186,10 @@ mod tests {
 
     #[test]
     fn twice_the_width_wants_four_times_the_runs() {
-        // Room of one margin, an interval that reaches twice as far: 80 runs in all.
+        // The available distance is one margin, and the interval reaches twice as far: 80 runs in all.
         let wide = estimate(1.0, 1.02_f64.powi(-2), 1.02_f64.powi(2));
         assert!((59..=61).contains(&runs_missing(&wide, MARGIN)), "{}", runs_missing(&wide, MARGIN));
-        // Far out, 1 is what it must leave.
+        // Far outside the margin, the interval only has to exclude 1.
         let far = estimate(1.1, 0.99, 1.21);
         assert!((1..=10).contains(&runs_missing(&far, MARGIN)), "{}", runs_missing(&far, MARGIN));
     }

@@ -1,4 +1,4 @@
-//! The engine as a subject: a machine in memory under a policy, real locks, one thread.
+//! The engine as a subject: a machine in memory under a policy, with real locks, on one thread.
 
 use freehold::base::NodeId;
 use freehold::machine;
@@ -12,53 +12,53 @@ use super::comparison::Comparison;
 use super::subject::{Case, Sample, Subject, Then};
 use crate::error::Error;
 
-/// The engine as the malloc and the library run it: spin locks, and nobody listening.
+/// The engine as the malloc and the library run it: with spin locks and without a probe.
 pub(crate) type Engine<'m> = PageAllocator<'m, Threads<NoProbe>>;
 
-/// Frames of a gibibyte.
+/// Frames per gibibyte.
 pub(crate) const GIB: u32 = 1 << 18;
 
-/// A case with what it does to an engine.
+/// A case together with the work that it does on an engine.
 pub(crate) struct Workload {
-    /// The case.
+    /// Description of the case.
     pub case: Case,
     /// Frames of the machine.
     pub pages: u32,
-    /// Brings the machine into the state that the case wants; not timed.
+    /// Brings the machine into the state that the case requires; not timed.
     pub arrange: fn(&Engine<'_>),
-    /// Takes one sample of so many operations.
+    /// Takes one sample of the given number of operations.
     pub sample: fn(&Engine<'_>, u64) -> Sample,
 }
 
 impl Workload {
-    /// This workload under policy A and under one B.
+    /// Returns the comparison of this workload under policy A and under policy B.
     pub(crate) fn compare(&'static self, a: &NamedPolicy, b: &NamedPolicy) -> Comparison {
         Comparison { case: &self.case, a: Box::new(self.under(a)), b: Box::new(self.under(b)), bar: None }
     }
 
-    /// This workload under a policy.
+    /// Returns this workload under a policy as a subject.
     pub(crate) fn under(&'static self, policy: &NamedPolicy) -> EngineSubject {
         EngineSubject { name: policy.name.clone(), policy: policy.clone(), workload: self }
     }
 }
 
 impl Comparison {
-    /// The same comparison, of which something was promised.
+    /// Returns the comparison with a bar.
     pub fn with_bar(self, bar: Bar) -> Comparison {
         Comparison { bar: Some(bar), ..self }
     }
 }
 
-/// A workload under a policy.
+/// A workload under a policy, as one side of a comparison.
 pub(crate) struct EngineSubject {
-    /// What tables call it.
+    /// Name in tables.
     pub name: String,
     policy: NamedPolicy,
     workload: &'static Workload,
 }
 
 impl EngineSubject {
-    /// The same under another name, where the policy is not the point.
+    /// Returns the subject under another name, for comparisons in which the policy is not the point.
     pub(crate) fn named(self, name: &str) -> EngineSubject {
         EngineSubject { name: name.to_owned(), ..self }
     }
@@ -77,7 +77,7 @@ impl Subject for EngineSubject {
     }
 }
 
-/// Builds a machine of so many frames and one CPU under a policy, and hands its engine to `run`.
+/// Builds a machine of `pages` frames and one CPU under a policy, and passes its engine to `run`.
 ///
 /// # Errors
 /// When the machine cannot be built.
@@ -85,7 +85,7 @@ pub(crate) fn with_engine<R>(policy: &NamedPolicy, pages: u32, run: impl FnOnce(
     with_cpus(policy, pages, 1, run)
 }
 
-/// Builds a machine of so many frames and CPUs under a policy, and hands its engine to `run`.
+/// Builds a machine of `pages` frames and `cpus` CPUs under a policy, and passes its engine to `run`.
 ///
 /// # Errors
 /// When the machine cannot be built.

@@ -1,17 +1,17 @@
-//! Why a benchmark could not be carried out.
+//! Errors that stop a benchmark.
 
-/// What went wrong.
+/// Reason for which a benchmark cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be done so here; the sentence is complete.
+    /// The request cannot be carried out here; the text is a complete sentence.
     #[error("{0}")]
     Input(String),
 
-    /// A policy's name is not one.
+    /// The name of a policy is invalid.
     #[error(transparent)]
     Policy(#[from] freehold_policies::PolicyError),
 
-    /// This process may not run on the CPU that was asked for.
+    /// This process may not run on the requested CPU.
     #[error(transparent)]
     Refused(#[from] freehold_timing::affinity::PinError),
 }

@@ -1,22 +1,23 @@
-//! `freehold bench`: rival policies, and other allocators, timed against each other until there is a verdict.
+//! `freehold bench`: times two policies, or an allocator and its rivals, against each other until there is a verdict.
 //!
-//! A *benchmark* is a value in a table ([`BENCHES`]): a question, cases, and a plan that turns them into *comparisons*, each
-//! of one case on two subjects, A and B. A comparison is settled as follows.
+//! A *benchmark* is a value in a table ([`BENCHES`]): a question, cases, and a plan that turns them into *comparisons*.
+//! Each comparison is of one case on two subjects, A and B. The modules, in the order in which a comparison uses them:
 //!
 //! ```text
-//! cases/*   what is done, in one file a benchmark          subject   A or B: opened, sampled, closed
-//! run       both machines built anew, samples in pairs     engine, peers   the kinds of subject
-//! session   runs until the evidence is enough              decide    interval -> verdict; stats below it
-//! bench     a benchmark as a value                         catalogue   all of them
-//! measure   a benchmark, planned and run                   profile   the build that figures need
-//! contest   many sides at once, in turns; tables of them   program   other people's allocators, asked over a pipe
-//! report    tables and JSON, with the recipe
-//! whole     mallocs under whole programs: a study of its own shape
-//! corruption   mallocs under programs that misuse their memory: another one, in which nothing is timed
+//! cases/*      the work that is timed, one file per benchmark
+//! bench        a benchmark as a value                        catalogue   the list of all benchmarks
+//! measure      plans a benchmark and runs it                 profile     the build profile that figures need
+//! session      takes runs until the evidence is enough       decide      interval -> verdict; uses freehold-stats
+//! run          builds both machines anew, samples in pairs   subject     A or B: opened, sampled, closed
+//! engine       the engine as a subject                       peers       other page-frame allocators as subjects
+//! contest      times many contestants in turns; tables       program     programs with other allocators, over a pipe
+//! report       tables and JSON, with the recipe
+//! whole        mallocs under whole programs: a separate study
+//! corruption   mallocs under programs that misuse their memory: a separate study, without timing
 //! ```
 //!
-//! A later benchmark is one more file in `cases` and one more row in `catalogue`. What the harness says about runs whose truth is
-//! known is tested in `synthetic`.
+//! A further benchmark is one more file in `cases` and one more row in `catalogue`. The module `synthetic` tests the
+//! verdicts on generated runs whose true difference is known.
 
 mod bar;
 mod bench;

@@ -1,4 +1,5 @@
-//! Mallocs, ours and other people's, in a program of their own.
+//! Mallocs, Freehold's and other projects', in a separate program that is queried over a pipe
+//! ([`program`](super::program)).
 //!
 //! ```text
 //! freehold-mallocs --list      [{"malloc": "libc", "version": "glibc 2.36", ...}, ...]
@@ -6,7 +7,8 @@
 //!                              SAMPLE <malloc> <loop> <bytes> <objects> <rounds>   -> OK <objects> <ticks>..., or ERR ...
 //! ```
 //!
-//! Each malloc has a process to itself, started anew for each run: what another one left behind cannot be in its way.
+//! Each malloc has a process of its own, started anew for each run, so that memory left behind by another malloc has no
+//! influence.
 
 use freehold_object_loops::{Ticks, Work};
 use serde::Deserialize;
@@ -15,7 +17,7 @@ use super::contest::{Contestant, Event, Then};
 use super::program::{Kind, Program};
 use crate::error::Error;
 
-/// The program.
+/// Program with Freehold's malloc and other mallocs.
 pub(crate) const MALLOCS: Kind = Kind {
     holds: "Mallocs",
     name: "freehold-mallocs",
@@ -25,7 +27,7 @@ pub(crate) const MALLOCS: Kind = Kind {
     how: "cargo build --release --manifest-path dev/peer-mallocs/Cargo.toml",
 };
 
-/// The same program with mimalloc 2, which cannot be in one program with mimalloc 3.
+/// Build of the same program with mimalloc 2, which cannot be linked into one program with mimalloc 3.
 pub(crate) const MIMALLOC_2: Kind = Kind {
     holds: "Mallocs with mimalloc 2",
     built: "dev/peer-mallocs/target/mimalloc-2/release/freehold-mallocs",
@@ -34,26 +36,26 @@ pub(crate) const MIMALLOC_2: Kind = Kind {
     ..MALLOCS
 };
 
-/// One malloc in a program.
+/// A malloc of a program.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Malloc {
-    /// Its name.
+    /// Name of the malloc.
     pub malloc: String,
-    /// Its version.
+    /// Version of the malloc.
     #[serde(default)]
     pub version: String,
 }
 
-/// Where loops run.
+/// CPUs that loops run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// All of them.
+    /// CPU of the first thread of every loop.
     pub cpu: u16,
-    /// The second thread of those that have one.
+    /// CPU of the second thread, for loops that have one.
     pub partner: Option<u16>,
 }
 
-/// A malloc of a program that takes part.
+/// A malloc of a program, as a contestant.
 pub(crate) struct Player {
     malloc: Malloc,
     program: Program,
@@ -61,14 +63,14 @@ pub(crate) struct Player {
 }
 
 impl Malloc {
-    /// This malloc of a program, on these CPUs.
+    /// Returns this malloc of `program` as a contestant on these CPUs.
     pub(crate) fn player(&self, program: &Program, cpus: Cpus) -> Player {
         Player { malloc: self.clone(), program: program.clone(), cpus }
     }
 }
 
 impl Player {
-    /// Its version.
+    /// Returns the version of the malloc.
     pub(crate) fn version(&self) -> &str {
         &self.malloc.version
     }

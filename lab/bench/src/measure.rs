@@ -1,4 +1,4 @@
-//! Planning a benchmark and running it: its comparisons one after the other, then its epilogue.
+//! Plans a benchmark and runs it: its comparisons one after the other, then its epilogue.
 
 use std::time::Instant;
 
@@ -17,11 +17,11 @@ use super::session::{self, Rules, Time, WEIGHT, used_up};
 use super::settings::Settings;
 
 impl Bench {
-    /// Looks through the request and settles what will be compared. Takes no time: what is wrong with a request is
-    /// known before anything is measured.
+    /// Checks the request and returns the planned comparisons. This takes no time, so an invalid request is rejected
+    /// before anything is measured.
     ///
     /// # Errors
-    /// When the benchmark cannot do that, or a program that it needs is not what it should be.
+    /// When the benchmark cannot do what is requested, or a program that it needs is missing or invalid.
     pub fn plan(&self, request: &Request) -> Result<Plan, Error> {
         (self.make_plan)(request)
     }
@@ -50,8 +50,8 @@ impl Bench {
         })
     }
 
-    /// Settles comparisons one after the other, under one bar. Each weighs as much as the others, since none is known
-    /// to be decided early.
+    /// Settles comparisons one after the other, under one progress bar. All comparisons have equal weight in it, since
+    /// it is not known which of them will be decided early.
     fn settle_all(&self, comparisons: &[Comparison], settings: &Settings) -> Result<Vec<ComparisonRow>, Error> {
         let what = format!("{}, {} {}", self.name, comparisons.len(), unit(comparisons.len() as u64, "comparisons"));
         let bar = Progress::weighing(what, comparisons.len() as u64 * WEIGHT);
@@ -65,7 +65,7 @@ impl Bench {
     }
 }
 
-/// Settles a comparison, and tells after each run which part of its most runs or its most time is used up.
+/// Settles a comparison. Reports after each run which share of the maximum runs or of the maximum time is used up.
 fn settle(comparison: &Comparison, settings: &Settings, part: &Part<'_>) -> Result<ComparisonRow, Error> {
     let start = Instant::now();
     let looks = Looks::plan(settings.runs_max);

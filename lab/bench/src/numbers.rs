@@ -1,4 +1,4 @@
-//! Times and ratios as text, with as many digits as mean something.
+//! Times and ratios as text, with the number of digits that is significant.
 
 use freehold_report::number;
 

@@ -1,4 +1,5 @@
-//! Other people's allocators of page frames, in a program of their own.
+//! Page-frame allocators of other projects, in a separate program that is queried over a pipe
+//! ([`program`](super::program)).
 //!
 //! ```text
 //! freehold-peers --list      [{"peer": "llfree", "version": "...", "cases": ["order-0-pair", ...]}, ...]
@@ -6,8 +7,8 @@
 //!                            SAMPLE <peer> <case> <operations>    -> OK <nanoseconds> <operations>, or ERR <sentence>
 //! ```
 //!
-//! Each run starts the program anew, as it builds the engine's machine anew. The times are the peer's own thread CPU
-//! time.
+//! Each run starts the program anew, just as it builds the engine's machine anew. The times are thread CPU times that
+//! the program measures itself.
 
 use serde::Deserialize;
 
@@ -15,7 +16,7 @@ use super::program::{Kind, Program};
 use super::subject::{Sample, Subject, Then};
 use crate::error::Error;
 
-/// The program.
+/// Program with the allocators.
 pub(crate) const PEERS: Kind = Kind {
     holds: "Peers",
     name: "freehold-peers",
@@ -25,32 +26,32 @@ pub(crate) const PEERS: Kind = Kind {
     how: "cargo build --release --manifest-path dev/peer-page-allocators/Cargo.toml",
 };
 
-/// One allocator in it.
+/// An allocator of the program.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Peer {
-    /// Its name.
+    /// Name of the allocator.
     pub peer: String,
-    /// The version of its package.
+    /// Version of the package.
     #[serde(default)]
     pub version: String,
-    /// Names of the cases it can do.
+    /// Names of the cases that the allocator supports.
     pub cases: Vec<String>,
 }
 
 impl Peer {
-    /// Whether it can do a case.
+    /// Returns whether the allocator supports a case.
     pub(crate) fn can(&self, case: &str) -> bool {
         self.cases.iter().any(|name| name == case)
     }
 
-    /// This allocator of a program, doing one case on a CPU.
+    /// Returns this allocator of `program` as a subject that carries out one case on a CPU.
     pub(crate) fn subject(&self, program: &Program, case: &str, cpu: u16) -> PeerSubject {
         let name = format!("{} {}", self.peer, self.version).trim_end().to_owned();
         PeerSubject { name, program: program.clone(), peer: self.peer.clone(), case: case.to_owned(), cpu }
     }
 }
 
-/// An allocator of the program, doing one case.
+/// An allocator of the program that carries out one case, as a subject.
 pub(crate) struct PeerSubject {
     name: String,
     program: Program,

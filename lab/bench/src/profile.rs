@@ -1,21 +1,21 @@
-//! The build profile that figures of speed are measured with.
+//! The build profile that is required for figures of speed.
 //!
-//! Figures that people quote come from one profile, so that two of them can be compared. The program that measures
-//! knows the profile it was built with and passes its name. Two kinds of runs need no profile: quick ones, whose figures
-//! mean nothing, and the benchmark `harness`, which only checks verdicts on differences that it plants.
+//! Published figures come from one profile, so that any two of them can be compared. The measuring program knows the
+//! profile it was built with and passes its name. Two kinds of runs need no profile: quick ones, whose figures mean
+//! nothing, and the benchmark `harness`, which only checks verdicts on differences that it plants.
 
 use crate::bench::Bench;
 use crate::cases;
 use crate::error::Error;
 use crate::subject::Effort;
 
-/// The profile.
+/// Name of the required profile.
 const PROFILE: &str = "dist";
 
 /// Refuses to measure figures in a program that was built with another profile than `dist`.
 ///
 /// # Errors
-/// When `profile`, the one that the program was built with, is another one or unknown.
+/// When `profile`, the profile that the program was built with, is another one or unknown.
 pub fn check_profile(profile: Option<&str>, effort: Effort) -> Result<(), Error> {
     if effort == Effort::Quick || profile == Some(PROFILE) {
         return Ok(());
@@ -28,7 +28,7 @@ pub fn check_profile(profile: Option<&str>, effort: Effort) -> Result<(), Error>
 }
 
 impl Bench {
-    /// Returns whether the times of this benchmark are figures to quote.
+    /// Returns whether the times of this benchmark are figures for publication.
     pub fn has_figures(&self) -> bool {
         self.name != cases::harness::BENCH.name
     }

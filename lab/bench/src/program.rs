@@ -1,8 +1,8 @@
-//! Programs with other people's allocators, asked over a pipe: a line in, a line out.
+//! Programs with other projects' allocators, queried over a pipe: one line of input, one line of output.
 //!
-//! They are packages that take their time to build, so they live outside the workspace, in `dev/`, and are found
-//! where building them puts them, unless somebody says otherwise. Times are measured inside of them, so the pipe does
-//! not count.
+//! These packages take long to build, so they are outside the workspace, in `dev/`. They are looked for where their
+//! build puts them, unless an option or an environment variable gives another path. The times are measured inside the
+//! programs, so they do not include the pipe.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use serde::de::DeserializeOwned;
 use super::report::Note;
 use crate::error::Error;
 
-/// A kind of program: what it is called, and where it is.
+/// A kind of program: its name, its path, and the command that builds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// What is in it.
+    /// Contents of the program, for messages.
     pub holds: &'static str,
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
-    /// The option that says where it is.
+    /// Command-line option for its path.
     pub option: &'static str,
-    /// The environment variable that says where it is.
+    /// Environment variable for its path.
     pub variable: &'static str,
-    /// Where it is when it was built as documented, below the current folder.
+    /// Path after the documented build, relative to the current folder.
     pub built: &'static str,
-    /// How it is built.
+    /// Command that builds it.
     pub how: &'static str,
 }
 
-/// A program that is there.
+/// A program that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     kind: Kind,
@@ -38,16 +38,16 @@ pub(crate) struct Program {
 }
 
 impl Kind {
-    /// What to say when the program is not there.
+    /// Returns the note for a report from which the program is missing.
     pub(crate) fn how_to_build(self) -> Note {
         let title = format!("{} are not built; the next run has them if you run", self.holds);
         Note { title, lines: vec![self.how.to_owned()] }
     }
 
-    /// The program at `given`, at the place that the environment names, or where building puts it.
+    /// Returns the program at `given`, at the path in the environment variable, or at the path of the documented build.
     ///
     /// # Errors
-    /// When it was named and is not there.
+    /// When a path was given and there is no program.
     pub(crate) fn find(self, given: Option<&Path>) -> Result<Option<Program>, Error> {
         let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os(self.variable).map(PathBuf::from));
         let is_named = named.is_some();
@@ -66,20 +66,20 @@ impl Kind {
 }
 
 impl Program {
-    /// What it says that it has.
+    /// Returns the program's list of its contents.
     ///
     /// # Errors
-    /// When it cannot be run, or says something else.
+    /// When it cannot be run, or its output is no such list.
     pub(crate) fn list<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
         let output = Command::new(&self.path).arg("--list").stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| self.broken(&error.to_string()))?;
         serde_json::from_slice(&output.stdout).map_err(|error| self.broken(&format!("its list is not one: {error}")))
     }
 
-    /// Starts it.
+    /// Starts the program as a server.
     ///
     /// # Errors
-    /// When that fails.
+    /// When it cannot be started.
     pub(crate) fn serve(&self) -> Result<Server, Error> {
         let started = Command::new(&self.path)
             .arg("--serve")
@@ -93,7 +93,7 @@ impl Program {
         Ok(Server { program: self.clone(), child, questions, answers })
     }
 
-    /// Why it is of no use.
+    /// Returns the error for a program that cannot be used.
     pub(crate) fn broken(&self, reason: &str) -> Error {
         Error::Input(format!(
             "{} cannot be measured: {reason}; build it again, or point {} elsewhere",
@@ -103,7 +103,7 @@ impl Program {
     }
 }
 
-/// The program while it serves. Dropping it closes its input, at which it ends.
+/// The program while it serves. Dropping this closes its standard input, which ends the program.
 pub(crate) struct Server {
     program: Program,
     child: Child,
@@ -112,10 +112,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The answer to one line: what follows `OK`.
+    /// Sends one line and returns the part of the answer that follows `OK`.
     ///
     /// # Errors
-    /// When it is no such answer, or there is none.
+    /// When the answer does not begin with `OK`, or there is none.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String, Error> {
         let mut answer = String::new();
         let questions = self.questions.as_mut().expect("the input is open until the end");
@@ -129,10 +129,10 @@ impl Server {
         }
     }
 
-    /// The numbers that answer a line, none of them zero.
+    /// Sends one line and returns the `count` numbers of the answer, none of them zero.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), and when there are not so many.
+    /// As [`ask`](Self::ask), and when the answer does not consist of `count` numbers above zero.
     pub(crate) fn ask_numbers(&mut self, question: &str, count: usize) -> Result<Vec<u64>, Error> {
         let answer = self.ask(question)?;
         numbers(&answer, count).ok_or_else(|| self.program.broken(&format!("it answers `{question}` by `OK {answer}`")))
@@ -152,7 +152,7 @@ fn numbers(words: &str, count: usize) -> Option<Vec<u64>> {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.questions.take());
-        // Its exit status says nothing that its answers did not.
+        // The exit status is ignored: it adds nothing to the answers.
         let _ = self.child.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! The recipe: everything that somebody would need to know to make the same measurement again.
+//! The recipe: everything that is needed to repeat a measurement.
 
 use freehold_policies::NamedPolicy;
 use freehold_report::number;
@@ -10,47 +10,48 @@ use super::contest;
 use super::settings::{Method, Settings};
 use super::subject::Effort;
 
-/// How results came about.
+/// Conditions under which results were measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recipe {
-    /// The program that measured it.
+    /// Program that measured.
     #[serde(flatten)]
     pub program: Program,
-    /// The machine that it measured on.
+    /// Machine that the program ran on.
     #[serde(flatten)]
     pub machine: Machine,
-    /// The CPU that samples were pinned to.
+    /// CPU that the sampling thread was pinned to.
     pub pinned_to_cpu: u16,
-    /// The CPU of the second thread, where a case has one.
+    /// CPU of the second thread, for cases that have one.
     pub partner_cpu: Option<u16>,
-    /// What was timed and for how long; of comparisons, if there were both. Each result names its own.
+    /// Clock and limits. If there were comparisons and contests, these are the ones of the comparisons. Each result
+    /// names its own.
     #[serde(flatten)]
     pub timing: Timing,
     /// Policies that took part.
     pub policies: Vec<PolicyEntry>,
-    /// How much was measured.
+    /// Amount of measuring.
     pub effort: Effort,
-    /// Largest difference that counts as none, in percent.
+    /// Largest difference that counts as no difference, in percent.
     pub margin_percent: f64,
     /// Seed of the order of samples and of the bootstrap.
     pub seed: u64,
 }
 
-/// How a benchmark took its times.
+/// Method, clock and limits of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Timing {
-    /// How it measured.
+    /// Method of measurement.
     pub method: Method,
-    /// What was read as time.
+    /// Name of the clock.
     pub clock: &'static str,
-    /// Most runs of a comparison, or of a contest.
+    /// Maximum runs of a comparison, or of a contest.
     pub runs_max: usize,
-    /// Most seconds of one.
+    /// Maximum seconds of a comparison, or of a contest.
     pub seconds_max: f64,
 }
 
 impl Timing {
-    /// That of a method under these settings.
+    /// Returns the clock and the limits of a method under these settings.
     pub fn new(method: Method, settings: &Settings) -> Timing {
         let (runs_max, seconds_max) = (settings.runs_max, settings.time.as_secs_f64());
         match method {
@@ -73,17 +74,17 @@ impl Timing {
     }
 }
 
-/// A policy in full.
+/// A policy with all of its choices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PolicyEntry {
-    /// As it was asked for; numbers that were given stand here.
+    /// Name as requested, including the numbers that were given with it.
     pub name: String,
-    /// What it chose in each field.
+    /// Choice of the policy in each field.
     pub choices: String,
 }
 
 impl Recipe {
-    /// Returns the recipe of what this process measures by benchmarks with these methods under these settings.
+    /// Returns the recipe for measurements by this process, with these methods and settings.
     pub fn new(methods: &[Method], settings: &Settings, policies: &[&NamedPolicy]) -> Recipe {
         let mut entries: Vec<PolicyEntry> = Vec::new();
         for policy in policies {
@@ -114,7 +115,7 @@ impl Recipe {
         format!("CPU {}{second}", self.pinned_to_cpu)
     }
 
-    /// The recipe in rows of a word and what it is, with those policies whose name `takes_part`.
+    /// Returns the recipe as rows of a keyword and its value, with those policies for whose name `takes_part` is true.
     pub fn rows(&self, timing: &Timing, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
         let mut rows = vec![
             ("freehold", format!("{}, {} build", self.program.version(), self.machine.build)),

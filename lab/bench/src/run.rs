@@ -1,10 +1,10 @@
-//! One run of a comparison: two machines side by side, and samples taken of them in pairs.
+//! One run of a comparison: two machines, open at the same time, and samples taken from them in pairs.
 //!
-//! Both machines are built anew for each run, and twice: once A first and once B first, behind a spacer of random size.
-//! Where the metadata happens to lie can be worth five percent, and who comes first decides much of it; so a run's
-//! result is the mean of its two halves, in which that cancels. Warm-up pairs are thrown away. Within a pair chance
-//! decides who goes first. A half's result is the median of its pairs' log ratios, so that a pair hit by an interrupt
-//! does not count. Runs, not pairs, are the independent observations of what follows.
+//! Both machines are built anew for each run, and twice: once with A first and once with B first, behind a spacer of
+//! random size. The placement of the metadata in memory can change times by five percent, and the order of building
+//! decides much of it. A run's result is therefore the mean of its two halves, in which that effect cancels. Warm-up
+//! pairs are discarded. The order within a pair is random. The result of a half is the median of its pairs' log ratios,
+//! so a pair hit by an interrupt has no influence. The independent observations for the statistics are runs, not pairs.
 
 use std::hint::black_box;
 
@@ -14,41 +14,41 @@ use freehold_stats::intervals::median;
 use super::subject::{Case, Effort, Sample, Sampler, Subject};
 use crate::error::Error;
 
-/// Pairs thrown away at the start of a half.
+/// Pairs discarded at the start of a half.
 const WARM_UP_PAIRS: u32 = 2;
-/// Largest spacer before the machines, in bytes.
+/// Maximum size of the spacer before the machines, in bytes.
 const SPACER_MAX: usize = 1 << 20;
 
 /// Two samples taken one right after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Of A.
+    /// Sample of A.
     pub a: Sample,
-    /// Of B.
+    /// Sample of B.
     pub b: Sample,
 }
 
 impl Pair {
-    /// Logarithm of B's time an operation over A's.
+    /// Returns the logarithm of the ratio of B's time per operation to A's.
     pub fn log_ratio(self) -> f64 {
         (self.b.per_operation() / self.a.per_operation()).ln()
     }
 }
 
-/// Pairs in the order in which they were taken; neither half is empty.
+/// Pairs of one run in the order in which they were taken. Neither half is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// With the machine of A built first, and with that of B.
+    /// Pairs with A's machine built first, and pairs with B's machine built first.
     pub halves: [Vec<Pair>; 2],
 }
 
 impl Run {
-    /// The run's result.
+    /// Returns the result of the run.
     pub fn log_ratio(&self) -> f64 {
         self.middle(Pair::log_ratio)
     }
 
-    /// Some number of each pair: the mean of the halves' medians.
+    /// Computes a number for each pair and returns the mean of the medians of the two halves.
     pub fn middle(&self, number: impl Fn(Pair) -> f64) -> f64 {
         let mut sum = 0.0;
         for half in &self.halves {
@@ -58,13 +58,13 @@ impl Run {
         sum / 2.0
     }
 
-    /// All pairs.
+    /// Returns the pairs of both halves.
     pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
         self.halves.iter().flatten()
     }
 }
 
-/// Which machine is built first.
+/// Side whose machine is built first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum First {
     A,

@@ -1,9 +1,9 @@
 //! A comparison from its first run to its verdict.
 //!
-//! Runs are taken until the evidence is enough at one of the planned looks, the runs are used up, or the time is (but
-//! no fewer than a verdict needs). The runs come from outside as a function, so tests feed this code with runs whose
-//! truth is known. Beside the verdict stands what might disturb it: pairs far out, which the medians resist, and drift,
-//! which pairing cancels unless it hits the two sides differently.
+//! Runs are taken until the evidence is sufficient at one of the planned looks, the maximum number of runs is reached,
+//! or the time is over; but never fewer than a verdict needs. A caller passes the function that takes a run, so tests
+//! can pass runs whose true ratio is known. The outcome also reports two possible disturbances: outlier pairs, which
+//! the medians resist, and drift, which pairing cancels unless it differs between the two sides.
 
 use std::time::Instant;
 
@@ -15,66 +15,66 @@ use serde::{Serialize, Serializer};
 use super::decide::{self, Estimate, Look, Looks, Margin};
 use super::run::{Pair, Run};
 
-/// A trend of so many standard deviations is not chance.
+/// Minimum size of a trend that is reported, in standard deviations.
 const TREND_MIN: f64 = 3.0;
-/// Smaller drifts than this are of no consequence, as a share.
+/// Minimum drift that is reported, as a share.
 const DRIFT_MIN: f64 = 0.005;
 
-/// What decides, apart from the runs.
+/// Parameters of the decision.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    /// What counts as no difference.
+    /// Largest difference that counts as no difference.
     pub margin: Margin,
-    /// When the result is looked at.
+    /// Numbers of runs after which the result is looked at.
     pub looks: Looks,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
 
-/// What a comparison or a contest weighs in its bar.
+/// Weight of a comparison or a contest in its progress bar.
 pub(crate) const WEIGHT: u64 = 1000;
 
-/// Which part of the most runs or of the most time is used up.
+/// Returns the used share of the maximum runs or of the maximum time, whichever is larger.
 pub(crate) fn used_up(runs: usize, runs_max: usize, start: Instant, seconds_max: f64) -> f64 {
     (runs as f64 / runs_max as f64).max(start.elapsed().as_secs_f64() / seconds_max)
 }
 
-/// Whether there is time for more runs.
+/// State of the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// There is.
+    /// There is time for more runs.
     Left,
-    /// There is none.
+    /// The time is over.
     Over,
 }
 
-/// What came out of a comparison.
+/// Outcome of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Nanoseconds an operation of A: median over the runs.
+    /// Nanoseconds per operation of A: median over the runs.
     pub a_ns: f64,
-    /// The same of B.
+    /// Nanoseconds per operation of B: median over the runs.
     pub b_ns: f64,
-    /// Lower end of the interval of B's median, as confident as that of the ratio.
+    /// Lower end of the interval of B's median, at the confidence of the ratio's interval.
     pub b_ns_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub b_ns_high: f64,
-    /// B's time over A's.
+    /// Ratio of B's time to A's.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// What that means.
+    /// Verdict on the ratio.
     pub verdict: Verdict,
-    /// If undecided, how many more runs would probably decide.
+    /// If the verdict is open, the estimated number of further runs that would decide.
     pub runs_missing: Option<usize>,
-    /// What might disturb the verdict.
+    /// Signs that the verdict may be disturbed.
     #[serde(flatten)]
     pub disturbance: Disturbance,
-    /// Every run that was taken, without its warm-up; in short in the JSON.
+    /// All runs that were taken, without their warm-up; in short form in the JSON.
     #[serde(rename = "each_run", serialize_with = "serialize_in_short")]
     pub runs: Vec<Run>,
 }
 
-/// A run in short.
+/// Short form of a run.
 #[derive(Serialize)]
 struct RunInShort {
     a_ns: f64,
@@ -90,23 +90,23 @@ fn serialize_in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::O
     }))
 }
 
-/// Signs of trouble in the runs.
+/// Signs of disturbance in the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disturbance {
-    /// Pairs taken.
+    /// Number of pairs.
     pub pairs: usize,
-    /// Pairs far out of their half of a run.
+    /// Number of pairs that are outliers within their half of a run.
     pub outlier_pairs: usize,
-    /// Share by which A's time rose from the first run to the last, if that is no chance.
+    /// Share by which A's time rose from the first run to the last, if the trend is significant.
     pub drift_of_a: Option<f64>,
-    /// Share by which the ratio rose, likewise: this one does touch the verdict.
+    /// Share by which the ratio rose, if the trend is significant. Unlike a drift of A, this one affects the verdict.
     pub drift_of_ratio: Option<f64>,
 }
 
 /// Takes runs until the verdict is clear.
 ///
 /// # Errors
-/// The first that `take_run` returns.
+/// The first error that `take_run` returns.
 pub(crate) fn settle<E>(
     rules: &Rules,
     mut take_run: impl FnMut(usize) -> Result<Run, E>,
@@ -161,15 +161,15 @@ impl Disturbance {
     }
 }
 
-/// Returns how far the log ratio of each pair is from the middle of its half of a run.
+/// Returns the difference between the log ratio of each pair and the median of its half of a run.
 fn deviations(half: &[Pair]) -> Vec<f64> {
     let log_ratios: Vec<f64> = half.iter().map(|pair| pair.log_ratio()).collect();
     let middle = median(&mut log_ratios.clone());
     log_ratios.into_iter().map(|log_ratio| log_ratio - middle).collect()
 }
 
-/// The share by which values rose over time, given their logarithms; nothing if that is chance, or too little to
-/// matter.
+/// Returns the share by which values rose over time, given their logarithms; `None` if the trend is not significant or
+/// too small to matter.
 fn drift(logs: &[f64]) -> Option<f64> {
     let share = intervals::theil_sen_change(logs).exp_m1();
     (intervals::mann_kendall(logs).abs() > TREND_MIN && share.abs() > DRIFT_MIN).then_some(share)

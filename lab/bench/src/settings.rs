@@ -8,35 +8,35 @@ use serde::Serialize;
 use super::decide::Margin;
 use super::subject::Effort;
 
-/// How a benchmark measures.
+/// Method of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Two sides at a time, until the verdict is clear.
     Comparisons,
-    /// Everybody at once, for so long.
+    /// All contestants in each run, for a number of runs and a time that are fixed beforehand.
     Contest,
 }
 
-/// How everything is measured.
+/// Settings that apply to all benchmarks of a call.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How much is measured.
+    /// Amount of measuring.
     pub effort: Effort,
-    /// What counts as no difference.
+    /// Largest difference that counts as no difference.
     pub margin: Margin,
-    /// Most runs of a comparison.
+    /// Maximum runs of a comparison.
     pub runs_max: usize,
-    /// Most time for a comparison.
+    /// Maximum time for a comparison.
     pub time: Duration,
     /// Seed of the order of samples and of the bootstrap.
     pub seed: u64,
-    /// The CPU that this thread is pinned to.
+    /// CPU that this thread is pinned to.
     pub cpu: u16,
-    /// The CPU of a second thread, where a case has one and this process may use another CPU.
+    /// CPU of a second thread, for cases that have one; `None` if this process may use one CPU only.
     pub partner: Option<u16>,
-    /// Where the program with other allocators is, if not where it is looked for.
+    /// Path of the program with other page-frame allocators, instead of the default path.
     pub peers: Option<PathBuf>,
-    /// Where programs with mallocs are, if not where they are looked for.
+    /// Paths of programs with mallocs, instead of the default paths.
     pub mallocs: Vec<PathBuf>,
 }

@@ -1,9 +1,9 @@
-//! What can be timed.
+//! Subjects: the sides of a comparison that can be timed.
 //!
-//! A [`Subject`] is one side of a comparison: an engine under a policy, the floor below it, another allocator's
-//! program. It is *opened* for a run: it builds its machine, hands over a sampler, and takes the machine apart
-//! when the run is done. Opening is a call with a callback, so that two subjects can be open at once, one
-//! inside the other, and none outlives its machine.
+//! A [`Subject`] is an engine under a policy, the floor below it, or the program of another allocator. It is *opened*
+//! for a run: it builds its machine, passes a sampler to a callback, and tears the machine down when the callback
+//! returns. Opening takes a callback so that two subjects can be open at once, one inside the other, and neither
+//! outlives its machine.
 
 use serde::Serialize;
 
@@ -11,51 +11,51 @@ use crate::error::Error;
 
 pub(crate) use freehold_timing::clock::Sample;
 
-/// Takes one sample of an open subject.
+/// Function that takes one sample of an open subject.
 pub(crate) type Sampler<'s> = dyn FnMut() -> Result<Sample, Error> + 's;
 
-/// What is done with the sampler while the subject is open.
+/// Callback that uses the sampler while the subject is open.
 pub(crate) type Then<'t> = dyn FnMut(&mut Sampler<'_>) -> Result<(), Error> + 't;
 
 /// One side of a comparison.
 pub trait Subject {
-    /// Its name in tables: a policy, `floor`, a peer.
+    /// Returns the name for tables: a policy, `floor`, or a peer.
     fn name(&self) -> &str;
 
-    /// Builds what the subject needs, lets `then` take samples of so many operations, and takes it apart.
+    /// Builds what the subject needs, lets `then` take samples of `operations` operations, and tears it down.
     ///
     /// # Errors
-    /// When it cannot be built, or `then` fails.
+    /// When the subject cannot be built, or `then` fails.
     fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error>;
 }
 
-/// What is done to both sides of a comparison.
+/// Work that both sides of a comparison do.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name, which never changes.
+    /// Name, which never changes.
     pub name: &'static str,
-    /// What is done, in a few words.
+    /// Short description of the work.
     pub about: &'static str,
-    /// What an operation is, with its article.
+    /// Name of an operation, with its article.
     pub operation: &'static str,
-    /// Operations of one sample: about half a millisecond, so that reading the clock does not count.
+    /// Operations per sample. They take about half a millisecond, so that the cost of reading the clock is negligible.
     pub operations: u64,
     /// Pairs of samples in each half of a run.
     pub pairs: u32,
 }
 
-/// How much is measured.
+/// Amount of measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// Enough for a verdict.
+    /// Enough runs for a verdict.
     Full,
-    /// Just enough to see that it runs.
+    /// Just enough to show that the benchmark works.
     Quick,
 }
 
 impl Effort {
-    /// Operations of one sample.
+    /// Returns the operations per sample.
     pub fn operations(self, case: &Case) -> u64 {
         match self {
             Effort::Full => case.operations,
@@ -63,7 +63,7 @@ impl Effort {
         }
     }
 
-    /// Pairs of samples in each half of a run.
+    /// Returns the pairs of samples in each half of a run.
     pub fn pairs(self, case: &Case) -> u32 {
         match self {
             Effort::Full => case.pairs,

@@ -1,7 +1,7 @@
-//! Tests of the harness on runs whose truth is known: a machine made of a seeded random generator.
+//! Tests of the harness on runs whose true difference is known: their times come from a seeded random generator.
 //!
-//! Its timings have what real ones have: noise in each sample, luck of layout in each run, drift over time, and samples
-//! hit by something else. Nothing here reads a clock.
+//! The generated times have the properties of real ones: noise in each sample, effects of placement in each run, drift
+//! over time, and samples hit by other activity. No test here reads a clock.
 
 use std::cell::Cell;
 
@@ -14,22 +14,22 @@ use super::run::{Pair, Run};
 use super::session::{Outcome, Rules, Time, settle};
 use super::subject::Sample;
 
-/// A machine and what B is on it.
+/// Model of a machine, and of B relative to A.
 #[derive(Clone, Copy)]
 struct Model {
-    /// B's true time over A's.
+    /// True ratio of B's time to A's.
     ratio: f64,
-    /// Deviation of a sample, as a share.
+    /// Standard deviation of a sample, as a share.
     noise: f64,
-    /// Deviation of each half's layout, as a share, for each side.
+    /// Standard deviation of the placement effect of each half and each side, as a share.
     layout: f64,
-    /// What being built first saves, as a share.
+    /// Time saved by the side that is built first, as a share.
     first: f64,
     /// Growth of all times with each run, as a share.
     drift: f64,
-    /// Growth of the ratio with each run.
+    /// Growth of the ratio with each run, as a share.
     ratio_drift: f64,
-    /// Share of samples that take many times as long.
+    /// Share of samples that take up to 21 times as long.
     hit: f64,
 }
 
@@ -40,7 +40,7 @@ impl Model {
     fn run(&self, number: usize, rng: &mut Rng) -> Run {
         let time = 1e6 * (1.0 + self.drift * number as f64);
         let ratio = self.ratio * (1.0 + self.ratio_drift * number as f64);
-        // In one half A is built first, in the other B.
+        // A is built first in one half, and B in the other.
         let places = [1.0 - self.first, 1.0 + self.first]
             .map(|first| [first, first.recip()].map(|first| first * (1.0 + self.layout * normal(rng))));
         let halves = places.map(|[a, b]| {
@@ -61,7 +61,7 @@ impl Model {
         self.settle_in_time(runs_max, usize::MAX, seed)
     }
 
-    /// As `settle`, but time is over after so many runs.
+    /// Does the same as `settle`, but the time is over after `in_time` runs.
     fn settle_in_time(&self, runs_max: usize, in_time: usize, seed: u64) -> Outcome {
         let mut rng = Rng::with_seed(seed);
         let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(runs_max), seed };
@@ -78,12 +78,12 @@ impl Model {
     }
 }
 
-/// Near enough to a normal deviate of deviation 1.
+/// Returns an approximately normal deviate of standard deviation 1.
 fn normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
 }
 
-/// How many of `trials` end in each verdict that is in `verdicts`.
+/// Counts the trials that end in one of the given verdicts.
 fn count(model: Model, trials: u64, runs_max: usize, verdicts: &[Verdict]) -> u64 {
     (0..trials).filter(|&seed| verdicts.contains(&model.settle(runs_max, seed).verdict)).count() as u64
 }
@@ -106,20 +106,21 @@ fn a_real_difference_inside_the_margin_is_no_difference() {
     assert!(outcome.estimate.low > 1.0, "and yet it is shown: {:?}", outcome.estimate);
 }
 
-/// Noise so large that the interval does not fit into the margin at any look, which is where errors happen.
+/// The noise is so large that the interval does not fit into the margin at any look. This is where false verdicts
+/// occur.
 #[test]
 fn false_verdicts_are_rarer_than_stated() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
     let trials = 500;
     let falsely = count(noisy, trials, 160, &[Verdict::Better, Verdict::Worse]);
     assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
-    // The true ratio is the margin's own end: `no difference` is then an error.
+    // The true ratio is at the end of the margin: here `no change` is an error.
     let border = Model { ratio: 1.02, noise: 0.05, layout: 0.02, ..CALM };
     let falsely = count(border, trials, 160, &[Verdict::NoChange]);
     assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
 }
 
-/// Few runs, and runs that end because time is over, keep the same promise.
+/// The error rate also holds for few runs, and for runs that end because the time is over.
 #[test]
 fn few_runs_are_no_less_honest() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
@@ -148,8 +149,7 @@ fn bars_are_judged_by_intervals_of_enough_runs() {
     assert_eq!(Bar::Planted(Verdict::Worse).holds(&enough), Holding::Missed);
 }
 
-/// The tests above must be able to fail: without the split of the error between looks, and with verdicts from intervals
-/// of half the confidence, it would.
+/// Verifies that the tests above can fail: verdicts from intervals of half the width exceed the permitted error.
 #[test]
 fn a_careless_harness_is_caught() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
