@@ -1,8 +1,8 @@
-//! Two columns of a contest held against each other.
+//! Duels: comparisons of two contestants of a contest.
 //!
-//! A duel is about one figure of an event, or about the geometric mean of many: then each run has one ratio of means,
-//! and the runs are judged as those of a single figure are. Either side may be a different contestant in each figure:
-//! the best of each, for instance.
+//! A duel is about one figure of an event, or about the geometric mean of many figures. For a mean, each run yields one
+//! ratio of means, and the runs are judged like those of a single figure. Each side may be a different contestant in
+//! each figure, for instance the best one of each.
 
 use fastrand::Rng;
 use freehold_stats::intervals::median;
@@ -14,49 +14,49 @@ use crate::bar::{Bar, Holding};
 use crate::decide::{ERROR, Estimate, Look, Margin, judge};
 use crate::numbers::format_ratio;
 
-/// What came out of it. The ratio is of times, B over A.
+/// Outcome of a duel. The ratio is of times, B over A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Duel {
-    /// Ticks an operation of A in the median run; the geometric mean if there are several figures.
+    /// Ticks per operation of A in the median run; the geometric mean if there are several figures.
     pub a_ticks: f64,
-    /// The same of B.
+    /// Ticks per operation of B, likewise.
     pub b_ticks: f64,
-    /// B over A.
+    /// Ratio of B's ticks to A's.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// What that means.
+    /// Verdict on the ratio.
     pub verdict: Verdict,
-    /// What was promised.
+    /// Bound that was set for the ratio.
     pub bar: Option<Bar>,
-    /// Whether that holds.
+    /// Whether the bound holds.
     pub bar_holds: Option<Holding>,
 }
 
-/// A duel with what it is about, for programs.
+/// A duel with the names of its sides and of its figure, for the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DuelRecord {
-    /// Side A.
+    /// Name of side A.
     pub a: String,
-    /// Side B.
+    /// Name of side B.
     pub b: String,
-    /// The loop.
+    /// Name of the loop.
     #[serde(rename = "loop")]
     pub work: &'static str,
-    /// The figure.
+    /// Name of the figure.
     pub figure: &'static str,
-    /// Bytes of an object, unless it is about many sizes.
+    /// Size of an object in bytes; `None` for a mean over many sizes.
     pub bytes: Option<usize>,
-    /// What came out.
+    /// Outcome of the duel.
     #[serde(flatten)]
     pub duel: Duel,
 }
 
-/// Figures that are added up before they are compared: one, or those of a loop.
+/// Indices of figures that are added before the comparison: a single figure, or those of a loop.
 pub(crate) type Sum = Vec<usize>;
 
 impl Contest {
-    /// Holds B against A in some figures. Each side says who it is in each of them. Nothing if somebody did not take
-    /// part, or there are no figures.
+    /// Compares B with A in some figures. `a` and `b` return the contestant of each side for a figure. Returns `None`
+    /// if a contestant did not take part in one of the figures, or there are no figures.
     pub(crate) fn duel(
         &self,
         a: impl Fn(&Sum) -> usize,
@@ -72,12 +72,12 @@ impl Contest {
         Some(Duel { a_ticks, b_ticks, estimate, verdict, bar: None, bar_holds: None })
     }
 
-    /// Holds a contestant against another in one figure.
+    /// Compares two contestants in one figure.
     pub(crate) fn duel_in(&self, a: usize, b: usize, cell: usize, margin: Margin) -> Option<Duel> {
         self.duel(|_| a, |_| b, &[vec![cell]], margin)
     }
 
-    /// The logarithm of the geometric mean over the sums, for each run.
+    /// Returns, for each run, the logarithm of the geometric mean over the sums.
     fn log_means(&self, who: impl Fn(&Sum) -> usize, sums: &[Sum]) -> Option<Vec<f64>> {
         if sums.is_empty() || self.runs.is_empty() {
             return None;
@@ -96,18 +96,18 @@ impl Contest {
 }
 
 impl Duel {
-    /// The same, of which something was promised.
+    /// Returns the duel with a bar.
     pub fn with_bar(self, bar: Bar) -> Duel {
         Duel { bar: Some(bar), bar_holds: Some(bar.holds_for(&self.estimate, self.verdict)), ..self }
     }
 
-    /// The ratio and its interval.
+    /// Formats the ratio and its interval.
     pub fn ratio_text(&self) -> String {
         let Estimate { ratio, low, high, .. } = self.estimate;
         format!("{} ({} to {})", format_ratio(ratio), format_ratio(low), format_ratio(high))
     }
 
-    /// What was promised and whether it holds, or nothing.
+    /// Formats the bar and whether it holds; empty without a bar.
     pub fn bar_text(&self) -> String {
         let promised = self.bar.zip(self.bar_holds);
         promised.map_or_else(String::new, |(bar, holds)| match bar {
@@ -129,8 +129,8 @@ mod tests {
         Margin::percent(2.0).unwrap()
     }
 
-    /// B takes 0.8 times as long as A, whatever the run; C took no part in fills. Every run is slower than the one
-    /// before.
+    /// Times in which B takes 0.8 times as long as A in every run, and C takes no part in fills. Each run is slower
+    /// than the one before it.
     fn known(run: usize, player: usize, cell: Cell) -> Option<f64> {
         let slower = (1 + run) as f64 * cell.size.bytes() as f64;
         match (player, cell.work) {

@@ -1,37 +1,37 @@
-//! Events of a contest, and contestants.
+//! Events and contestants of a contest.
 
 use freehold_object_loops::{Size, Ticks, Work};
 
 use crate::error::Error;
 
-/// What everybody does: a loop over objects of a size.
+/// Work that every contestant does: a loop over objects of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The loop.
+    /// Loop.
     pub work: Work,
-    /// Bytes of an object.
+    /// Size of an object.
     pub size: Size,
-    /// Objects of a round.
+    /// Objects per round.
     pub objects: usize,
-    /// Rounds, of which the middle one counts.
+    /// Rounds; the median round counts.
     pub rounds: u32,
 }
 
-/// Does an event: a time for each figure of the loop.
+/// Function that does an event and returns a time for each figure of the loop.
 pub(super) type Play<'p> = dyn FnMut(Event) -> Result<Vec<Ticks>, Error> + 'p;
 
-/// What is done while a contestant is open.
+/// Callback that runs while a contestant is open.
 pub(crate) type Then<'t> = dyn FnMut(&mut Play<'_>) -> Result<(), Error> + 't;
 
-/// Somebody who takes part.
+/// Participant in a contest.
 pub(crate) trait Contestant {
-    /// Its name in tables.
+    /// Returns the name for tables.
     fn name(&self) -> &str;
 
-    /// Whether it takes part in events of this loop.
+    /// Returns whether the contestant takes part in events of this loop.
     fn does(&self, work: Work) -> bool;
 
-    /// Builds what it needs, lets `then` play, and takes it apart.
+    /// Builds what the contestant needs, calls `then`, and tears it down.
     ///
     /// # Errors
     /// When it cannot be built, or `then` fails.
@@ -41,22 +41,22 @@ pub(crate) trait Contestant {
 /// One figure of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// The loop.
+    /// Loop.
     pub work: Work,
-    /// Its place among [`Work::figures`].
+    /// Index of the figure in [`Work::figures`].
     pub figure: usize,
-    /// Bytes of an object.
+    /// Size of an object.
     pub size: Size,
 }
 
 impl Cell {
-    /// The figure's name.
+    /// Returns the name of the figure.
     pub(crate) fn name(self) -> &'static str {
         self.work.figures()[self.figure]
     }
 }
 
-/// Returns the figures of events, in the order of events.
+/// Returns the figures of events, in the order of the events.
 pub(super) fn figures(events: &[Event]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for event in events {

@@ -1,4 +1,4 @@
-//! Holding a contest: its runs, in each of which all contestants are open at once.
+//! Runs of a contest, in each of which all contestants are open at once.
 
 use std::time::Instant;
 
@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::session::{WEIGHT, used_up};
 use crate::settings::Settings;
 
-/// Most runs of a contest, whatever a comparison may have.
+/// Maximum runs of a contest, even if comparisons may have more.
 const RUNS_MAX: usize = 40;
-/// A contest may take so many times as long as a comparison.
+/// Time limit of a contest, as a multiple of that of a comparison.
 const COMPARISONS: f64 = 10.0;
 
 /// Runs a contest.
@@ -42,12 +42,12 @@ pub(crate) fn hold(
     Ok(Contest { names, cells: figures(events), runs, seed: settings.seed })
 }
 
-/// Most runs and seconds of a contest, where a comparison has so many.
+/// Returns the maximum runs and seconds of a contest, given those of a comparison.
 pub(crate) fn limits(runs_max: usize, seconds_max: f64) -> (usize, f64) {
     (runs_max.min(RUNS_MAX), seconds_max * COMPARISONS)
 }
 
-/// Ticks an operation, by contestant and cell.
+/// Takes one run and returns the ticks per operation, by contestant and cell.
 fn take_run(contestants: &[&dyn Contestant], events: &[Event], rng: &mut Rng) -> Result<Vec<Vec<Option<f64>>>, Error> {
     let mut times = vec![vec![Vec::new(); events.len()]; contestants.len()];
     let mut builders: Vec<usize> = (0..contestants.len()).collect();
@@ -70,7 +70,7 @@ fn take_run(contestants: &[&dyn Contestant], events: &[Event], rng: &mut Rng) ->
     Ok(times.iter().map(|times| join_figures(times, events)).collect())
 }
 
-/// Joins the times of one contestant, event by event; those of events that it took no part in are missing.
+/// Joins the times of one contestant, event by event. Times of events in which it took no part are `None`.
 fn join_figures(times: &[Vec<f64>], events: &[Event]) -> Vec<Option<f64>> {
     let mut joined = Vec::new();
     for (known, event) in times.iter().zip(events) {
@@ -79,10 +79,10 @@ fn join_figures(times: &[Vec<f64>], events: &[Event]) -> Vec<Option<f64>> {
     joined
 }
 
-/// Lets a contestant do an event, by its number.
+/// Function that lets the contestant with a given index do an event.
 type PlayAny<'p> = dyn FnMut(usize, Event) -> Result<Vec<Ticks>, Error> + 'p;
 
-/// Opens contestants one inside the other, in this order, and does something while all are open.
+/// Opens contestants one inside the other, in this order, and calls `then` while all are open.
 fn open_all(
     contestants: &[&dyn Contestant],
     order: &[usize],
@@ -108,7 +108,7 @@ mod tests {
     use super::super::times::tests::SIZES;
     use super::*;
 
-    /// Takes so many ticks an operation, and notes when it is open.
+    /// Contestant that takes `ticks` ticks per operation and byte, and logs when it is opened and closed.
     struct Steady<'l> {
         name: &'static str,
         ticks: u64,

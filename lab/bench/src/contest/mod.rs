@@ -1,12 +1,14 @@
-//! A contest: many contestants at the same events, in turns.
+//! A contest: many contestants in the same events, in turns.
 //!
-//! Where a [comparison](crate::comparison::Comparison) takes as many runs of two sides as its verdict needs, a contest
-//! takes runs of everybody: tables of many allocators and sizes would never end otherwise, and any two of their columns
-//! may be held against each other. In a run all contestants are built anew, in random order, and live at the same time;
-//! the events come in random order, and in each event all contestants one after the other, in random order too. So a
-//! disturbance hits neighbours, and the ratio of two contestants is taken within a run ([`Duel`]).
+//! A [comparison](crate::comparison::Comparison) takes as many runs of two sides as its verdict needs. A contest takes
+//! runs of all contestants instead: tables of many allocators and sizes would take too long otherwise, and any two of
+//! their columns can be compared. In a run all contestants are built anew, in random order, and exist at the same time.
+//! The events follow in random order, and each event is done by all contestants one after the other, in random order
+//! too. So a disturbance hits times that are close to each other, and the ratio of two contestants is taken within a
+//! run ([`Duel`]).
 //!
-//! How many runs there are is settled beforehand, by number and by time, not by what comes out; so one look is taken.
+//! The number of runs is fixed beforehand, by a maximum number and a maximum time, and does not depend on the results.
+//! So a single look is taken.
 
 mod duel;
 mod event;
@@ -20,5 +22,5 @@ pub(crate) use hold::{hold, limits};
 pub(crate) use times::Contest;
 pub use times::Standing;
 
-/// What is read as time.
+/// Clock of contests.
 pub(crate) const CLOCK: &str = "the processor's time stamp counter";

@@ -1,4 +1,4 @@
-//! Times of everybody in every run of a contest.
+//! Times of all contestants in all runs of a contest.
 
 use freehold_object_loops::Work;
 use freehold_stats::intervals::median;
@@ -6,49 +6,49 @@ use serde::Serialize;
 
 use super::event::Cell;
 
-/// A contestant's time in one figure, for programs.
+/// Time of a contestant in one figure, for the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// The contest.
+    /// Name of the contest.
     pub contest: &'static str,
-    /// The contestant.
+    /// Name of the contestant.
     pub contestant: String,
-    /// The loop.
+    /// Name of the loop.
     #[serde(rename = "loop")]
     pub work: &'static str,
-    /// The figure.
+    /// Name of the figure.
     pub figure: &'static str,
-    /// Bytes of an object.
+    /// Size of an object in bytes.
     pub bytes: usize,
-    /// Ticks an operation in the median run.
+    /// Ticks per operation in the median run.
     pub ticks: f64,
 }
 
-/// Times of everybody in every run.
+/// Times of all contestants in all runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Contest {
-    /// Who took part.
+    /// Names of the contestants.
     pub names: Vec<String>,
-    /// What was timed.
+    /// Timed figures.
     pub cells: Vec<Cell>,
-    /// Ticks an operation: by run, contestant and cell; nothing where one did not take part.
+    /// Ticks per operation, by run, contestant and cell; `None` where a contestant did not take part.
     pub runs: Vec<Vec<Vec<Option<f64>>>>,
-    /// Seed of what chance decides.
+    /// Seed of the bootstrap.
     pub(super) seed: u64,
 }
 
 impl Contest {
-    /// The place of a contestant.
+    /// Returns the index of a contestant.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| known == name)
     }
 
-    /// Cells of a figure of a loop, by size.
+    /// Returns the indices of the cells of a figure of a loop, by size.
     pub(crate) fn cells_of(&self, work: Work, figure: usize) -> impl Iterator<Item = usize> {
         (0..self.cells.len()).filter(move |&at| self.cells[at].work == work && self.cells[at].figure == figure)
     }
 
-    /// Everybody's time in every figure.
+    /// Returns the times of all contestants in all figures.
     pub(crate) fn standings(&self, contest: &'static str) -> impl Iterator<Item = Standing> {
         let players = 0..self.names.len();
         let each = players.flat_map(|player| (0..self.cells.len()).map(move |cell| (player, cell)));
@@ -65,7 +65,7 @@ impl Contest {
         })
     }
 
-    /// Ticks an operation in the median run.
+    /// Returns the ticks per operation in the median run.
     pub(crate) fn ticks(&self, player: usize, cell: usize) -> Option<f64> {
         let mut ticks: Vec<f64> = self.runs.iter().map(|run| run[player][cell]).collect::<Option<_>>()?;
         (!ticks.is_empty()).then(|| median(&mut ticks))
@@ -81,7 +81,7 @@ pub(super) mod tests {
 
     pub(crate) const SIZES: [Size; 2] = [Size::new(8).unwrap(), Size::new(64).unwrap()];
 
-    /// A contest whose times are known: each contestant's by a rule over the run and the cell.
+    /// Builds a contest whose times follow a rule over the run, the contestant and the cell.
     pub(crate) fn planted(
         names: &[&str],
         works: &[Work],

@@ -1,13 +1,14 @@
-//! Programs that misuse their memory, under mallocs: which of them notice, which are corrupted?
+//! Programs that misuse their memory, under several mallocs: which mallocs notice the misuse, and where memory is
+//! corrupted.
 //!
 //! ```text
-//! roster    mallocs, as they come and as they can be set to look harder
-//! outcome   what became of a program
-//! report    which malloc noticed what
+//! roster    the mallocs, with default settings and with their strictest checks
+//! outcome   runs a case under a malloc and classifies its end
+//! report    tables of the outcomes
 //! ```
 //!
-//! Nothing is timed. Each case is a process of its own (`freehold load corruption`), so it runs once: what a malloc
-//! does about it depends on the case, and for some of them on chance.
+//! Nothing is timed. Each case is a process of its own (`freehold load corruption`) and runs once. The reaction of a
+//! malloc depends on the case, and for some mallocs on chance.
 
 mod outcome;
 mod report;
@@ -22,20 +23,20 @@ use crate::whole::Malloc;
 use outcome::Outcome;
 pub use report::CorruptionReport;
 
-/// What is to be tried.
+/// Cases and mallocs to try.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The program that misuses its memory.
+    /// Program that misuses its memory.
     pub program: PathBuf,
     /// Names of the cases, `WAY/BYTES`.
     pub cases: Vec<String>,
-    /// Freehold's library.
+    /// Path of Freehold's library.
     pub library: PathBuf,
-    /// Other mallocs than those that are found.
+    /// Mallocs in addition to those that are found.
     pub others: Vec<Malloc>,
 }
 
-/// Tries all cases under all mallocs.
+/// Runs all cases under all mallocs.
 ///
 /// # Errors
 /// When a malloc cannot be preloaded, or a case cannot be run.

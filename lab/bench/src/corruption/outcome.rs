@@ -1,4 +1,4 @@
-//! What became of a program that misused its memory.
+//! Runs a program that misuses its memory, and classifies its end.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -11,19 +11,19 @@ use super::roster::MallocSetup;
 use crate::error::Error;
 use crate::whole::CHOOSING;
 
-/// What became of it.
+/// End of a program that misused its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
-    /// The malloc ended it, and said something, or raised the signal for that.
+    /// The malloc terminated the program with a message, or with a signal that is not a memory fault.
     Told,
-    /// The kernel ended it, for an access that it stopped; nobody said why.
+    /// The kernel terminated the program for an invalid access; there was no message.
     Crashed,
-    /// It did not end by itself.
+    /// The program did not end, and was terminated by its alarm.
     Hung,
-    /// Nobody noticed, and nothing came of it.
+    /// The misuse was not noticed and had no effect.
     Harmless,
-    /// Nobody noticed, and memory is in use twice or was overwritten.
+    /// The misuse was not noticed, and memory is in use twice or was overwritten.
     Corrupted,
 }
 
@@ -57,13 +57,13 @@ impl Outcome {
             Some(_) => Outcome::Told,
             None if output.status.success() && said.trim() == HARMLESS => Outcome::Harmless,
             None if output.status.success() && said.trim() == CORRUPTED => Outcome::Corrupted,
-            // Some mallocs end the program by its exit, after a word.
+            // Some mallocs end the program by `exit` with a failure status, after a message.
             None if !output.status.success() && !output.stderr.is_empty() => Outcome::Told,
             None => return None,
         })
     }
 
-    /// Whether the program was ended for it.
+    /// Returns whether the program was terminated because of the misuse.
     pub(super) fn is_noticed(self) -> bool {
         matches!(self, Outcome::Told | Outcome::Crashed)
     }

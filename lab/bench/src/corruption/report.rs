@@ -1,4 +1,4 @@
-//! Which malloc noticed what: sums of all cases, and a row for each way of misuse.
+//! Report of the outcomes: sums over all cases, and one row for each way of misuse.
 
 use std::borrow::Cow;
 
@@ -10,27 +10,27 @@ use serde::Serialize;
 use super::outcome::Outcome;
 use super::roster::MallocSetup;
 
-/// What was found.
+/// Results of the study.
 #[derive(Clone, Debug, Serialize)]
 pub struct CorruptionReport {
     program: Program,
     machine: Machine,
-    /// Names of the mallocs; ours are the first two.
+    /// Names of the mallocs; the first two are Freehold's.
     mallocs: Vec<String>,
     cases: Vec<CaseOutcomes>,
 }
 
-/// A case under all of them.
+/// Outcomes of a case under all mallocs.
 #[derive(Clone, Debug, Serialize)]
 struct CaseOutcomes {
-    /// The way of misuse.
+    /// Way of misuse.
     way: String,
-    /// Bytes of the block.
+    /// Size of the block in bytes.
     bytes: String,
     outcomes: Vec<Outcome>,
 }
 
-/// A sum of the table.
+/// Row of the table of sums: its title, and the outcomes that it counts.
 type Sum = (&'static str, fn(Outcome) -> bool);
 
 const SUMS: [Sum; 5] = [
@@ -72,7 +72,7 @@ impl CorruptionReport {
         Table::new(format!("Of {} cases", self.cases.len()), self.columns("what became of it"), rows.to_vec())
     }
 
-    /// A row a way: how many of its cases each noticed.
+    /// Returns a table with one row for each way of misuse: the number of its cases that each malloc noticed.
     fn ways(&self) -> Table {
         let groups = self.cases.chunk_by(|one, other| one.way == other.way);
         let rows = groups.map(|group| {

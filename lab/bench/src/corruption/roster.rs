@@ -1,37 +1,38 @@
-//! Mallocs, as they come and as they can be set to look harder.
+//! The mallocs, with default settings and with their strictest checks.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::whole::{self, Malloc, Place};
 
-/// A malloc, and what is set for it.
+/// A malloc with its settings.
 #[derive(Clone, Debug)]
 pub(super) struct MallocSetup {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// What is preloaded.
+    /// Library to be preloaded.
     pub library: Option<PathBuf>,
-    /// Variables of the environment.
+    /// Environment variables.
     pub variables: Vec<(&'static str, String)>,
 }
 
-/// Ours when it looks for misuse.
+/// Setting under which Freehold's malloc checks for misuse.
 const HARDENED: Setting = ("freehold, hardened", &[(OPTIONS, "hardened=on")]);
 const OPTIONS: &str = "FREEHOLD_OPTIONS";
-/// The C library's when it does, which is a library of its own since glibc 2.34.
+/// Setting under which glibc checks for misuse. Since glibc 2.34 these checks are in a separate library.
 const LIBC: Setting = ("libc, checking", &[("GLIBC_TUNABLES", "glibc.malloc.check=3")]);
 const LIBC_LIBRARY: &str = "libc_malloc_debug.so";
-/// snmalloc as it is built to check; see dev/peer-mallocs/README.md.
+/// Build of snmalloc with checks; see dev/peer-mallocs/README.md.
 const SNMALLOC: (&str, &str) = ("snmalloc, checking", "libpreload_snmalloc_checks.so");
 
-/// A name, and variables.
+/// Name of a setting, and its environment variables.
 type Setting = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Ours, the C library's and all others that are there or were named; those that can be set to look harder, twice.
+/// Returns Freehold's malloc, the C library's malloc, and all others that were found or named. Mallocs with a checking
+/// mode appear twice.
 ///
 /// # Errors
-/// When one that was named is not there, or two have the same name.
+/// When a library that was named does not exist, or two mallocs have the same name.
 pub(super) fn find_setups(library: &Path, named: &[Malloc]) -> Result<Vec<MallocSetup>, Error> {
     let mut all: Vec<MallocSetup> = whole::find_mallocs(library, named)?.into_iter().map(MallocSetup::plain).collect();
     all.insert(1, MallocSetup::new(HARDENED, library.to_owned()));

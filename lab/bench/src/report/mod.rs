@@ -1,4 +1,4 @@
-//! What a benchmark found: flat JSON for programs ([`results`]), and a report for people ([`view`]).
+//! Reports of benchmarks: flat JSON for programs ([`results`]), and a report for people ([`view`]).
 
 mod results;
 mod view;

@@ -14,9 +14,9 @@ use crate::run::Pair;
 use crate::session::{Disturbance, Outcome};
 use crate::subject::Sample;
 
-/// Pairs far out beyond this share are worth a word.
+/// Minimum share of outlier pairs that is reported.
 const OUTLIERS_MANY: f64 = 0.05;
-/// Comparisons that are named for it.
+/// Maximum number of comparisons that are named in that report.
 const WORST_NAMED: usize = 3;
 
 /// A comparison with its outcome.
@@ -24,25 +24,25 @@ const WORST_NAMED: usize = 3;
 pub struct ComparisonRow {
     /// Name of the case.
     pub case: &'static str,
-    /// What is done in it.
+    /// Short description of the case.
     pub about: &'static str,
-    /// What an operation is.
+    /// Name of an operation.
     pub operation: &'static str,
-    /// Side A.
+    /// Name of side A.
     pub a: String,
-    /// Side B.
+    /// Name of side B.
     pub b: String,
-    /// What came out.
+    /// Outcome of the comparison.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What was promised.
+    /// Bound that was set for the outcome.
     pub bar: Option<Bar>,
-    /// Whether that holds.
+    /// Whether the bound holds.
     pub bar_holds: Option<Holding>,
 }
 
 impl ComparisonRow {
-    /// A comparison and what came out of it.
+    /// Combines a comparison with its outcome.
     pub fn new(comparison: &Comparison, outcome: Outcome) -> ComparisonRow {
         ComparisonRow {
             case: comparison.case.name,
@@ -56,7 +56,8 @@ impl ComparisonRow {
         }
     }
 
-    /// The first `operations` of A and of B in one sample each, or all if there are fewer.
+    /// Returns the sums of A's and of B's first samples, up to at least `operations` operations each; all samples if
+    /// there are fewer.
     pub fn totals(&self, operations: u64) -> [Sample; 2] {
         let sides: [fn(&Pair) -> Sample; 2] = [|pair| pair.a, |pair| pair.b];
         sides.map(|side| {
@@ -71,7 +72,7 @@ impl ComparisonRow {
         })
     }
 
-    /// The verdict in full.
+    /// Formats the verdict with its margin or with the number of missing runs.
     pub fn verdict_text(&self, recipe: &Recipe) -> String {
         match (self.outcome.verdict, self.outcome.runs_missing) {
             (Verdict::NoChange, _) => format!("no change beyond {} %", recipe.margin_percent),
@@ -83,14 +84,14 @@ impl ComparisonRow {
         }
     }
 
-    /// The share of its pairs that lie far out, if they are many.
+    /// Returns the share of outlier pairs, if it is above [`OUTLIERS_MANY`].
     fn busy(&self) -> Option<(f64, &ComparisonRow)> {
         let Disturbance { pairs, outlier_pairs, .. } = self.outcome.disturbance;
         let share = outlier_pairs as f64 / pairs as f64;
         (share > OUTLIERS_MANY).then_some((share, self))
     }
 
-    /// Drifts, in sentences. That of the ratio is left out where it is small beside the difference itself.
+    /// Formats drifts as sentences. A drift of the ratio is omitted if it is at most half of the difference from 1.
     fn drifts(&self) -> Vec<String> {
         let Disturbance { drift_of_a, drift_of_ratio, .. } = self.outcome.disturbance;
         let difference = (self.outcome.estimate.ratio - 1.0).abs();
@@ -107,87 +108,87 @@ impl ComparisonRow {
         sentences
     }
 
-    /// The case and whose it is.
+    /// Formats the name of the case and of side B.
     fn title(&self) -> String {
         format!("{} ({})", self.case, self.b)
     }
 
-    /// Whether this contradicts what was planted.
+    /// Returns whether the verdict contradicts a planted difference.
     pub fn is_wrong(&self) -> bool {
         matches!(self.bar, Some(Bar::Planted(_))) && self.bar_holds == Some(Holding::Missed)
     }
 
-    /// What was promised and whether it holds, or nothing.
+    /// Formats the bar and whether it holds; empty without a bar.
     pub fn bar_text(&self) -> String {
         let promised = self.bar.zip(self.bar_holds);
         promised.map_or_else(String::new, |(bar, holds)| format!("{}: {}", bar.text(), holds.word()))
     }
 }
 
-/// Exact numbers of both sides: the same on every machine.
+/// Exact counts of both sides, which are equal on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Exact {
-    /// What was counted.
+    /// Description of the count.
     pub what: String,
-    /// Side A.
+    /// Name of side A.
     pub a: String,
-    /// Side B.
+    /// Name of side B.
     pub b: String,
-    /// A's count.
+    /// Count of A.
     pub a_count: u64,
-    /// B's count.
+    /// Count of B.
     pub b_count: u64,
-    /// What that means.
+    /// Verdict on the counts.
     pub verdict: Verdict,
 }
 
-/// Lines that a benchmark adds.
+/// Additional lines of a benchmark's report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// What they are.
+    /// Heading of the lines.
     pub title: String,
-    /// The lines.
+    /// Lines, each printed as it is.
     pub lines: Vec<String>,
 }
 
-/// What a benchmark found.
+/// Results of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchResult {
-    /// Its name.
+    /// Name of the benchmark.
     pub bench: &'static str,
-    /// What it asks.
+    /// Question that the benchmark answers.
     pub asks: &'static str,
-    /// What was timed and for how long.
+    /// Method, clock and limits.
     #[serde(flatten)]
     pub timing: Timing,
     /// Names of the policies that took part.
     pub policies: Vec<String>,
-    /// Timings.
+    /// Timed comparisons.
     pub comparisons: Vec<ComparisonRow>,
-    /// Exact numbers.
+    /// Exact counts.
     pub exact: Vec<Exact>,
-    /// Tables of its own; programs read what follows instead.
+    /// Tables for people. The JSON has `standings` and `duels` instead.
     #[serde(skip)]
     pub tables: Vec<Table>,
-    /// Everybody's times, where many were measured at once.
+    /// Times of all contestants, if there were contests.
     pub standings: Vec<Standing>,
-    /// What they are against each other.
+    /// Duels between contestants.
     pub duels: Vec<DuelRecord>,
-    /// What else is to be said.
+    /// Additional lines.
     pub notes: Vec<Note>,
 }
 
-/// The whole document.
+/// Document with all results of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchReport {
-    /// How it came about.
+    /// Conditions of the measurement.
     pub recipe: Recipe,
-    /// What came out.
+    /// Results of each benchmark.
     pub benches: Vec<BenchResult>,
 }
 
 impl BenchResult {
-    /// Comparisons by their two sides, in order of first appearance.
+    /// Groups comparisons by their two sides, in order of first appearance.
     pub fn groups(&self) -> Vec<(&str, &str, Vec<&ComparisonRow>)> {
         let mut groups: Vec<(&str, &str, Vec<&ComparisonRow>)> = Vec::new();
         for compared in &self.comparisons {
@@ -199,7 +200,7 @@ impl BenchResult {
         groups
     }
 
-    /// Where many pairs lie far out, in a sentence that names the worst.
+    /// Formats a sentence about the comparisons with many outlier pairs, naming the worst; `None` if there are none.
     fn busy(&self) -> Option<String> {
         let mut busy: Vec<(f64, &ComparisonRow)> = self.comparisons.iter().filter_map(ComparisonRow::busy).collect();
         busy.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -218,7 +219,7 @@ impl BenchResult {
         })
     }
 
-    /// What might disturb the verdicts of comparisons, in sentences; at least one if there are any.
+    /// Formats possible disturbances of the verdicts as sentences: at least one sentence if there are comparisons.
     pub fn disturbances(&self) -> Vec<String> {
         if self.comparisons.is_empty() {
             return Vec::new();
@@ -235,7 +236,7 @@ impl BenchResult {
     }
 }
 
-/// The verdicts of some comparisons in a sentence.
+/// Summarizes the verdicts of some comparisons in a sentence.
 pub(super) fn summary(rows: &[&ComparisonRow], recipe: &Recipe) -> String {
     let no_difference = format!("no change beyond {} %", recipe.margin_percent);
     let words = [

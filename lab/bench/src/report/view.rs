@@ -1,5 +1,5 @@
-//! The report for people: a summary of each two sides first, then their table; below the tables what might disturb
-//! them, what a benchmark adds of its own, and once at the end the recipe.
+//! The report for people. For each pair of sides there is a summary and then a table. Possible disturbances, the tables
+//! and notes of the benchmark itself, and finally the recipe follow below the tables.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ impl Document for BenchReport {
 }
 
 impl BenchResult {
-    /// A report for each two sides; what is said of all of them stands in the last.
+    /// Returns one report for each pair of sides. The last report also has the parts that apply to all of them.
     pub fn reports(&self, recipe: &Recipe) -> Vec<Report> {
         let mut reports: Vec<Report> =
             self.groups().iter().map(|(a, b, rows)| report_sides([a, b], rows, recipe)).collect();
@@ -45,7 +45,7 @@ impl BenchResult {
     }
 }
 
-/// The report of what was timed of two sides.
+/// Returns the report of the comparisons between two sides.
 fn report_sides(sides: [&str; 2], rows: &[&ComparisonRow], recipe: &Recipe) -> Report {
     let [a, b] = sides;
     let measures = rows.iter().map(|compared| measure(compared)).collect();
@@ -61,7 +61,7 @@ fn report_sides(sides: [&str; 2], rows: &[&ComparisonRow], recipe: &Recipe) -> R
     }
 }
 
-/// What an operation takes in each case.
+/// Returns the plot of the time per operation in each case.
 fn times(sides: [&str; 2], rows: &[&ComparisonRow]) -> Plot {
     let [mut a, mut b] = sides.map(|name| PlotLine::new(name, Vec::new()));
     for (at, compared) in rows.iter().enumerate() {
@@ -82,7 +82,7 @@ fn times(sides: [&str; 2], rows: &[&ComparisonRow]) -> Plot {
     }
 }
 
-/// A case as a measure.
+/// Converts a case into a measure.
 fn measure(compared: &ComparisonRow) -> Measure {
     let outcome = &compared.outcome;
     let row = Row {
@@ -121,7 +121,7 @@ fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {
     Table::new("", columns, rows)
 }
 
-/// Exact numbers as a table.
+/// Returns a table of exact counts.
 fn exact(rows: &[Exact]) -> Table {
     let columns =
         [Column::words("exact"), Column::words("A"), Column::numbers(""), Column::words("B"), Column::numbers("")];
@@ -139,7 +139,7 @@ fn exact(rows: &[Exact]) -> Table {
     Table::new("Exact numbers, the same on every machine", columns, rows)
 }
 
-/// Lines as they are: people copy some of them.
+/// Returns a table of lines without any formatting, because people copy some of them.
 fn lines(note: &Note) -> Table {
     Table::new(&note.title, vec![Column::words("")], note.lines.iter().map(|line| vec![Value::text(line)]))
 }

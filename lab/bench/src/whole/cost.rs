@@ -1,4 +1,4 @@
-//! What a load took, as it says itself.
+//! Runs a load under a malloc and reads the cost that the load reports.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,45 +12,45 @@ use super::request::{Load, Request};
 use super::roster::{Malloc, Place};
 use crate::error::Error;
 
-/// Variables by which a process is given a malloc, and options for it.
+/// Environment variables that select a malloc, or set its options.
 pub(crate) const CHOOSING: [&str; 4] = ["LD_PRELOAD", "FREEHOLD_OPTIONS", "MALLOC_CONF", "GLIBC_TUNABLES"];
 
-/// How long a load may take before it is said to hang.
+/// Maximum time of a load; after it the load counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// CPU time and memory of a process that made a load.
+/// CPU time and memory of a process that ran a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cost {
-    /// Nanoseconds that its threads ran.
+    /// CPU time of its threads, in nanoseconds.
     pub cpu_ns: u64,
-    /// The most that was resident, in KiB.
+    /// Peak resident memory, in KiB.
     pub peak_kib: u64,
-    /// What was resident at the end.
+    /// Resident memory at the end, in KiB.
     pub resident_kib: u64,
-    /// Bytes that were in use then, as they were asked for.
+    /// Requested bytes of the blocks that were live at the end.
     pub live_bytes: u64,
-    /// What was resident when the load began, in KiB.
+    /// Resident memory when the load began, in KiB.
     pub start_kib: u64,
-    /// Page faults that took no reading from a disk.
+    /// Minor page faults (without reading from a disk).
     pub faults: u64,
-    /// How often the load did what it does.
+    /// Number of steps of the load.
     pub steps: u64,
-    /// Children that did not end well.
+    /// Number of child processes that failed.
     pub lost: u64,
 }
 
-/// What every malloc took for every load: by round, load and malloc; nothing where it failed.
+/// Costs of all loads under all mallocs: by round, load and malloc; `None` where the load failed.
 pub(super) type Rounds = Vec<Vec<Vec<Option<Cost>>>>;
 
-/// How a load ended.
+/// End of a load.
 pub(super) enum Ending {
-    /// With what it took.
+    /// The load ended and reported its cost.
     Done(Cost),
-    /// Not as it should have: a sentence without an end.
+    /// The load failed; the reason, without a final full stop.
     Failed(String),
 }
 
-/// Makes a load under a malloc.
+/// Runs a load under a malloc.
 pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Error> {
     let mut command = Command::new(&request.program);
     command.args(["load", "malloc"]).args(&load.arguments).args(["--percent", &request.percent.to_string()]);
@@ -73,7 +73,7 @@ pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Resul
     if !status.success() {
         return Ok(Ending::Failed(format!("{status}; {}", err.lines().next().unwrap_or("it says nothing"))));
     }
-    // The loader says on standard error what it cannot preload, and goes on without it.
+    // The dynamic loader reports on standard error that it cannot preload a library, and then continues without it.
     if !err.is_empty() {
         return Err(broken_load(load, malloc, err.trim()));
     }
@@ -82,24 +82,24 @@ pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Resul
         .map_err(|error| broken_load(load, malloc, format_args!("what it says is no cost: {error}")))
 }
 
-/// Returns the error of a load that cannot be measured.
+/// Returns the error for a load that cannot be measured.
 fn broken_load(load: &Load, malloc: &Malloc, what: impl std::fmt::Display) -> Error {
     Error::Input(format!("the load `{}` under {}: {what}", load.name, malloc.name))
 }
 
-/// What a process said, and how it ended.
+/// Output and exit status of a process.
 struct ProcessOutput {
     status: ExitStatus,
     out: String,
     err: String,
 }
 
-/// Waits for a process, and ends it where it takes too long.
+/// Waits for a process and its output. Kills the process and returns `None` if it runs for longer than [`PATIENCE`].
 fn wait_for_output(mut child: Child) -> std::io::Result<Option<ProcessOutput>> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (send, receive) = channel();
-    // Who ends the process closes its pipes, and so ends these. Children of it may hold them longer, and are not waited
-    // for.
+    // Killing the process closes its ends of the pipes, which ends these threads. Child processes of it may hold the
+    // pipes open for longer, so the threads are not joined.
     thread::spawn(move || {
         let err = thread::spawn(move || text(err));
         _ = send.send((text(out), err.join().unwrap_or_default()));
@@ -114,7 +114,7 @@ fn wait_for_output(mut child: Child) -> std::io::Result<Option<ProcessOutput>> {
 
 fn text(pipe: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
-    // What could not be read is missed by who reads the text.
+    // A read error is ignored: the reader of the text notices that part of it is missing.
     _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }

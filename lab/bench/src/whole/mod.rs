@@ -1,19 +1,20 @@
-//! Mallocs under whole programs: the same loads with each malloc preloaded in turn, CPU time and memory side by side.
+//! Mallocs under whole programs: runs the same loads with each malloc preloaded in turn, and compares CPU time and
+//! memory.
 //!
 //! ```text
-//! request  what is to be measured
-//! roster   which mallocs there are, and where
-//! cost     what a load took, as it says itself
-//! ratio    Freehold's cost divided by another's, within a round
-//! sheet    tables of one figure: loads of which the same is asked
-//! report   all of it, in the order in which people read it
+//! request  loads, mallocs and rounds to measure
+//! roster   finds the mallocs on this machine
+//! cost     runs a load under a malloc; the cost that it reports
+//! ratio    Freehold's cost divided by that of another malloc, within a round
+//! sheet    tables of one figure, over all loads of a kind
+//! report   all tables, in the order in which people read them
 //! ```
 //!
-//! In a round every load runs once under every malloc, in random order; a ratio is of two runs of one round, and what
-//! is said of it is the median over the rounds, with its interval. So what disturbs the machine for a while disturbs
-//! neighbours.
+//! In a round every load runs once under every malloc, in random order. A ratio is of two runs of one round, and the
+//! reported figure is the median over the rounds with its interval. So a temporary disturbance of the machine affects
+//! runs that are compared with each other.
 //!
-//! Where another malloc fails at a load, or does not end, that is said, and the two are not tried together again.
+//! If another malloc fails at a load or hangs, the report names both, and the pair is not tried again.
 
 mod cost;
 mod ratio;
@@ -33,10 +34,10 @@ pub use request::{Load, Request};
 pub use roster::{Malloc, Place};
 pub(crate) use roster::{find_built, find_mallocs, find_packaged};
 
-/// Rounds, unless somebody says otherwise.
+/// Default number of rounds.
 pub const ROUNDS: u32 = 9;
 
-/// Measures.
+/// Measures all loads under all mallocs.
 ///
 /// # Errors
 /// When a malloc cannot be preloaded, or a load fails under Freehold.
@@ -67,7 +68,7 @@ pub fn measure(request: &Request) -> Result<WholeReport, Error> {
     Ok(WholeReport::new(request, &mallocs, &rounds, failures))
 }
 
-/// What is said of another's failure; ours is an error.
+/// Returns the sentence about a failure of another malloc. A failure under Freehold is an error.
 fn failure(load: &Load, malloc: &Malloc, what: &str) -> Result<String, Error> {
     let sentence = format!("the load `{}` under {}: {what}", load.name, malloc.name);
     if malloc.name == roster::OURS { Err(Error::Input(sentence)) } else { Ok(sentence) }

@@ -1,4 +1,4 @@
-//! Freehold's cost divided by another's, within a round: the median over the rounds, and its interval.
+//! Freehold's cost divided by that of another malloc, within a round: the median over the rounds, and its interval.
 
 use fastrand::Rng;
 use serde::Serialize;
@@ -7,10 +7,10 @@ use super::cost::{Cost, Rounds};
 use crate::decide::Estimate;
 use crate::numbers::format_ratio;
 
-/// How far an interval is to be believed.
+/// Confidence of the intervals.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
-/// A ratio, and its interval.
+/// Ratio with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
     pub ratio: f64,
@@ -19,7 +19,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// `None` if there are no logarithms.
+    /// Computes the median ratio and its interval from logarithms; `None` if there are no logarithms.
     pub(super) fn from_logs(logs: &[f64], seed: u64) -> Option<Ratio> {
         let estimate =
             (!logs.is_empty()).then(|| Estimate::from_log_ratios(logs, CONFIDENCE, &mut Rng::with_seed(seed)))?;
@@ -31,22 +31,24 @@ impl Ratio {
     }
 }
 
-/// What is compared.
+/// Function that extracts the compared figure from a cost.
 pub(super) type Figure = fn(&Cost) -> f64;
 
-/// Nanoseconds that were run.
+/// CPU time in nanoseconds.
 pub(super) const CPU: Figure = |cost| cost.cpu_ns as f64;
-/// The same for each step.
+/// CPU time per step, in nanoseconds.
 pub(super) const CPU_OF_STEP: Figure = |cost| cost.cpu_ns as f64 / cost.steps as f64;
-/// KiB that were resident.
+/// Peak resident memory, in KiB.
 pub(super) const PEAK: Figure = |cost| cost.peak_kib as f64;
 
-/// The logarithm of ours divided by another's, for each round in which both did all of these loads: the mean over them.
+/// Returns the logarithm of Freehold's figure divided by that of the malloc with index `other`, averaged over the
+/// loads. There is one value for each round in which both mallocs completed all of these loads.
 pub(super) fn logs(rounds: &Rounds, loads: &[usize], other: usize, figure: Figure) -> Vec<f64> {
     mean_logs(rounds, loads, |costs| Some(figure(costs[0].as_ref()?) / figure(costs[other].as_ref()?)))
 }
 
-/// The same against the best other one of each load.
+/// Returns the logarithm of Freehold's figure divided by the lowest figure of any other malloc at each load, averaged
+/// over the loads.
 pub(super) fn logs_of_best(rounds: &Rounds, loads: &[usize], figure: Figure) -> Vec<f64> {
     mean_logs(rounds, loads, |costs| {
         let best = costs[1..].iter().flatten().map(figure).fold(f64::INFINITY, f64::min);
@@ -54,8 +56,8 @@ pub(super) fn logs_of_best(rounds: &Rounds, loads: &[usize], figure: Figure) -> 
     })
 }
 
-/// Returns the mean logarithm of a ratio over loads, for each round in which all of these loads have one. The ratio is
-/// taken of the costs of one load under all mallocs.
+/// Returns the mean logarithm of a ratio over loads, for each round in which all of these loads have a ratio. `ratio`
+/// computes it from the costs of one load under all mallocs.
 fn mean_logs(rounds: &Rounds, loads: &[usize], ratio: impl Fn(&[Option<Cost>]) -> Option<f64>) -> Vec<f64> {
     let mut means = Vec::new();
     for round in rounds {

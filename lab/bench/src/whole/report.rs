@@ -1,4 +1,4 @@
-//! What came out, in the order in which people read it: what Freehold takes beside others, table by table.
+//! The report, in the order in which people read it: Freehold's costs relative to other mallocs, table by table.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use super::roster::{self, Malloc};
 use super::sheet::{Sheet, sheets};
 use crate::numbers::format_ratio;
 
-/// Bytes in use from which what is resident is divided by them.
+/// Minimum live bytes for a ratio of resident to live memory.
 const LEAST_LIVE: f64 = (1 << 20) as f64;
 
-/// What was found.
+/// Results of the study.
 #[derive(Clone, Debug, Serialize)]
 pub struct WholeReport {
     program: Program,
@@ -27,32 +27,32 @@ pub struct WholeReport {
     percent: u32,
     rounds: u32,
     seed: u64,
-    /// Names of the mallocs; ours is the first.
+    /// Names of the mallocs; Freehold's is the first.
     mallocs: Vec<String>,
     loads: Vec<LoadSummary>,
-    /// Geometric means over the loads.
+    /// Geometric means over the loads, by malloc.
     cpu: Vec<Option<Ratio>>,
     peak: Vec<Option<Ratio>>,
-    /// Of the best of each load, which may be another one each time.
+    /// Ratio to the best other malloc of each load, which may be a different one for each load.
     cpu_of_best: Option<Ratio>,
-    /// Pairs, by band of sizes.
+    /// Pairs of an allocation and a free, by band of sizes.
     pairs: Vec<Band>,
     /// Tables of one figure.
     sheets: Vec<Sheet>,
-    /// Loads that could not be made here, or at which another malloc failed.
+    /// Loads that could not be run here, or at which another malloc failed.
     left_out: Vec<String>,
 }
 
-/// A load, under all of them.
+/// Results of a load under all mallocs.
 #[derive(Clone, Debug, Serialize)]
 struct LoadSummary {
     load: String,
     /// Medians, by malloc.
     cpu_ms: Vec<Option<f64>>,
     peak_mib: Vec<Option<f64>>,
-    /// Resident over live at the end, where something is.
+    /// Resident memory over live bytes at the end, by malloc; `None` where too little is live.
     overhead: Vec<Option<f64>>,
-    /// Ours divided by each.
+    /// Ratio of Freehold's figure to that of each malloc.
     cpu: Vec<Option<Ratio>>,
     peak: Vec<Option<Ratio>>,
 }
@@ -61,21 +61,22 @@ struct LoadSummary {
 #[derive(Clone, Debug, Serialize)]
 struct Band {
     band: &'static str,
-    /// Each case, and ours divided by each other malloc's CPU time.
+    /// Names of the cases, each with the ratios of Freehold's CPU time to that of each other malloc.
     cases: Vec<(String, Vec<Option<Ratio>>)>,
-    /// Geometric means over them.
+    /// Geometric means over the cases, by malloc.
     mean: Vec<Option<Ratio>>,
 }
 
 impl Band {
-    /// The name of the best single other malloc, and ours divided by its CPU time.
+    /// Returns the name of the other malloc that is fastest over all cases, and the ratio of Freehold's CPU time to its
+    /// own.
     fn best<'a>(&self, mallocs: &'a [String]) -> Option<(&'a str, Ratio)> {
         let others = mallocs.iter().zip(&self.mean).filter_map(|(name, ratio)| Some((name.as_str(), (*ratio)?)));
         others.max_by(|(_, one), (_, two)| one.ratio.total_cmp(&two.ratio))
     }
 }
 
-/// What ratios and medians are made of.
+/// Costs from which ratios and medians are computed.
 struct Costs<'a> {
     request: &'a Request,
     rounds: &'a Rounds,
@@ -83,12 +84,12 @@ struct Costs<'a> {
 }
 
 impl Costs<'_> {
-    /// The places of the loads of a table.
+    /// Returns the indices of the loads of a table.
     fn loads_of(&self, table: LoadTable) -> Vec<usize> {
         (0..self.request.loads.len()).filter(|&load| self.request.loads[load].table == table).collect()
     }
 
-    /// Ours divided by each other one's.
+    /// Returns the ratios of Freehold's figure to that of each other malloc.
     fn against(&self, loads: &[usize], figure: Figure) -> Vec<Option<Ratio>> {
         let mut ratios = vec![None; self.mallocs];
         if !loads.is_empty() {
@@ -99,7 +100,7 @@ impl Costs<'_> {
         ratios
     }
 
-    /// The median over the rounds, by malloc.
+    /// Returns the medians over the rounds, by malloc.
     fn medians(&self, load: usize, figure: Figure) -> Vec<Option<f64>> {
         let mut medians = Vec::new();
         for malloc in 0..self.mallocs {
@@ -125,14 +126,14 @@ impl Costs<'_> {
         }
     }
 
-    /// Pairs of each band, in their order.
+    /// Returns the bands of pairs, in the order of the loads.
     fn bands(&self) -> Vec<Band> {
         let (all, loads) = (self.loads_of(LoadTable::Pairs), &self.request.loads);
         let bands = all.chunk_by(|&one, &next| loads[one].group == loads[next].group);
         bands.map(|places| self.band(places)).collect()
     }
 
-    /// Pairs of one band, of which these are the loads.
+    /// Returns the band that consists of the loads with these indices.
     fn band(&self, places: &[usize]) -> Band {
         let loads = &self.request.loads;
         let cases = places.iter().map(|&load| (loads[load].name.clone(), self.against(&[load], CPU_OF_STEP)));
@@ -164,7 +165,7 @@ impl WholeReport {
         }
     }
 
-    /// A table of ratios: a row for each, and one for all.
+    /// Returns a table of ratios: one row per load, and a row for the geometric mean.
     fn ratios<'a>(
         &self,
         title: impl Into<String>,
@@ -182,7 +183,7 @@ impl WholeReport {
         table
     }
 
-    /// A table of medians.
+    /// Returns a table of medians.
     fn medians(&self, title: &str, of: fn(&LoadSummary) -> &[Option<f64>]) -> Table {
         let names = self.mallocs.iter().map(|name| Column::numbers(name.clone()));
         let columns = std::iter::once(Column::words("load")).chain(names).collect();
@@ -194,7 +195,7 @@ impl WholeReport {
         Table::new(title, columns, rows.collect::<Vec<_>>())
     }
 
-    /// The tables of whole loads.
+    /// Returns the tables of whole loads.
     fn load_tables(&self) -> Vec<Table> {
         let cpu = self.loads.iter().map(|load| (load.load.as_str(), &*load.cpu));
         let peak = self.loads.iter().map(|load| (load.load.as_str(), &*load.peak));

@@ -1,4 +1,4 @@
-//! What is to be measured of mallocs under whole programs.
+//! Request for a measurement of mallocs under whole programs.
 
 use std::path::PathBuf;
 
@@ -6,36 +6,36 @@ use freehold_workloads::malloc::Table;
 
 use super::roster::Malloc;
 
-/// What is to be measured.
+/// Loads, mallocs and rounds to measure.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The program that makes the loads.
+    /// Program that runs the loads.
     pub program: PathBuf,
-    /// The loads, those of a table one after the other.
+    /// Loads; those of a table follow each other.
     pub loads: Vec<Load>,
-    /// Names of loads that cannot be made here, each with the program that is missing.
+    /// Names of loads that cannot be run here, each with the program that is missing.
     pub left_out: Vec<(String, String)>,
-    /// What of each load is done, in percent.
+    /// Share of each load that is run, in percent.
     pub percent: u32,
-    /// Freehold's library.
+    /// Path of Freehold's library.
     pub library: PathBuf,
-    /// Other mallocs than those that are found.
+    /// Mallocs in addition to those that are found.
     pub others: Vec<Malloc>,
-    /// How often everything is measured.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Seed of the order, and of the bootstrap.
+    /// Seed of the order of the runs, and of the bootstrap.
     pub seed: u64,
 }
 
-/// A load, and where it stands.
+/// A load, and its place in the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// What makes it, behind `freehold load malloc`.
+    /// Arguments that follow `freehold load malloc`.
     pub arguments: Vec<String>,
-    /// What is asked of it.
+    /// Table that reports the load.
     pub table: Table,
-    /// What it has one mean with, of its table.
+    /// Group of the load within its table; the geometric mean is over a group.
     pub group: &'static str,
 }

@@ -1,52 +1,52 @@
-//! Which mallocs there are, and where.
+//! Finds the mallocs on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// A malloc that can be preloaded, or is the C library's.
+/// A malloc that can be preloaded, or the C library's malloc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malloc {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// Where it is.
+    /// Location of the code.
     pub place: Place,
-    /// What Freehold is told in the environment, if it is that.
+    /// Freehold's options for the environment; empty for other mallocs.
     pub options: String,
 }
 
-/// Where a malloc is.
+/// Location of a malloc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere but in the C library.
+    /// The C library itself.
     Libc,
-    /// In a library.
+    /// A library to be preloaded.
     Library(PathBuf),
 }
 
-/// The name of ours, which is the first.
+/// Name of Freehold's malloc, which is the first in every list.
 pub(super) const OURS: &str = "freehold";
-/// The name of what a program has anyway.
+/// Name of the C library's malloc.
 pub(super) const LIBC: &str = "libc";
-/// Mallocs as Debian packages them: name and file, with or without what follows the dot.
+/// Mallocs that Debian packages: name and file name. The file may have a further suffix after a dot.
 const PACKAGED: [(&str, &str); 3] =
     [("jemalloc", "libjemalloc.so.2"), ("mimalloc 2", "libmimalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4")];
-/// Mallocs that are Rust packages, where building `dev/peer-mallocs` puts them.
+/// Mallocs that are Rust packages: name, and file name of the library that the build of `dev/peer-mallocs` makes.
 const BUILT: [(&str, &str); 3] = [
     ("mimalloc 3", "libpreload_mimalloc_3.so"),
     ("snmalloc", "libpreload_snmalloc.so"),
     ("rpmalloc", "libpreload_rpmalloc.so"),
 ];
-/// Where that is, below the current folder.
+/// Folder of that build, relative to the current folder.
 const BUILT_IN: &str = "dev/peer-mallocs/target/release";
-/// Where systems have libraries; the first has a folder for each kind of machine.
+/// Folders for libraries. The first one has a subfolder for each kind of machine.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 
-/// Ours, the C library's, and all others that are there or were named.
+/// Returns Freehold's malloc, the C library's malloc, and all others that were found or named.
 ///
 /// # Errors
-/// When one that was named is not there, or two have the same name.
+/// When a library that was named does not exist, or two mallocs have the same name.
 pub(crate) fn find_mallocs(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
     let ours = Malloc::from_library(OURS, library);
     let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc, options: String::new() };
@@ -60,12 +60,12 @@ pub(crate) fn find_mallocs(library: &Path, named: &[Malloc]) -> Result<Vec<Mallo
 }
 
 impl Malloc {
-    /// A malloc that can be preloaded, as it is.
+    /// Returns a malloc that is preloaded from a library, without options.
     pub fn from_library(name: &str, path: &Path) -> Malloc {
         Malloc { name: name.to_owned(), place: Place::Library(path.to_owned()), options: String::new() }
     }
 
-    /// That it is there, and that none of these has its name.
+    /// Checks that the library exists, and that none of the mallocs in `before` has the same name.
     fn expect(&self, before: &[Malloc]) -> Result<(), Error> {
         if before.iter().any(|malloc| malloc.name == self.name) {
             return Err(Error::Input(format!("two mallocs are called `{}`; give each a name of its own", self.name)));
@@ -79,12 +79,12 @@ impl Malloc {
     }
 }
 
-/// A library that building `dev/peer-mallocs` made.
+/// Returns the path of a library from the build of `dev/peer-mallocs`, if it exists.
 pub(crate) fn find_built(file: &str) -> Option<PathBuf> {
     Some(Path::new(BUILT_IN).join(file)).filter(|path| path.is_file())
 }
 
-/// A library of this name, or one whose name begins so and goes on with a dot.
+/// Returns the path of a library with this file name, or with this name followed by a dot and a suffix.
 pub(crate) fn find_packaged(file: &str) -> Option<PathBuf> {
     let kinds = list_entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
     let folders = kinds.chain(FOLDERS.map(PathBuf::from));
@@ -96,7 +96,7 @@ fn list_entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Returns whether a file has this name, or a name that begins with it and a dot.
+/// Returns whether the file name is `file`, or begins with `file` and a dot.
 fn is_named(path: &Path, file: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -1,4 +1,4 @@
-//! Tables of one figure: what each malloc has of it, the median over the rounds and its interval.
+//! Tables of one figure: for each malloc the median over the rounds and its interval.
 
 use fastrand::Rng;
 use freehold_report::report::{Column, Table, Value};
@@ -11,20 +11,21 @@ use super::ratio::{CONFIDENCE, CPU_OF_STEP};
 use super::request::Request;
 use crate::numbers::format_ratio;
 
-/// A figure of a load under a malloc; the second one is what the C library took in the same round.
+/// Function that computes the figure of a load under a malloc. The second argument is the C library's cost in the same
+/// round.
 type Figure = fn(&Cost, &Cost) -> f64;
 
-/// A figure, and what it is of.
+/// A figure, its title, and the loads that it applies to.
 struct Kind {
     table: LoadTable,
     title: &'static str,
     figure: Figure,
 }
 
-/// Where the C library's malloc is among all.
+/// Index of the C library's malloc.
 const LIBC: usize = 1;
 
-/// All of them, in the order of reports.
+/// All figures, in the order of the report.
 const KINDS: [Kind; 12] = [
     kind(LoadTable::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
     kind(LoadTable::Resident, "Blocks that stay: resident over live", |cost, _| {
@@ -58,12 +59,12 @@ const fn kind(table: LoadTable, title: &'static str, figure: Figure) -> Kind {
     Kind { table, title, figure }
 }
 
-/// KiB that are resident and were not when the load began.
+/// Returns the growth of resident memory since the start of the load, in KiB.
 fn grown_kib(cost: &Cost) -> f64 {
     cost.resident_kib as f64 - cost.start_kib as f64
 }
 
-/// A table of one figure.
+/// Table of one figure.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sheet {
     table: LoadTable,
@@ -74,11 +75,11 @@ pub(super) struct Sheet {
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     load: String,
-    /// By malloc; nothing where it failed.
+    /// Median and interval by malloc; `None` where the load failed.
     of: Vec<Option<Middle>>,
 }
 
-/// A median, and its interval.
+/// Median with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Middle {
     median: f64,
@@ -86,7 +87,7 @@ struct Middle {
     high: f64,
 }
 
-/// Every table of which there are loads.
+/// Returns the tables for which there are loads.
 pub(super) fn sheets(request: &Request, rounds: &Rounds) -> Vec<Sheet> {
     let sheets = KINDS.iter().map(|kind| Sheet::new(kind, request, rounds));
     sheets.filter(|sheet| !sheet.rows.is_empty()).collect()
@@ -102,14 +103,14 @@ fn middle(rounds: &Rounds, load: usize, malloc: usize, figure: Figure, seed: u64
 }
 
 impl Middle {
-    /// The interval only where it can be seen.
+    /// Formats the median, with the interval unless it has no width.
     fn text(self) -> String {
         let [median, low, high] = [self.median, self.low, self.high].map(short);
         if low == high { median } else { format!("{median} ({low} to {high})") }
     }
 }
 
-/// A number, with about three digits that mean something; whole numbers as such.
+/// Formats a number with about three significant digits; whole numbers without a fraction.
 fn short(number: f64) -> String {
     match number {
         _ if number == number.trunc() => number.to_string(),
