@@ -1,8 +1,8 @@
-//! `compaction`: a fragmented zone made whole, per frame moved, without what copying the frame's contents costs.
+//! `compaction`: the cost per migrated frame of compacting a fragmented zone, without copying the contents of frames.
 //!
-//! Every page of the zone is allocated as a movable page; half of them, drawn by chance, are freed. Then kcompactd
-//! works as hard as it can until there is nothing left to gain. The platform moves a page by rewriting its owner's
-//! entry in a table, which is the least that any owner must do; the contents of the page are not copied.
+//! Every page of the zone is allocated as a movable page, and a random half of them is freed. Then kcompactd works at
+//! full proactiveness until nothing is left to gain. The platform migrates a page by rewriting its owner's entry in a
+//! table, which is the minimum that any owner has to do; the contents of the page are not copied.
 
 use std::cell::Cell;
 
@@ -25,11 +25,11 @@ use crate::subject::{Case, Sample, Subject, Then};
 
 /// Frames of the zone.
 const PAGES: u32 = 4 * GIB;
-/// Most nanoseconds that a frame may take: a million frames a second.
+/// Maximum nanoseconds per frame: a million frames per second.
 const BAR_NS: f64 = 1000.0;
-/// No owner.
+/// Entry of a frame without an owner, or of an owner without a frame.
 const NOBODY: u32 = u32::MAX;
-/// What decides which pages are freed.
+/// Seed that selects the pages to be freed.
 const SEED: u64 = 4;
 
 pub(crate) const BENCH: Bench = Bench {
@@ -71,7 +71,7 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     Ok(Plan { comparisons: comparisons.collect(), ..Plan::default() })
 }
 
-/// The zone under a policy.
+/// The zone under a policy, as one side of a comparison.
 struct Zone {
     policy: NamedPolicy,
 }
@@ -97,7 +97,7 @@ fn with_zone<R>(
     machine::with_memory(Owners::new(pages), &config, pages, run)
 }
 
-/// Fragments the zone, times kcompactd, and gives everything back.
+/// Fragments the zone, times kcompactd, and frees all pages.
 fn compact(engine: &PageAllocator<'_, Owners>) -> Sample {
     let owners = engine.platform();
     while let Ok(pfn) = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE - Gfp::DIRECT_RECLAIM, Order::ZERO) {
@@ -106,7 +106,7 @@ fn compact(engine: &PageAllocator<'_, Owners>) -> Sample {
     let mut rng = Rng::with_seed(SEED);
     owners.free(engine, |_| rng.bool());
     engine.drain_all_pages();
-    // It was woken when memory ran short, and kcompactd does not work beside it.
+    // The shortage of memory has woken kswapd, and kcompactd does not work while kswapd runs.
     while engine.run_kswapd(NodeId(0)) == Background::Working {}
     owners.moved.set(0);
     let sample = time(1, || {
@@ -119,13 +119,13 @@ fn compact(engine: &PageAllocator<'_, Owners>) -> Sample {
     Sample { operations, ..sample }
 }
 
-/// A platform whose pages have an owner each.
+/// A platform in which each page has an owner.
 struct Owners {
-    /// Where each owner's page is, or [`NOBODY`] if it has none.
+    /// Frame of each owner's page; [`NOBODY`] if the owner has no page.
     places: Vec<Cell<u32>>,
-    /// Who owns the page at each frame.
+    /// Owner of the page at each frame.
     owners: Vec<Cell<u32>>,
-    /// How many places were given out.
+    /// Number of owners so far.
     count: Cell<usize>,
     moved: Cell<u64>,
     probe: NoProbe,
@@ -143,7 +143,7 @@ impl Owners {
         self.owners[pfn.index()].set(owner as u32);
     }
 
-    /// Frees the pages of those owners for whom the answer is yes, wherever their pages are.
+    /// Frees the pages of all owners for which `goes` returns true, at their current frames.
     fn free(&self, engine: &PageAllocator<'_, Owners>, mut goes: impl FnMut(usize) -> bool) {
         for owner in 0..self.count.get() {
             let place = self.places[owner].get();

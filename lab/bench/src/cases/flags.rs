@@ -1,11 +1,12 @@
-//! `flags`: what turning GFP flags into allocation flags costs, two bits copied by mask against two bits tested.
+//! `flags`: the cost of converting GFP flags into allocation flags, by copying two bits with a mask and by testing two
+//! bits.
 //!
-//! The author's test is two loops: allocate a block of order 3 and free it, as a compound block, and as a block on
-//! which somebody else holds a reference, so that its tails are freed one order at a time. On a calm zone this engine
-//! serves both from the per-CPU list *before* it converts flags (`page/alloc.rs`, `take_at_once`), so there the two
-//! policies run the same instructions. Three more kinds of case therefore bring the conversion out: the same loops in a
-//! zone that stays below its high watermark, where each request makes the whole first attempt, and the bare conversions
-//! over a table of requests.
+//! The author's test consists of two loops that allocate and free a block of order 3: once as a compound block, and
+//! once as a block with a second reference, so that its tails are freed one order at a time. On a zone with plenty of
+//! free memory, this engine serves both loops from the per-CPU list *before* it converts flags (`page/alloc.rs`,
+//! `rmqueue_fast`), so the two policies run the same instructions. Further cases therefore isolate the conversion: the
+//! loops in a zone that stays below its high watermark, where each request makes the complete first attempt, and the
+//! bare conversions over a table of requests.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
@@ -29,7 +30,7 @@ use crate::report::{ComparisonRow, Note};
 use crate::settings::Method;
 use crate::subject::{Case, Sample};
 
-/// Loops of the author's test.
+/// Number of loops in the author's test.
 const AUTHOR_LOOPS: u64 = 1_000_000;
 
 pub(crate) const BENCH: Bench = Bench {
@@ -64,7 +65,7 @@ Each request waits for the answer to the one before, so they show how long a con
     epilogue,
 };
 
-/// The loop on a compound block, which is freed whole.
+/// Loop on a compound block, which is freed whole.
 pub(crate) const COMPOUND: Workload = Workload {
     case: Case {
         name: "order-3-compound",
@@ -78,7 +79,7 @@ pub(crate) const COMPOUND: Workload = Workload {
     sample: |engine, loops| author_loop(engine, Gfp::KERNEL | Gfp::COMP, loops),
 };
 
-/// The loop on a block that is not compound: its tails are freed one order at a time.
+/// Loop on a block that is not compound: its tails are freed one order at a time.
 const SHARED: Workload = Workload {
     case: Case {
         name: "order-3-shared",
@@ -91,7 +92,7 @@ const SHARED: Workload = Workload {
     ..COMPOUND
 };
 
-/// The conversion itself, of the slow path.
+/// The bare conversion of the slow path.
 const CONVERT_SLOW: Workload = Workload {
     case: Case {
         name: "convert-slow",
@@ -148,9 +149,9 @@ static WORKLOADS: [Workload; 6] = [
     },
 ];
 
-/// Allocate a block of order 3, take a second reference, free the block, drop the reference.
+/// Times loops that allocate a block of order 3, take a second reference, free the block and drop the reference.
 fn author_loop(engine: &Engine<'_>, gfp: Gfp, loops: u64) -> Sample {
-    // Not known to the compiler, so that nothing is worked out ahead.
+    // The compiler does not know these values, so it cannot precompute anything from them.
     let (gfp, order) = (black_box(gfp), black_box(Order::new(3)));
     time(loops, || {
         for _ in 0..loops {
@@ -162,7 +163,8 @@ fn author_loop(engine: &Engine<'_>, gfp: Gfp, loops: u64) -> Sample {
     })
 }
 
-/// Puts the high watermark of every zone where free memory never reaches it. The low one stays, and is passed.
+/// Raises the high watermark of every zone above its managed pages, so that free memory never reaches it. Free memory
+/// stays above the low watermark, which is unchanged.
 fn stay_below_high(engine: &Engine<'_>) {
     for zone in engine.zones().iter().filter(|zone| zone.is_populated()) {
         let marks = zone.watermarks();
@@ -170,7 +172,7 @@ fn stay_below_high(engine: &Engine<'_>) {
     }
 }
 
-/// A request as the conversions see it.
+/// Arguments of the conversions.
 #[derive(Clone, Copy)]
 struct AllocRequest {
     gfp: Gfp,
@@ -181,8 +183,8 @@ struct AllocRequest {
 
 const FACTS: SlowFacts = SlowFacts { realtime: false, defrag_mode: DefragMode::Off };
 
-/// What kernels ask for, with weights roughly as in recordings: mostly user pages, then kernel memory, then what may
-/// not wait.
+/// GFP flags with weights that are roughly those of recordings: mostly user pages, then kernel memory, then requests
+/// that may not wait.
 const MIX: [(Gfp, u32); 10] = [
     (Gfp::HIGHUSER_MOVABLE, 40),
     (Gfp::KERNEL, 15),
@@ -196,7 +198,8 @@ const MIX: [(Gfp, u32); 10] = [
     (Gfp::TRANSHUGE, 2),
 ];
 
-/// Requests by that mix, shuffled, so that no branch can be predicted by its place. It fits the first-level cache.
+/// Requests with those weights, shuffled so that no branch can be predicted by position. The table fits into the
+/// first-level cache.
 static REQUESTS: LazyLock<Vec<AllocRequest>> = LazyLock::new(|| {
     let mut rng = Rng::with_seed(1);
     let weighted = MIX.iter().flat_map(|&(gfp, weight)| (0..weight * 10).map(move |_| gfp));
@@ -213,10 +216,10 @@ static REQUESTS: LazyLock<Vec<AllocRequest>> = LazyLock::new(|| {
     requests
 });
 
-/// Times a conversion, inlined into a loop of its own. Each request waits for the answer to the one before, which is
-/// masked to nothing by a zero that the compiler does not know. So what is timed is how long the chain of instructions
-/// takes, and not how well a loop of a few of them is fetched, which is a matter of where the linker put it: without
-/// the chain, two loops of the same four instructions differed by 2 %.
+/// Times a conversion, inlined into a loop of its own. The input of each request depends on the result of the one
+/// before, masked by a zero that the compiler does not know. So the latency of the chain of instructions is timed.
+/// Without the chain, the throughput of a loop of a few instructions would be timed, and that depends on the address at
+/// which the linker places the loop: two loops of the same four instructions differed by 2 %.
 fn convert_all(conversions: u64, convert: impl Fn(AllocRequest) -> AllocFlags) -> Sample {
     let (requests, zero) = black_box((&REQUESTS[..], 0));
     let rounds = conversions.div_ceil(requests.len() as u64);
@@ -224,7 +227,7 @@ fn convert_all(conversions: u64, convert: impl Fn(AllocRequest) -> AllocFlags) -
         let mut last = 0;
         for _ in 0..rounds {
             for asked in requests {
-                // A sum, because the compiler would take an `or` apart and move it behind the conversion.
+                // An addition is used because the compiler would split an `or` and move it behind the conversion.
                 let gfp = Gfp::from_bits_retain(asked.gfp.bits().wrapping_add(last & zero));
                 last = convert(AllocRequest { gfp, ..*asked }).bits();
             }
@@ -237,13 +240,13 @@ fn epilogue(_: &Request, compared: &[ComparisonRow]) -> Result<Epilogue, Error> 
     Ok(Epilogue { tables: tables(), notes: vec![author_lines(compared)], ..Epilogue::default() })
 }
 
-/// Without a disassembler, times alone.
+/// Returns no table: without the feature `disasm` there are only times.
 #[cfg(not(feature = "disasm"))]
 fn tables() -> Vec<freehold_report::report::Table> {
     Vec::new()
 }
 
-/// The loops in the line that the author's test prints, for all that took part in them.
+/// Returns the results of the loops in the format that the author's test prints, for all sides that took part.
 fn author_lines(compared: &[ComparisonRow]) -> Note {
     let loops: Vec<&ComparisonRow> =
         compared.iter().filter(|row| [SHARED.case.name, COMPOUND.case.name].contains(&row.case)).collect();

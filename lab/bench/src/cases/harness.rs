@@ -1,5 +1,5 @@
-//! `harness`: the benchmark of the benchmarks. It compares the engine with itself, and with itself doing 3 % more or
-//! less.
+//! `harness`: a benchmark of the benchmarks. It compares the engine with itself, and with a variant of itself that does
+//! 3 % more work.
 
 use freehold_policies::{BASELINE, NamedPolicy};
 use freehold_stats::verdict::Verdict;
@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::settings::Method;
 use crate::subject::{Case, Sample, Subject, Then};
 
-/// Extra work that is planted, in percent.
+/// Planted extra work, in percent.
 const PLANTED_PERCENT: u64 = 3;
-/// The largest margin, in percent, beyond which such a difference surely lies.
+/// Largest margin, in percent, that the planted difference clearly exceeds.
 const MARGIN_MAX: f64 = 2.0;
 
 pub(crate) const BENCH: Bench = Bench {
@@ -38,7 +38,7 @@ pub(crate) const BENCH: Bench = Bench {
     epilogue: |_, _| Ok(Epilogue::default()),
 };
 
-/// A known difference.
+/// A case with a known difference.
 struct PlantedCase {
     workload: Workload,
     a: Extra,
@@ -47,13 +47,13 @@ struct PlantedCase {
 }
 
 impl PlantedCase {
-    /// What the verdict must be. Nothing is promised where the margin is about as large as what was planted.
+    /// Returns the bar with the expected verdict; `None` if the margin is about as large as the planted difference.
     fn bar(&self, margin: Margin) -> Option<Bar> {
         let is_clear = self.a == self.b || margin.as_percent() <= MARGIN_MAX;
         is_clear.then_some(Bar::Planted(self.verdict))
     }
 
-    /// Returns one side of the comparison, with this extra work.
+    /// Returns one side of the comparison, with or without the extra work.
     fn side(&'static self, policy: &NamedPolicy, extra: Extra) -> Box<dyn Subject> {
         let subject = self.workload.under(policy);
         match extra {
@@ -63,7 +63,7 @@ impl PlantedCase {
     }
 }
 
-/// Whether a side does more work than it says.
+/// Planted extra work of a side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extra {
     None,
@@ -98,7 +98,7 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     Ok(Plan { comparisons: comparisons.collect(), notes: Vec::new() })
 }
 
-/// A subject that does more than it says.
+/// A subject that does more operations than it reports.
 struct Busier(EngineSubject);
 
 impl Subject for Busier {

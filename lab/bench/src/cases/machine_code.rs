@@ -1,11 +1,12 @@
-//! What the conversions of GFP flags are as machine code, beside what they take.
+//! Table of the machine code of the GFP flag conversions, for the report of their times.
 
 use freehold_disasm::{Counts, subjects};
 use freehold_report::report::{Table, Value};
 
 use crate::values;
 
-/// The table. A processor whose code is not understood is said to be one.
+/// Returns the table. On a processor whose instructions the disassembler does not know, the table has an explanation
+/// instead of rows.
 pub(super) fn tables() -> Vec<Table> {
     let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
         `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \

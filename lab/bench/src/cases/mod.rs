@@ -1,4 +1,4 @@
-//! The benchmarks, one file each: what is done, to what, and how the result is to be read.
+//! The benchmarks, one file or folder each: the timed work, its subjects, and instructions for reading the result.
 
 pub(crate) mod compaction;
 pub(crate) mod contig;

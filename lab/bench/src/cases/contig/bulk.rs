@@ -1,10 +1,10 @@
-//! The pages of a vmalloc area, given back all at once as a slice of page numbers: what a range is not told but has to
-//! be found in.
+//! The pages of a vmalloc area, freed at once as a slice of page numbers. Unlike in a free of a range, neighbouring
+//! pages have to be found in the slice.
 //!
-//! How much there is to find depends on how the pages lie, so the same number of pages is freed in four orders:
-//! neighbours that are sorted, every second page of twice as many, neighbours in an order by chance, and pages as a
-//! bulk allocation brought them. Beside each stands a floor: a loop over the same slice that claims each page and frees
-//! nothing, on words of its own.
+//! The number of neighbours depends on the order of the slice. So the same number of pages is freed in four orders:
+//! sorted neighbours, every second page of twice as many pages, neighbours in random order, and pages in the order in
+//! which a bulk allocation returned them. Each has a floor: a loop over the same slice that claims each page in words
+//! of its own and frees nothing.
 
 use std::hint::black_box;
 
@@ -18,10 +18,10 @@ use super::workloads::{Floor, PAGES};
 use crate::engine::{Engine, Workload};
 use crate::subject::{Case, Sample};
 
-/// Pages that vmalloc asks for at once. linux: mm/vmalloc.c:vm_area_alloc_pages
+/// Maximum pages that vmalloc requests at once. linux: mm/vmalloc.c:vm_area_alloc_pages
 const ASKED_AT_ONCE: usize = 100;
 
-/// Cases of slices.
+/// Cases that free slices.
 pub(super) static WORKLOADS: [Workload; 4] = [NEIGHBOURS, SCATTERED, SHUFFLED, AS_ALLOCATED];
 
 const NEIGHBOURS: Workload = Workload {
@@ -68,7 +68,7 @@ const AS_ALLOCATED: Workload = Workload {
 
 const FLOOR: &str = "the floor: check and claim, a page of a slice";
 
-/// The least that a free of each must do.
+/// Floor of each case: the minimum work of its free.
 pub(super) static FLOORS: [Floor; 4] = [
     floor(NEIGHBOURS, |engine, slices| drop_slices(engine, slices, Slice::neighbours)),
     floor(SCATTERED, |engine, slices| drop_slices(engine, slices, Slice::scattered)),
@@ -84,7 +84,7 @@ const fn floor(free: Workload, check: fn(&Engine<'_>, u64) -> Sample) -> Floor {
 /// Pages to be freed at once.
 struct Slice {
     pages: Vec<Pfn>,
-    /// Pages between them, which stay allocated meanwhile.
+    /// Pages between them, which remain allocated during the free.
     between: Vec<Pfn>,
 }
 
@@ -139,7 +139,7 @@ fn free_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Sl
         .sum()
 }
 
-/// Times what each of them has to do at least.
+/// Times the minimum work of these frees.
 fn drop_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Slice) -> Sample {
     (0..slices)
         .map(|_| {
@@ -152,7 +152,7 @@ fn drop_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Sl
         .sum()
 }
 
-/// Times a claim of each page, on words laid out as the engine's are, in the order of the slice.
+/// Times a claim of each page in the order of the slice, on words that are laid out like the engine's.
 fn claim(pages: &[Pfn]) -> Sample {
     let lowest = pages.iter().map(|page| page.raw()).min().unwrap_or(0);
     let highest = pages.iter().map(|page| page.raw()).max().unwrap_or(0);
@@ -160,7 +160,7 @@ fn claim(pages: &[Pfn]) -> Sample {
     time_check(|| claim_each(black_box(&words), black_box(pages), lowest))
 }
 
-/// A function of its own, so that the compiler makes the same loop of it wherever it stands.
+/// Claims the words of all pages. A separate function, so that the compiler generates the same loop for each caller.
 #[inline(never)]
 fn claim_each(words: &[Words], pages: &[Pfn], lowest: u32) -> bool {
     pages.iter().all(|page| words[(page.raw() - lowest) as usize].claim())

@@ -1,4 +1,4 @@
-//! A whole iteration on a CMA area: 16384 pages allocated from it and released, as a driver does with a buffer.
+//! A complete iteration on a CMA area: 16384 pages are allocated and released, as a driver does with a buffer.
 
 use std::mem::MaybeUninit;
 
@@ -14,22 +14,22 @@ use crate::engine::{Engine, GIB};
 use crate::error::Error;
 use crate::subject::{Sample, Subject, Then};
 
-/// An area of an engine.
+/// CMA area of an engine.
 pub(super) type Area<'m> = CmaArea<'m, <Threads<NoProbe> as Platform>::Lock>;
 
-/// First frame of the area, and the one behind it.
+/// First frame of the area, and the frame after its end.
 const AREA: (u32, u32) = (GIB / 2, GIB / 2 + 2 * LARGE_PAGES);
 
-/// What is timed of an iteration.
+/// Timed part of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimedPart {
-    /// All of it.
+    /// Allocation and release.
     Whole,
-    /// The release, and not the allocation before it.
+    /// The release only.
     Release,
 }
 
-/// The iteration under a policy.
+/// The iteration under a policy, as one side of a comparison.
 pub(super) struct CmaSubject {
     name: String,
     policy: NamedPolicy,
@@ -37,12 +37,12 @@ pub(super) struct CmaSubject {
 }
 
 impl CmaSubject {
-    /// The whole iteration.
+    /// Returns the subject that times whole iterations.
     pub(super) fn new(policy: &NamedPolicy) -> CmaSubject {
         CmaSubject { name: policy.name.clone(), policy: policy.clone(), timed: TimedPart::Whole }
     }
 
-    /// The whole or a part of it, by a name that says so.
+    /// Returns the subject that times the whole or a part of an iteration, with the part in its name.
     pub(super) fn part(policy: &NamedPolicy, timed: TimedPart) -> CmaSubject {
         let part = match timed {
             TimedPart::Whole => "the whole iteration",
@@ -62,7 +62,7 @@ impl Subject for CmaSubject {
     }
 }
 
-/// Times so many iterations, or a part of each.
+/// Times a number of iterations, or a part of each.
 pub(super) fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: TimedPart) -> Sample {
     (0..iterations)
         .map(|_| match timed {
@@ -85,7 +85,7 @@ fn release<'m>(engine: &Engine<'m>, area: &Area<'m>, start: Pfn) {
     engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
 }
 
-/// Builds a machine of a gibibyte with an area in its middle.
+/// Builds a machine of one gibibyte with a CMA area in its second half.
 ///
 /// # Errors
 /// When the machine cannot be built.
@@ -111,12 +111,12 @@ pub(super) fn with_area<R>(
     Ok(run(&engine, &area))
 }
 
-/// Returns the error of a policy under which no machine can be built.
+/// Returns the error for a policy under which no machine can be built.
 fn refusal(policy: &NamedPolicy, error: &dyn std::fmt::Display) -> Error {
     Error::Input(format!("no machine can be built under `{}`: {error}", policy.name))
 }
 
-/// Room for a piece of this layout, wherever it can start.
+/// Allocates memory for a piece of this layout at any alignment of the allocation.
 fn bytes(layout: std::alloc::Layout) -> Box<[MaybeUninit<u8>]> {
     Box::new_uninit_slice(layout.size() + layout.align())
 }

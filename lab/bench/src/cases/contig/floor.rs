@@ -1,8 +1,8 @@
-//! Floors: the least that a free which checks its pages must do, measured and not guessed.
+//! Floors: the measured minimum cost of a free that checks its pages.
 //!
-//! Each is a loop over the same frames as the free beside it. It reads groups of frames and takes one branch a group,
-//! as the engine does; and since what a compiler makes of such a loop depends on the size of a group, three sizes are
-//! timed every time, and the fastest of them is the floor.
+//! Each floor is a loop over the same frames as the free that it is compared with. It reads groups of frames and takes
+//! one branch per group, as the engine does. The compiled form of such a loop depends on the size of a group, so three
+//! sizes are timed each time, and the fastest is the floor.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -16,14 +16,14 @@ use freehold_timing::clock::time;
 use super::ranges::{LARGE_PAGES, MadeOf};
 use crate::engine::Engine;
 
-/// Times the checks alone of frozen single pages: a load a page.
+/// Times only the checks of frozen single pages: one load per page.
 pub(super) fn check_pages(engine: &Engine<'_>, ranges: u64) -> Sample {
     on_large(engine, ranges, MadeOf::FrozenPages, |range| fastest(engine, range, 0))
 }
 
-/// Times the checks of single pages with a store to each, which is enough where a lock holds others off. On words of
-/// its own, laid out as the engine's are, since those are the engine's alone to write. In groups, as the engine does
-/// it.
+/// Times the checks of single pages and a store to each page, which is sufficient where a lock excludes other threads.
+/// The loop works in groups, as the engine does. It uses words of its own, laid out like the engine's, because only the
+/// engine may write the engine's words.
 pub(super) fn check_and_store(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
     on_large(engine, ranges, made_of, |range| {
         let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
@@ -31,7 +31,7 @@ pub(super) fn check_and_store(engine: &Engine<'_>, ranges: u64, made_of: MadeOf)
     })
 }
 
-/// Times the checks of the heads of frozen blocks: a load a block.
+/// Times the checks of the heads of frozen blocks: one load per block.
 pub(super) fn check_heads(engine: &Engine<'_>, ranges: u64) -> Sample {
     on_large(engine, ranges, MadeOf::FrozenBlocks, |range| {
         time_check(|| {
@@ -52,7 +52,7 @@ fn on_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf, look: impl Fn(&Ra
         .sum()
 }
 
-/// Metadata of a frame, as the engine lays it out.
+/// Metadata of a frame, laid out as in the engine.
 #[repr(align(16))]
 pub(super) struct Words(AtomicU64);
 
@@ -60,7 +60,7 @@ impl Words {
     const HELD: u64 = 3;
     const CLAIMED: u64 = 4;
 
-    /// Those of a page that is its owner's.
+    /// Returns the word of an allocated page.
     pub(super) fn held() -> Words {
         Words(AtomicU64::new(Words::HELD))
     }
@@ -73,7 +73,7 @@ impl Words {
         self.0.store(Words::CLAIMED, Relaxed);
     }
 
-    /// The least that keeps others off: a look, and an atomic step from what was seen.
+    /// Claims the page with the minimum that excludes other threads: a load, and a compare-exchange.
     #[inline(always)]
     pub(super) fn claim(&self) -> bool {
         let seen = self.0.load(Relaxed);
@@ -81,7 +81,7 @@ impl Words {
     }
 }
 
-/// Whether all of them were held, and are stored to now.
+/// Checks that all words are held and stores to them. Returns false at the first group with a word that is not held.
 #[inline(never)]
 fn store_all(words: &[Words]) -> bool {
     let (groups, rest) = words.as_chunks::<8>();
@@ -95,7 +95,7 @@ fn store_all(words: &[Words]) -> bool {
     })
 }
 
-/// The fastest of the loops over a range of single pages.
+/// Times the check of a range of single pages in each group size, and returns the fastest.
 fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
     let passes: [&dyn Fn() -> bool; 3] =
         [&|| pass::<4>(engine, range, refs), &|| pass::<8>(engine, range, refs), &|| pass::<16>(engine, range, refs)];
@@ -103,7 +103,7 @@ fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
     timed.into_iter().min_by_key(|sample| sample.nanoseconds).expect("there are three")
 }
 
-/// Times a loop that says whether all it looked at was held.
+/// Times a check, which must return true.
 pub(super) fn time_check(check: impl FnOnce() -> bool) -> Sample {
     let mut held = false;
     let sample = time(1, || held = check());
@@ -111,8 +111,8 @@ pub(super) fn time_check(check: impl FnOnce() -> bool) -> Sample {
     sample
 }
 
-/// Whether all frames are single pages with so many references. A function of its own, so that the compiler makes the
-/// same loop of it wherever it stands.
+/// Returns whether all frames are single pages with `refs` references. A separate function, so that the compiler
+/// generates the same loop for each caller.
 #[inline(never)]
 fn pass<const N: usize>(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> bool {
     engine.map().frames(black_box(range)).all(|frames| {

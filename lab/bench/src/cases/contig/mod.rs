@@ -1,11 +1,11 @@
-//! `contig`: giving neighbouring pages back one by one, against preparing all of them and giving them back as the
-//! largest blocks that fit.
+//! `contig`: freeing neighbouring pages one by one, against preparing all of them and freeing them as the largest
+//! blocks that fit.
 //!
 //! ```text
-//! ranges      what is freed, and how that is timed        floor       the least that a free must do
-//! cma         a whole iteration on a CMA area             placement   where the pages are afterwards
-//! workloads   the cases
-//! cold        caches that hold something else             bulk        pages of a vmalloc area, in a slice
+//! ranges      allocates ranges and times their frees     floor       the minimum work of a free
+//! cma         a complete iteration on a CMA area         placement   where the free pages are afterwards
+//! workloads   the cases                                  bulk        pages of a vmalloc area, as a slice
+//! cold        evicts everything from the caches
 //! ```
 
 mod bulk;
@@ -33,9 +33,9 @@ use crate::report::{ComparisonRow, Note};
 use crate::settings::Method;
 use crate::subject::{Case, Subject};
 
-/// Loops of the author's first test.
+/// Number of loops in the author's first test.
 const AUTHOR_LOOPS: u64 = 100_000;
-/// Most nanoseconds that freeing a frozen range of a huge page may take.
+/// Maximum nanoseconds for freeing a frozen range of 512 pages.
 const HUGE_BAR: f64 = 1200.0;
 
 pub(crate) const BENCH: Bench = Bench {
@@ -86,7 +86,7 @@ pub(crate) const BENCH: Bench = Bench {
     epilogue,
 };
 
-/// How much of it is the free, as the author's profile tells it.
+/// Share of the release in an iteration, for comparison with the author's profile.
 static CMA_SHARE: Case = Case {
     name: "cma-share",
     about: "the release of such an iteration (B) held against all of it (A) under one policy, so that the ratio is the \
@@ -94,7 +94,7 @@ static CMA_SHARE: Case = Case {
     ..CMA_LOOP
 };
 
-/// Every case on a whole machine.
+/// Returns all cases that run on a whole machine.
 fn workloads() -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().chain(&bulk::WORKLOADS)
 }
@@ -188,7 +188,7 @@ fn epilogue(request: &Request, compared: &[ComparisonRow]) -> Result<Epilogue, E
     Ok(epilogue)
 }
 
-/// What the author reported, beside what was measured here.
+/// Returns the author's figures beside those measured here.
 fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[ComparisonRow]) -> Note {
     let ours: Vec<&ComparisonRow> = compared.iter().filter(|row| row.a == a.name && row.b == b.name).collect();
     let mut lines = Vec::new();
@@ -218,7 +218,7 @@ fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[ComparisonRow
     Note { title: format!("Beside the author's own figures, made on his machine with a kernel ({})", b.name), lines }
 }
 
-/// The share of the release under a policy, with its interval.
+/// Formats the share of the release under a policy, with its interval.
 fn share_text(policy: &NamedPolicy, compared: &[ComparisonRow]) -> Option<String> {
     let whole = CmaSubject::part(policy, TimedPart::Whole);
     let found = compared.iter().find(|compared| compared.case == CMA_SHARE.name && compared.a == whole.name())?;

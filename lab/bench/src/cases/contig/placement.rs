@@ -1,4 +1,4 @@
-//! Where the pages are when a case has done its work: exact counts, the same on every machine.
+//! Placement of free pages after a case has run: exact counts, which are equal on every machine.
 
 use freehold::base::{CpuId, Order};
 use freehold::page::{FreeAreas, PCP_LISTS};
@@ -12,10 +12,10 @@ use crate::engine::{Engine, GIB, Workload, with_engine};
 use crate::error::Error;
 use crate::report::Exact;
 
-/// Where the free pages of a machine are.
+/// Placement of the free pages of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// Huge pages that can be had at once: in the zones' free blocks, or whole on a CPU's list.
+    /// Huge pages that are available at once: in the zones' free blocks, or as whole blocks on a CPU's list.
     pub huge: u64,
     /// Single pages on the lists of all CPUs.
     pub listed: u64,
@@ -30,7 +30,7 @@ impl Placement {
     }
 }
 
-/// Counts free pages of both sides after each case.
+/// Counts the free pages of both sides after each case.
 ///
 /// # Errors
 /// When a machine cannot be built.
@@ -63,7 +63,7 @@ pub(super) fn compare_placement(
     Ok(rows)
 }
 
-/// The placement on a fresh machine after one sample of each case, the CMA loop last.
+/// Returns the placement on a fresh machine after one sample of each case, the CMA loop last.
 fn measure_each_case(policy: &NamedPolicy, workloads: &[&Workload]) -> Result<Vec<Placement>, Error> {
     let mut placements = Vec::new();
     for workload in workloads {
@@ -83,12 +83,12 @@ fn free_huge_pages(engine: &Engine<'_>) -> u64 {
     engine.zones().iter().map(|zone| zone.inspect(huge_pages_in)).sum()
 }
 
-/// Counts the huge pages that the free blocks of a zone hold.
+/// Counts the huge pages in the free blocks of a zone.
 fn huge_pages_in(areas: &FreeAreas) -> u64 {
     HUGE.to(Order::MAX).map(|order| u64::from(areas.area(order).nr_free()) << (order.get() - HUGE.get())).sum()
 }
 
-/// Blocks of an order on the lists of all CPUs.
+/// Counts the blocks of an order on the lists of all CPUs.
 fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
     let map = engine.map();
     let all = (0..engine.cpus()).flat_map(|cpu| engine.zones().iter().map(move |zone| (CpuId(cpu), zone)));
@@ -112,7 +112,7 @@ mod tests {
         let one_by_one = measure_each_case(&freehold_policies::baseline(), &workloads).unwrap();
         let batched = measure_each_case(&freehold_policies::parse(BENCH.b).unwrap(), &workloads).unwrap();
         let whole = Placement { huge: u64::from(GIB / HUGE.pages()), listed: 0 };
-        // Pages that are no neighbours in the slice stay single whoever frees them.
+        // Pages that are not neighbours in the slice remain single under both policies.
         let singles = ["vfree-scattered", "vfree-shuffled", "vfree-as-allocated"];
         let names = workloads.iter().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
         let gathered: Vec<_> = names.zip(batched).filter(|(name, _)| !singles.contains(name)).collect();

@@ -1,4 +1,4 @@
-//! Ranges to be freed: three ways in which neighbouring pages can be held, and the loops that give them back.
+//! Ranges to be freed: allocates neighbouring pages in three forms, and times the loops that free them.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use freehold_timing::clock::time;
 use super::cold;
 use crate::engine::Engine;
 
-/// Pages of a large range: what the author's test frees at once.
+/// Pages of a large range, as freed at once in the author's test.
 pub(super) const LARGE_PAGES: u32 = 16_384;
 /// Order of a huge page.
 pub(super) const HUGE: Order = Order::new(9);
 
-/// What a range is made of.
+/// Form of a range's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MadeOf {
-    /// Single pages with a reference each.
+    /// Single pages with one reference each.
     Pages,
     /// Single pages without references.
     FrozenPages,
@@ -26,7 +26,7 @@ pub(super) enum MadeOf {
 }
 
 impl MadeOf {
-    /// A range of so many pages, a multiple of the largest block.
+    /// Allocates a range of `pages` pages, which must be a multiple of the largest block.
     pub(super) fn allocate(self, engine: &Engine<'_>, pages: u32) -> Range<Pfn> {
         let start = match self {
             MadeOf::Pages => engine.alloc_contig_pages(Gfp::KERNEL, pages),
@@ -42,7 +42,7 @@ impl MadeOf {
         range
     }
 
-    /// Gives such a range back.
+    /// Frees such a range.
     pub(super) fn free(self, engine: &Engine<'_>, range: Range<Pfn>) {
         let freed = match self {
             MadeOf::Pages => engine.free_contig_range(range),
@@ -62,7 +62,7 @@ pub(super) fn free_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> S
         .sum()
 }
 
-/// The same when the caches know nothing of the range any more.
+/// Times frees of large ranges whose metadata is no longer in the caches.
 pub(super) fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
     (0..ranges)
         .map(|_| {
@@ -85,7 +85,7 @@ pub(super) fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
     time(ranges, || blocks.into_iter().for_each(|block| MadeOf::FrozenPages.free(engine, block)))
 }
 
-/// Times the author's loop: a huge page allocated, split, and freed as a range.
+/// Times the author's loop: a huge page is allocated, split, and freed as a range.
 pub(super) fn author_loop(engine: &Engine<'_>, loops: u64) -> Sample {
     time(loops, || {
         for _ in 0..loops {

@@ -1,4 +1,4 @@
-//! Cases of freeing a range on a whole machine, and floors below them.
+//! Cases of freeing a range on a whole machine, and the type of their floors.
 
 use super::ranges::{self, MadeOf};
 use crate::bar::Bar;
@@ -71,7 +71,7 @@ pub(super) const AUTHOR_LOOP: Workload = Workload {
 
 pub(super) static WORKLOADS: [Workload; 6] = [PAGES, PAGES_COLD, FROZEN_PAGES, FROZEN_RANGE, FROZEN_512, AUTHOR_LOOP];
 
-/// The whole iteration of the author's second test.
+/// The complete iteration of the author's second test.
 pub(super) static CMA_LOOP: Case = Case {
     name: "cma-iteration",
     about: "allocate 16384 pages from a CMA area and release them; both are timed",
@@ -80,7 +80,7 @@ pub(super) static CMA_LOOP: Case = Case {
     pairs: 5,
 };
 
-/// A free held against the least that it must do.
+/// A free, and the minimum work that it is compared with.
 pub(super) struct Floor {
     pub(super) name: &'static str,
     pub(super) check: Workload,

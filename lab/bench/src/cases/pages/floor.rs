@@ -1,8 +1,8 @@
-//! The floor: an array of free frames for each CPU, behind a lock for each CPU.
+//! The floor: an array of free frames for each CPU, protected by a lock for each CPU.
 //!
-//! No list of a CPU can do less as long as another CPU may drain it: a number is the least that says which page is
-//! free, and the lock is the engine's own. It cannot find a buddy, a larger block or a double free, and what a CPU
-//! frees stays with it.
+//! No per-CPU list can do less as long as other CPUs may drain it. A frame number is the minimum that identifies a free
+//! page, and the lock is the engine's own. The floor cannot find a buddy, a larger block or a double free, and pages
+//! that a CPU frees stay with that CPU.
 
 use freehold::base::lock::{Locked, Rank, Ranked};
 use freehold::base::{CpuId, Pfn};
@@ -20,7 +20,7 @@ pub(super) struct Floor {
 #[repr(align(128))]
 struct Array(Locked<<Threads<NoProbe> as Platform>::Lock, Free>);
 
-/// The last one freed is on top.
+/// Stack of free frames; the last one freed is on top.
 struct Free(Vec<Pfn>);
 
 impl Ranked for Free {
@@ -28,7 +28,7 @@ impl Ranked for Free {
 }
 
 impl Floor {
-    /// So many CPUs with so many frames each, all of them free.
+    /// Creates a floor of `cpus` CPUs with `frames` free frames each.
     pub(super) fn new(cpus: u16, frames: u32) -> Floor {
         let arrays = (0..cpus).map(|cpu| {
             let first = u32::from(cpu) * frames;

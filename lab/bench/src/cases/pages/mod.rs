@@ -1,9 +1,9 @@
-//! `pages`: how long the common paths take, from the per-CPU list and past it, on one thread and on two, under rival
-//! policies, above the least that they could take, and beside other allocators of page frames.
+//! `pages`: the time of the common paths, served from the per-CPU list and from the zone, on one thread and on two. It
+//! compares rival policies, the floor (the minimum time), and other projects' page-frame allocators.
 //!
 //! ```text
-//! work      what is timed, as loops             page_loop   the subjects: work on an engine or the floor
-//! floor     the least that a list can cost
+//! work      the timed loops                             page_loop   the subjects: work on an engine or the floor
+//! floor     the minimum cost of a per-CPU list
 //! ```
 
 mod floor;
@@ -59,9 +59,9 @@ pub(crate) const BENCH: Bench = Bench {
     epilogue: |_, _| Ok(Epilogue { notes: vec![metadata()], ..Epilogue::default() }),
 };
 
-/// Most of a thread's time, by one thread's, when two threads do the same at once.
+/// Bar for the time of each of two concurrent threads against that of one thread.
 const TWO_THREADS: Bar = Bar::RatioAtMost(1.15);
-/// Most metadata that a gibibyte of memory may have, and how much of it may be what a free looks at, in MiB.
+/// Maximum metadata per gibibyte of memory, and the maximum of it that a free accesses, in MiB.
 const METADATA_MAX: (f64, f64) = (2.6, 0.6);
 
 const PAIR: Row = Row {
@@ -150,7 +150,7 @@ static ROWS: [Row; 8] = [
     },
 ];
 
-/// Done by two threads, each its part.
+/// Case in which one thread allocates and another one frees.
 static ELSEWHERE: Row = Row {
     case: Case {
         name: "order-0-put-elsewhere",
@@ -162,7 +162,7 @@ static ELSEWHERE: Row = Row {
     ..GET
 };
 
-/// A row held against the floor, which may do another.
+/// A row of the engine compared with a row of the floor, which may be another case.
 struct Above {
     floor: &'static Row,
     ours: &'static Row,
@@ -176,7 +176,7 @@ static ABOVE: [Above; 5] = [
     Above { floor: &RANDOM_PUT, ours: &RANDOM_PUT, bar: None },
     Above { floor: &PAIR, ours: &HUGE_PAIR, bar: None },
 ];
-/// What two threads do at once.
+/// Cases that two threads run concurrently.
 static TOGETHER: [Row; 4] = [PAIR, GET, PUT, RANDOM_PUT];
 
 const ALONE: Threading = Threading::One { cpus: 1 };
@@ -199,7 +199,7 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Every row under both policies.
+/// Compares every row under both policies.
 fn against(a: &NamedPolicy, b: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
     let elsewhere = partner.map(|partner| (&ELSEWHERE, Threading::Elsewhere { partner }));
     let rows = ROWS.iter().map(|row| (row, ALONE)).chain(elsewhere);
@@ -212,7 +212,7 @@ fn against(a: &NamedPolicy, b: &NamedPolicy, partner: Option<u16>) -> Vec<Compar
     comparisons.collect()
 }
 
-/// A policy above the floor.
+/// Compares a policy with the floor.
 fn above_floor(policy: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
     let elsewhere = partner.map(|partner| (&PUT, &ELSEWHERE, Threading::Elsewhere { partner }, None));
     let all = ABOVE.iter().map(|above| (above.floor, above.ours, ALONE, above.bar)).chain(elsewhere);
@@ -225,7 +225,7 @@ fn above_floor(policy: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
     comparisons.collect()
 }
 
-/// Two threads against one, under a policy.
+/// Compares two threads with one under a policy.
 fn together(policy: &NamedPolicy, partner: u16) -> impl Iterator<Item = Comparison> {
     TOGETHER.iter().map(move |row| Comparison {
         case: &row.case,
@@ -235,7 +235,7 @@ fn together(policy: &NamedPolicy, partner: u16) -> impl Iterator<Item = Comparis
     })
 }
 
-/// The first policy B beside other people's allocators.
+/// Adds comparisons of the first policy B with other projects' allocators.
 fn add_peers(request: &Request, plan: &mut Plan) -> Result<(), Error> {
     let ours = request.rivals.first().unwrap_or(&request.a);
     let Some(program) = PEERS.find(request.settings.peers.as_deref())? else {
@@ -254,7 +254,7 @@ fn add_peers(request: &Request, plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes that the engine keeps beside the memory itself.
+/// Returns the number of bytes that the engine stores per frame and per pageblock.
 fn metadata() -> Note {
     let (frame, pageblock) = (METADATA_BYTES, size_of::<Pageblock>());
     let all = frame as f64 / 4.0 + pageblock as f64 * 512.0 / f64::from(1 << 20);
@@ -268,7 +268,7 @@ fn metadata() -> Note {
     Note { title: "Metadata".to_owned(), lines: vec![line] }
 }
 
-/// Formats the bar for so many MiB, and whether it is met.
+/// Formats the bar in MiB, and whether it is met.
 fn format_bar(mib: f64, most: f64) -> String {
     format!("(bar: at most {most}: {})", if mib <= most { "met" } else { "missed" })
 }
@@ -290,7 +290,7 @@ mod tests {
         opened.unwrap();
     }
 
-    /// On one CPU both threads share it, which is slow and right.
+    /// Both threads share one CPU here, which is slow but valid.
     #[test]
     fn every_lane_does_what_was_asked_for() {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");

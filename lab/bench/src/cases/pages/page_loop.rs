@@ -13,42 +13,42 @@ use crate::engine::{GIB, with_cpus};
 use crate::error::Error;
 use crate::subject::{Case, Sample, Subject, Then};
 
-/// How the floor is called.
+/// Name of the floor in tables.
 const FLOOR: &str = "the floor: for each CPU an array of frames behind a lock";
 
-/// A case, and what it does to blocks.
+/// A case, and its work on blocks.
 pub(super) struct Row {
-    /// The case.
+    /// Description of the case.
     pub case: Case,
-    /// Flags of its requests.
+    /// GFP flags of its requests.
     pub gfp: Gfp,
     /// Order of its blocks.
     pub order: u8,
-    /// What is done.
+    /// Timed loop.
     pub work: Work,
 }
 
-/// On how many threads it is done.
+/// Threads that do the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Threading {
-    /// One thread, on a machine with so many CPUs.
+    /// One thread, on a machine with `cpus` CPUs.
     One {
         /// CPUs of the machine.
         cpus: u16,
     },
-    /// Two threads at once, the second on this CPU; what is told is the mean of both.
+    /// Two threads at once. The result is the sum of both samples, that is, the mean time per operation.
     Two {
-        /// Where the second thread runs.
+        /// CPU of the second thread.
         partner: u16,
     },
-    /// This thread allocates, and one on this CPU frees; what is told is the free.
+    /// This thread allocates and a second thread frees. The result is the time of the frees.
     Elsewhere {
-        /// Where the second thread runs.
+        /// CPU of the second thread.
         partner: u16,
     },
 }
 
-/// Where blocks come from.
+/// Allocator of the blocks.
 enum Source {
     Engine(NamedPolicy),
     Floor,
@@ -63,17 +63,17 @@ pub(super) struct PageLoop {
 }
 
 impl PageLoop {
-    /// The row under a policy.
+    /// Returns the row under a policy.
     pub(super) fn under(policy: &NamedPolicy, row: &'static Row, threading: Threading) -> PageLoop {
         PageLoop { name: policy.name.clone(), row, threading, source: Source::Engine(policy.clone()) }
     }
 
-    /// The row on the floor, on one thread.
+    /// Returns the row on the floor, on one thread.
     pub(super) fn on_floor(row: &'static Row) -> PageLoop {
         PageLoop { name: FLOOR.to_owned(), row, threading: Threading::One { cpus: 1 }, source: Source::Floor }
     }
 
-    /// The same with more words behind its name.
+    /// Returns the subject with `words` appended to its name.
     pub(super) fn and(self, words: &str) -> PageLoop {
         PageLoop { name: format!("{}, {words}", self.name), ..self }
     }
@@ -120,13 +120,13 @@ impl Threading {
         }
     }
 
-    /// Frames of the machine: half of them are to spare in every case.
+    /// Returns the frames of the machine. Half of them remain free in every case.
     fn pages(self) -> u32 {
         2 * GIB * u32::from(self.cpus())
     }
 }
 
-/// Times frees on another CPU.
+/// Times frees on another CPU than the one that allocated.
 pub(super) fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Result<Sample, Error> {
     let mailbox = Mutex::new(Vec::new());
     let (get, put) = (
@@ -137,7 +137,7 @@ pub(super) fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16
     Ok(put)
 }
 
-/// The same as CPU 1 of a machine.
+/// Wraps work so that it runs as CPU 1 of a machine.
 fn on_second<R>(work: impl FnOnce(&SpinBarrier) -> R) -> impl FnOnce(&SpinBarrier) -> R {
     |barrier| {
         run_on_cpu(CpuId(1));

@@ -1,4 +1,4 @@
-//! What is timed, as loops over anything that hands out pages: the engine, or the floor below it.
+//! The timed loops, over anything that hands out pages: the engine, or the floor below it.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -11,14 +11,14 @@ use freehold_timing::spin_barrier::SpinBarrier;
 
 use crate::engine::Engine;
 
-/// Pages that change hands at once when one CPU frees what another allocated: a huge page's worth.
+/// Pages per handover between two CPUs: one huge page's worth.
 const ROUND: u64 = 512;
 
-/// Something that hands out blocks of one kind and takes them back.
+/// Allocator of blocks of one kind.
 pub(super) trait Blocks: Sync {
-    /// A block.
+    /// Allocates a block.
     fn get(&self) -> Pfn;
-    /// Takes it back.
+    /// Frees a block.
     fn put(&self, pfn: Pfn);
 }
 
@@ -30,7 +30,8 @@ pub(super) struct EngineBlocks<'e, 'm> {
 }
 
 impl<'e, 'm> EngineBlocks<'e, 'm> {
-    /// Blocks that this request gets, which the compiler does not know, so that nothing is worked out ahead.
+    /// Creates the allocator for requests with these flags and this order. The compiler does not know the values, so it
+    /// cannot precompute anything from them.
     pub(super) fn new(engine: &'e Engine<'m>, gfp: Gfp, order: u8) -> EngineBlocks<'e, 'm> {
         EngineBlocks { engine, gfp: black_box(gfp), order: black_box(Order::new(order)) }
     }
@@ -48,23 +49,24 @@ impl Blocks for EngineBlocks<'_, '_> {
     }
 }
 
-/// What one thread does.
+/// Work of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// A block allocated and freed, again and again.
+    /// Allocates and frees a block, again and again.
     Pair,
-    /// Blocks allocated one after the other; freeing them is not timed.
+    /// Allocates blocks one after the other; freeing them is not timed.
     BulkGet,
-    /// Blocks freed in the order in which they were allocated; allocating them is not timed.
+    /// Frees blocks in the order in which they were allocated; allocating them is not timed.
     BulkPut,
-    /// Blocks freed in random order; allocating and shuffling them is not timed.
+    /// Frees blocks in random order; allocating and shuffling them is not timed.
     RandomPut,
-    /// Blocks allocated, then freed in random order; shuffling them is not timed.
+    /// Allocates blocks, then frees them in random order; shuffling them is not timed.
     FillFreeRandom,
 }
 
 impl Work {
-    /// Times so many operations. Threads that do the same at the same time meet before each timed part.
+    /// Times a number of operations. Threads that do the same work concurrently meet at the barrier before each timed
+    /// part.
     pub(super) fn time(self, blocks: &impl Blocks, operations: u64, barrier: &SpinBarrier) -> Sample {
         match self {
             Work::Pair => pairs(blocks, operations, barrier),
@@ -88,20 +90,20 @@ fn pairs(blocks: &impl Blocks, pairs: u64, barrier: &SpinBarrier) -> Sample {
     })
 }
 
-/// In what order blocks are freed.
+/// Order in which blocks are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     AsTaken,
     Shuffled,
 }
 
-/// Both halves of a fill.
+/// Samples of both halves of a fill.
 struct Fill {
     got: Sample,
     put: Sample,
 }
 
-/// Takes so many blocks, then frees them.
+/// Allocates `count` blocks, then frees them.
 fn fill(blocks: &impl Blocks, count: u64, turn: Turn, barrier: &SpinBarrier) -> Fill {
     let mut taken = vec![Pfn::new(0); count as usize];
     barrier.wait();
@@ -115,7 +117,8 @@ fn fill(blocks: &impl Blocks, count: u64, turn: Turn, barrier: &SpinBarrier) -> 
     Fill { got, put }
 }
 
-/// What the first of two threads does for [`put_elsewhere`]: it allocates, and waits until the other one has freed.
+/// Does the part of the first of two threads for [`put_elsewhere`]: allocates, and waits until the other thread has
+/// freed the blocks.
 pub(super) fn get_for_another(blocks: &impl Blocks, operations: u64, mailbox: &Mutex<Vec<Pfn>>, barrier: &SpinBarrier) {
     for _ in 0..operations.div_ceil(ROUND) {
         mailbox.lock().expect("no thread panicked").extend((0..ROUND).map(|_| blocks.get()));
@@ -124,7 +127,7 @@ pub(super) fn get_for_another(blocks: &impl Blocks, operations: u64, mailbox: &M
     }
 }
 
-/// Times the frees of what another thread allocated, a few hundred blocks at a time.
+/// Times the frees of blocks that another thread allocated, [`ROUND`] blocks at a time.
 pub(super) fn put_elsewhere(
     blocks: &impl Blocks,
     operations: u64,

@@ -1,5 +1,5 @@
-//! Sections by themselves: objects taken off a CPU's list and put back, inlined, with nothing around it. What a caller
-//! of `malloc` pays besides (a call, a size looked up, a slab found) is not in here.
+//! Bare per-CPU sections: objects are popped off a CPU's list and pushed back by inlined code. The other costs of a
+//! call of `malloc` (the call, finding the size class, finding the slab) are not included.
 
 use std::sync::atomic::Ordering;
 
@@ -20,12 +20,12 @@ use crate::contest::{Contestant, Event, Then};
 use crate::error::Error;
 use crate::mallocs::Cpus;
 
-/// Bytes of an object.
+/// Size of an object in bytes.
 const OBJECT_BYTES: u64 = 64;
-/// The cache whose slots are used.
+/// Cache whose slots are used.
 const CACHE: CacheId = CacheId::new(3);
 
-/// Pairs under a primitive.
+/// Contestant that times pairs under a primitive.
 pub(super) struct Bare {
     name: &'static str,
     primitive: Primitive,
@@ -33,7 +33,7 @@ pub(super) struct Bare {
 }
 
 impl Bare {
-    /// Pairs under this primitive.
+    /// Creates the contestant for a primitive.
     pub(super) fn new(name: &'static str, primitive: Primitive, cpus: Cpus) -> Bare {
         Bare { name, primitive, cpus }
     }
@@ -54,12 +54,13 @@ impl Bare {
             }
             Primitive::ThreadLocal => {
                 stand_for(CpuId(self.cpus.cpu));
-                // SAFETY: one thread uses it, and no signal handler does.
+                // SAFETY: only this thread uses the value, it stands for a CPU of these since the line before, and no
+                // signal handler uses it; no CPU is fenced.
                 let local = unsafe { ThreadLocal::new(cpu_count()) };
                 rounds.map(|_| list.pairs(&local, pairs)).collect()
             }
         };
-        // The first round was the warm-up.
+        // The first round is the warm-up.
         let timed = &mut ticks[1..];
         timed.sort_unstable();
         Ok(vec![Ticks { ticks: timed[timed.len() / 2], operations: pairs as u64 }])
@@ -81,11 +82,11 @@ impl Contestant for Bare {
     }
 }
 
-/// A slab's memory; its address says where it begins.
+/// Memory of a slab. The alignment makes the slab's start computable from an object's address.
 #[repr(C, align(4096))]
 struct Memory([u64; 512]);
 
-/// A slab, all of whose objects are on the list of every CPU, of which only one is ever used.
+/// A slab, all of whose objects are on the list of every CPU. Only one of these lists is ever used.
 struct List {
     memory: Box<Memory>,
     slab: Slab,
@@ -99,7 +100,8 @@ impl List {
         let start = list.start();
         let objects =
             (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| ObjectAddress::new(start + at * OBJECT_BYTES));
-        // SAFETY: the memory is ours, and each object is named once.
+        // SAFETY: the memory is owned by `list`, so all of its objects are free, and the iterator yields each object
+        // once.
         let chain = unsafe { Chain::build(SlabAddress::new(start), objects, Plain { offset: 0 }) };
         list.slots.iter().for_each(|slots| slots.slot(CACHE).main.store(chain.head, Ordering::Relaxed));
         list
@@ -109,17 +111,17 @@ impl List {
         (&raw const *self.memory).expose_provenance() as u64
     }
 
-    /// Ticks of so many pairs, on the CPU that this thread is pinned to.
+    /// Times a number of pairs on the CPU that this thread is pinned to, and returns the ticks.
     #[inline(never)]
     fn pairs<C: CpuLocal>(&self, local: &C, pairs: usize) -> u64 {
-        // SAFETY: there are slots for each CPU, and their lists are of free objects, linked so; only this thread's CPU
-        // is used, and nobody drains.
+        // SAFETY: there are slots for each CPU; each list contains free objects, linked with these links; the slots are
+        // written by sections of this thread's CPU only, and nothing drains them.
         let slots = unsafe { Slots::new(&self.slots, CACHE) };
         let (links, mask) = (Plain { offset: 0 }, SlabMask::for_size(size_of::<Memory>() as u64));
         let start = clock::now();
         for _ in 0..pairs {
             let object = local.pop(slots, links).expect("of many objects one is out at a time");
-            // SAFETY: it was taken in the line before, from this slab.
+            // SAFETY: the object was popped from this slab's list in the line before, and is not used after the push.
             let freed = unsafe { FreedObject::new(object, &self.slab, mask) };
             assert_eq!(local.push(slots, freed, links), PushOutcome::Done, "the list is of the object's slab");
         }
@@ -144,7 +146,7 @@ mod tests {
             let figures = bare.take(&list, event).unwrap();
             assert_eq!((figures.len(), figures[0].operations), (1, 1000));
             let head = list.slots[usize::from(cpu)].slot(CACHE).main.load(Ordering::Relaxed);
-            // SAFETY: the list is ours, and nobody uses it.
+            // SAFETY: the list belongs to this test, and no section runs on it any more.
             let chain = unsafe { Chain::count(head, 100, Plain { offset: 0 }) };
             assert_eq!((head, chain.len), (list.start(), 64));
         }

@@ -1,4 +1,4 @@
-//! Tables and duels that the contests of the slab come to.
+//! Tables and duels in which the contests of the slab result.
 
 use freehold_report::report::Table;
 
@@ -12,7 +12,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Notes a duel about one cell.
+    /// Records a duel about one cell.
     pub(super) fn note(&mut self, contest: &Contest, a: usize, b: usize, cell: usize, duel: &Duel) {
         let what = contest.cells[cell];
         self.duels.push(DuelRecord {

@@ -1,4 +1,5 @@
-//! What the first contest says of lists: the author's table with ours beside it, arrays against lists, and hardening.
+//! Results of the contest of the slab's rivals: the author's table beside this measurement, arrays against lists, and
+//! hardening.
 
 use freehold_object_loops::{Size, Work};
 use freehold_policies::NamedPolicy;
@@ -14,21 +15,21 @@ use crate::contest::{Cell, Contest, Duel, Sum};
 use crate::settings::Settings;
 use crate::values::{self, bars, tally};
 
-/// Most of a guarded pair's ticks that a tagged one may take, up to [`PAIRS_BYTES`].
+/// Bar for a pair of tagged lists against guarded ones, for sizes up to [`PAIRS_BYTES`].
 const PAIR: Bar = Bar::RatioAtMost(0.75);
-/// Largest size of which that was promised.
+/// Largest size in bytes for which that bar is set.
 const PAIRS_BYTES: usize = 2048;
 
-/// What may be promised of B against A.
+/// Returns the bar of B against A in a cell.
 fn promised(cell: Cell, settings: &Settings) -> Bar {
     match cell.work {
         Work::Pair if cell.size.bytes() <= PAIRS_BYTES => PAIR,
-        // No loop is worse: within what counts as no difference.
+        // No loop may be slower by more than the margin.
         _ => Bar::RatioAtMost(1.0 + settings.margin.as_percent() / 100.0),
     }
 }
 
-/// The author's table, and ours.
+/// Adds the author's table beside the measured times.
 pub(super) fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
     let sides = Sides { guarded: SlabRival::A, unguarded: Some(SlabRival::Unguarded), tagged: SlabRival::Tagged };
     let table = sides.table(contest, &request.settings, findings);
@@ -53,18 +54,18 @@ pub(super) fn author(contest: &Contest, request: &Request, b: &NamedPolicy, find
     });
 }
 
-/// Who is held against whom for the author's change.
+/// Contestants that are compared for the author's change.
 struct Sides {
-    /// Two words, and the guard that they take.
+    /// Lists of two words, with the guard that these need.
     guarded: SlabRival,
-    /// Two words without it.
+    /// Lists of two words without the guard.
     unguarded: Option<SlabRival>,
-    /// One word.
+    /// Lists of one word.
     tagged: SlabRival,
 }
 
 impl Sides {
-    /// Every figure that the author could have measured, and what follows.
+    /// Returns a table of all figures that the author could have measured, with its conclusions.
     fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> Table {
         let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
@@ -113,7 +114,7 @@ impl Sides {
         values::columns(1, columns)
     }
 
-    /// What pairs gain, and how much of that is not the guard's, in the geometric mean.
+    /// Formats the gain of pairs in the geometric mean, and the part of it that is not due to the guard.
     fn pairs(&self, contest: &Contest, settings: &Settings) -> Option<String> {
         let pairs: Vec<Sum> = contest
             .cells_of(Work::Pair, 0)
@@ -135,7 +136,7 @@ impl Sides {
     }
 }
 
-/// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
+/// Adds tables of arrays and of bitmaps against lists: the ratio in every figure and size.
 pub(super) fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let small = " Small objects, of less than 64 bytes, are tagged lists under both.";
     let listed = " Slabs of small objects, of less than 64 bytes, keep lists.";
@@ -155,7 +156,7 @@ pub(super) fn rivals(contest: &Contest, settings: &Settings, findings: &mut Find
     }
 }
 
-/// What hardening costs.
+/// Adds the table of the cost of hardening.
 pub(super) fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let columns = columns(contest, SlabRival::Tagged, SlabRival::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
@@ -169,15 +170,15 @@ pub(super) fn hardening(contest: &Contest, settings: &Settings, findings: &mut F
     });
 }
 
-/// A figure at every size.
+/// Duels of one figure at every size.
 struct BySize {
-    /// The figure, at one of the sizes.
+    /// Cell of the figure at one of the sizes.
     cell: Cell,
     duels: Vec<(Size, Duel)>,
 }
 
 impl BySize {
-    /// At which sizes it came out how.
+    /// Formats the verdicts with the sizes at which they apply.
     fn sizes(&self) -> String {
         let words = [
             (Verdict::Better, "wins at"),
@@ -202,7 +203,7 @@ impl BySize {
     }
 }
 
-/// Sizes, neighbours of the table shortened: `8 to 64, 512`.
+/// Formats sizes; neighbouring sizes of the table are joined into ranges: `8 to 64, 512`.
 fn format_size_ranges(sizes: &[Size]) -> String {
     let runs = sizes.chunk_by(|one, next| 2 * one.bytes() == next.bytes());
     let texts = runs.map(|run| match run {
@@ -212,7 +213,7 @@ fn format_size_ranges(sizes: &[Size]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// B against A in every figure.
+/// Compares B with A in every figure.
 fn columns(contest: &Contest, a: SlabRival, b: SlabRival, settings: &Settings, findings: &mut Findings) -> Vec<BySize> {
     let mut columns: Vec<BySize> = Vec::new();
     for (at, &cell) in contest.cells.iter().enumerate() {
@@ -226,7 +227,7 @@ fn columns(contest: &Contest, a: SlabRival, b: SlabRival, settings: &Settings, f
     columns
 }
 
-/// A row for each size, a column for each figure, in it the ratio and the verdict.
+/// Returns a table with a row for each size and a column for each figure, holding the ratio and the verdict.
 fn matrix(columns: &[BySize]) -> Table {
     let sizes = columns.first().map_or(&[][..], |column| &column.duels);
     let rows = sizes.iter().enumerate().map(|(at, (size, _))| {
@@ -241,7 +242,7 @@ fn matrix(columns: &[BySize]) -> Table {
     }
 }
 
-/// A figure's name, with its loop's.
+/// Formats the name of a figure with that of its loop.
 pub(super) fn title(cell: Cell) -> String {
     match cell.work {
         Work::Pair => cell.name().to_owned(),
@@ -249,7 +250,7 @@ pub(super) fn title(cell: Cell) -> String {
     }
 }
 
-/// The first two columns of a row about a cell.
+/// Returns the first two columns of a row about a cell.
 pub(super) fn place(cell: Cell) -> Vec<Value> {
     vec![Value::text(title(cell)), Value::text(cell.size)]
 }

@@ -1,4 +1,4 @@
-//! Everybody's malloc in every loop and size, and whether ours keeps what was promised of it.
+//! Results of the contest of mallocs: all mallocs in every loop and size, and the bars for Freehold's.
 
 use freehold_object_loops::Work;
 use freehold_report::report::{Table, Value};
@@ -11,18 +11,18 @@ use crate::settings::Settings;
 use crate::contest::{Contest, Duel, DuelRecord, Sum};
 use crate::values::{self, bars, tally};
 
-/// The name of ours.
+/// Name of Freehold's malloc.
 const OURS: &str = "freehold";
-/// The largest size of which something was promised: larger ones are blocks of pages.
+/// Largest size in bytes for which a bar is set; larger blocks consist of whole pages.
 const BYTES_MAX: usize = 8192;
-/// Most of the best one's time that ours may take, in the geometric mean.
+/// Bar for Freehold's geometric mean against the best peer.
 const MEAN: Bar = Bar::RatioAtMost(0.9);
-/// Most of the best one's time that ours may take in any figure.
+/// Bar for Freehold's time in any figure against the best peer.
 const WORST: Bar = Bar::RatioAtMost(1.3);
-/// The loops that were promised.
+/// Loops for which bars are set.
 const WORKS: [Work; 3] = [Work::Fill, Work::Pair, Work::Remote];
 
-/// The table of all mallocs, and what follows from it.
+/// Adds the table of all mallocs and its conclusions.
 pub(super) fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let Some(ours) = contest.place(OURS) else { return };
     let peers: Vec<usize> = (0..contest.names.len()).filter(|&player| player != ours).collect();
@@ -43,7 +43,7 @@ pub(super) fn judge(contest: &Contest, settings: &Settings, findings: &mut Findi
     });
 }
 
-/// Who is compared.
+/// The contest, Freehold's malloc and its peers.
 struct Beside<'c> {
     contest: &'c Contest,
     settings: &'c Settings,
@@ -59,7 +59,7 @@ struct FigureDuel {
 }
 
 impl Beside<'_> {
-    /// Every figure, by loop and size.
+    /// Returns the duels of all figures, sorted by loop and size.
     fn cells(&self, findings: &mut Findings) -> Vec<FigureDuel> {
         let mut cells: Vec<usize> = (0..self.contest.cells.len()).collect();
         cells.sort_by_key(|&at| {
@@ -87,7 +87,7 @@ impl Beside<'_> {
         self.contest.cells[at].size.bytes() > BYTES_MAX
     }
 
-    /// The peer that takes the fewest ticks for some figures together.
+    /// Returns the peer that takes the fewest ticks for the sum of some figures.
     fn best(&self, sum: &Sum) -> Option<usize> {
         let known = self.peers.iter().filter_map(|&peer| {
             let ticks: Option<f64> = sum.iter().map(|&at| self.contest.ticks(peer, at)).sum();
@@ -108,7 +108,7 @@ impl Beside<'_> {
         row
     }
 
-    /// Loops at every size that is no block of pages, each with its figures added up.
+    /// Returns the loops at all sizes that do not consist of whole pages. Each is the sum of its figures.
     fn loops(&self, works: &[Work]) -> Vec<Sum> {
         let mut sums: Vec<(Work, usize, Sum)> = Vec::new();
         for (at, cell) in self.contest.cells.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Beside<'_> {
         sums.into_iter().map(|(.., sum)| sum).collect()
     }
 
-    /// Means, the worst figure, and what nothing was promised of.
+    /// Formats the means, the worst figure, and the figures without a bar.
     fn conclusions(&self, cells: &[FigureDuel], findings: &mut Findings) -> Vec<String> {
         let mut sentences = self.means(&self.loops(&WORKS), findings);
         let promised: Vec<&FigureDuel> = cells.iter().filter(|judged| self.is_promised(judged.at)).collect();
@@ -145,7 +145,7 @@ impl Beside<'_> {
         sentences
     }
 
-    /// The means of the loop that was not promised.
+    /// Formats the means of the loop without a bar.
     fn touched(&self) -> Option<String> {
         let loops = self.loops(&[Work::FillTouched]);
         let each = self.against_peers(&loops);
@@ -171,7 +171,8 @@ impl Beside<'_> {
         )
     }
 
-    /// The geometric means: against the best peer overall, against the best of each loop and size, and each peer's.
+    /// Formats the geometric means: against the best peer overall, against the best peer of each loop and size, and
+    /// against each peer.
     fn means(&self, loops: &[Sum], findings: &mut Findings) -> Vec<String> {
         let duels: Vec<(usize, Duel)> =
             self.against_peers(loops).into_iter().map(|(peer, duel)| (peer, duel.with_bar(MEAN))).collect();
@@ -194,7 +195,7 @@ impl Beside<'_> {
         sentences
     }
 
-    /// Ours against each peer in a geometric mean, the best one first.
+    /// Compares Freehold's malloc with each peer in a geometric mean, the fastest peer first.
     fn against_peers(&self, loops: &[Sum]) -> Vec<(usize, Duel)> {
         let known = self.peers.iter().filter_map(|&peer| {
             let duel = self.contest.duel(|_| peer, |_| self.ours, loops, self.settings.margin)?;
@@ -205,7 +206,7 @@ impl Beside<'_> {
         duels
     }
 
-    /// Ours against the best peer of each loop and size.
+    /// Compares Freehold's malloc with the best peer of each loop and size.
     fn against_best(&self, loops: &[Sum]) -> Option<Duel> {
         self.contest.duel(|sum| self.best(sum).unwrap_or(self.ours), |_| self.ours, loops, self.settings.margin)
     }

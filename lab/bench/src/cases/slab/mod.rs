@@ -1,17 +1,17 @@
-//! `slab`: what allocating and freeing an object costs, with the slab's rivals side by side, above the least that it
-//! could cost, and beside other people's mallocs. In ticks of the time stamp counter, by the loops of Lameter's table
-//! of 2014.
+//! `slab`: the cost of allocating and freeing an object under the slab's rival policies, above the minimum that it
+//! could be, and in other projects' mallocs. The unit is ticks of the time stamp counter; the loops are those of
+//! Lameter's table of 2014.
 //!
 //! ```text
-//! rival      the slab as a contestant        published   the author's figures
-//! rivals     all of its contestants          findings    tables and duels
-//! bare       sections by themselves
-//! lists      the author's table, ours beside it; arrays against lists; hardening
-//! sections   what keeps others off a CPU's lists, and what it costs
-//! mallocs    everybody's malloc, and bars for ours
+//! rival      the slab as a contestant                 published   the author's figures
+//! rivals     contestants: policies and primitives     bare        contestants: bare per-CPU sections
+//! lists      the author's table, arrays against lists, hardening
+//! sections   primitives that make CPU-local updates exclusive, and their cost
+//! mallocs    all mallocs, and the bars for Freehold's
+//! findings   tables and duels
 //! ```
 //!
-//! Three contests are held: between policies and primitives of the slab, and between sections alone, both in this
+//! There are three contests: between policies and primitives of the slab, and between bare sections, both in this
 //! process; and between mallocs, each in a process of its own.
 
 mod bare;
@@ -88,7 +88,7 @@ pub(crate) const BENCH: Bench = Bench {
     epilogue,
 };
 
-/// Objects of a round, as in the author's table.
+/// Objects per round, as in the author's table.
 const OBJECTS: usize = 10_000;
 
 const FILL: Case = Case {
@@ -106,14 +106,15 @@ static CASES: [Case; 4] = [
     Case { name: "remote", about: "allocate 10000 objects; free them on another CPU", ..FILL },
 ];
 
-/// Nothing is compared, but whatever would stop the contests is found before the first of them.
+/// Plans no comparisons, but reports all errors that would stop the contests before the first contest starts.
 fn plan(request: &Request) -> Result<Plan, Error> {
     check_b(&request.rivals)?;
     players(&request.settings)?;
     Ok(Plan::default())
 }
 
-/// Refuses what the contest would pass over without a word: it keeps objects in every way there is, under one policy B.
+/// Refuses a policy B whose `slab=` the contest would silently ignore: the contest runs every way of keeping objects,
+/// under exactly one policy B.
 fn check_b(rivals: &[NamedPolicy]) -> Result<(), Error> {
     let [b] = rivals else {
         let sentence = "`slab` takes one --b, under which it times every `slab=`; run it once for each";
@@ -175,7 +176,7 @@ fn epilogue(request: &Request, _: &[ComparisonRow]) -> Result<Epilogue, Error> {
     Ok(Epilogue { tables: findings.tables, duels: findings.duels, ..epilogue })
 }
 
-/// A contest in the loops and sizes of this benchmark.
+/// Runs a contest in the loops and sizes of this benchmark.
 fn held(name: &str, contestants: &[&dyn Contestant], settings: &Settings) -> Result<Contest, Error> {
     contest::hold(&format!("slab: {name}"), contestants, &events(settings), settings)
 }
@@ -194,7 +195,7 @@ fn cpus(settings: &Settings) -> Cpus {
     Cpus { cpu: settings.cpu, partner: settings.partner }
 }
 
-/// The mallocs that are built, and what is to be said of those that are not.
+/// Returns the mallocs of the programs that are built, and notes on the programs that are not.
 fn players(settings: &Settings) -> Result<(Vec<Player>, Vec<Note>), Error> {
     let cpus = cpus(settings);
     let mut players: Vec<Player> = Vec::new();

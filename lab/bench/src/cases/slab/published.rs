@@ -1,21 +1,21 @@
-//! What the author of the change published, and what was measured of others before this bench was built.
+//! Figures that the author of the change published before this benchmark was built.
 
 use freehold_object_loops::{Size, Work};
 
-/// Cycles before and after the change, of Christoph Lameter's table (V1, 2014-12-10), CONFIG_PREEMPT.
+/// Cycles before and after the change, from Christoph Lameter's table (V1, 2014-12-10), CONFIG_PREEMPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PublishedFigures {
-    /// Bytes of an object.
+    /// Size of an object in bytes.
     bytes: usize,
-    /// Each of 10000 objects allocated.
+    /// Allocation of each of 10000 objects.
     alloc: [u32; 2],
-    /// Each of them freed.
+    /// Free of each of these objects.
     free: [u32; 2],
-    /// Allocated and freed at once.
+    /// An object allocated and freed at once.
     pair: [u32; 2],
 }
 
-/// The table.
+/// The author's table.
 pub(super) const LAMETER: [PublishedFigures; 12] = [
     PublishedFigures { bytes: 8, alloc: [68, 41], free: [107, 81], pair: [114, 100] },
     PublishedFigures { bytes: 16, alloc: [69, 47], free: [108, 88], pair: [115, 108] },
@@ -31,7 +31,7 @@ pub(super) const LAMETER: [PublishedFigures; 12] = [
     PublishedFigures { bytes: 16384, alloc: [597, 585], free: [286, 291], pair: [706, 686] },
 ];
 
-/// Before and after, where the author measured it.
+/// Returns the cycles before and after the change, where the author measured them.
 pub(super) fn lameter(work: Work, figure: usize, size: Size) -> Option<[u32; 2]> {
     let row = LAMETER.iter().find(|row| row.bytes == size.bytes())?;
     match (work, figure) {

@@ -1,6 +1,6 @@
-//! The slab as a contestant: a heap under a policy, and what makes a few instructions one step on a CPU.
+//! The slab as a contestant: a heap under a policy, with a primitive that makes a few instructions one step on a CPU.
 //!
-//! All rivals are called through a table of functions, the same way and out of line, as a kernel's callers do.
+//! All rivals are called through a table of functions, out of line, as the callers in a kernel do.
 
 use std::ptr::{NonNull, null_mut};
 
@@ -19,17 +19,17 @@ use crate::contest::{Contestant, Then};
 use crate::error::Error;
 use crate::mallocs::Cpus;
 
-/// Rounds of an event that come before those that count.
+/// Warm-up rounds before the timed rounds of an event.
 const WARM_UP: u32 = 1;
-/// Bytes that a rival's objects may take.
+/// Size of a rival's heap in bytes.
 const BYTES: usize = 2 << 30;
 
-/// What keeps others off a CPU's lists.
+/// Primitive that keeps other threads off a CPU's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Primitive {
     /// Restartable sequences.
     Rseq,
-    /// Nothing: each thread stands for a CPU of its own. The least that sections could cost.
+    /// No exclusion: each thread stands for a CPU of its own. This is the minimum cost of sections.
     ThreadLocal,
     /// A lock for each CPU.
     Locked,
@@ -45,17 +45,17 @@ pub(super) struct Rival {
 }
 
 impl Rival {
-    /// A policy's slab, which takes part in these loops.
+    /// Returns a contestant for a policy's slab that takes part in these loops.
     pub(super) fn new(name: &str, policy: NamedPolicy, cpus: Cpus, works: &'static [Work]) -> Rival {
         Rival { name: name.to_owned(), policy, primitive: Primitive::Rseq, cpus, works }
     }
 
-    /// The same with another primitive.
+    /// Returns the contestant with another primitive.
     pub(super) fn with(self, primitive: Primitive) -> Rival {
         Rival { primitive, ..self }
     }
 
-    /// Hands the slab, as something that allocates objects, to `run`.
+    /// Builds the heap and passes it to `run` as an allocator of objects.
     pub(super) fn with_objects<R>(&self, run: impl FnOnce(&dyn Objects) -> R) -> Result<R, Error> {
         let config = HeapConfig { bytes: BYTES, policy: self.policy.policy, ..HeapConfig::default() };
         let done = match self.primitive {
@@ -73,11 +73,11 @@ impl Rival {
     }
 }
 
-/// A heap in thread-local storage, for the calling thread alone, which stands for a CPU from now on.
+/// Returns a heap on thread-local lists, for the calling thread alone. The thread stands for `cpu` from then on.
 fn thread_local_heap(config: &HeapConfig, cpu: u16) -> Result<Heap<ThreadLocal>, HeapError> {
     stand_for(CpuId(cpu));
-    // SAFETY: only loops of one thread are done with it, so nobody else stands for a CPU, fences one or frees; no
-    // signal handler of this program allocates from it.
+    // SAFETY: this primitive runs in loops of one thread only, and that thread stands for `cpu`, so no other thread
+    // uses the value or is fenced; no signal handler of this program allocates from the heap.
     let local = unsafe { ThreadLocal::new(cpu + 1) };
     Heap::new(config, local, Process::new(CurrentCpuOfProcess::find()))
 }
@@ -102,7 +102,7 @@ impl Contestant for Rival {
     }
 }
 
-/// A heap as code that was built for its policy alone.
+/// Wraps a heap in code that was compiled for its policy's fast path.
 fn heap_objects<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
     type Constructors<C> = [fn(&Heap<C>) -> Option<Box<dyn Objects + '_>>; 9];
     let constructors: Constructors<C> = [
@@ -119,12 +119,12 @@ fn heap_objects<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
     constructors.into_iter().find_map(|construct| construct(heap)).expect("every policy has its fast path here")
 }
 
-/// The frontend of a heap for one fast path, if its policy has that one.
+/// Returns the frontend of a heap for one fast path, or `None` if its policy uses another one.
 fn frontend_objects<C: CpuLocal + Sync, F: FastPath + Sync + 'static>(heap: &Heap<C>) -> Option<Box<dyn Objects + '_>> {
     heap.slab().frontend::<F>().map(|frontend| Box::new(Malloc { frontend, heap }) as Box<dyn Objects>)
 }
 
-/// A heap's two functions.
+/// Allocation and free functions of a heap.
 struct Malloc<'h, C, F> {
     frontend: Frontend<'h, 'static, 'static, Process, C, F>,
     heap: &'h Heap<C>,
@@ -139,12 +139,13 @@ impl<C: CpuLocal + Sync, F: FastPath + Sync> Objects for Malloc<'_, C, F> {
 
     #[inline(never)]
     unsafe fn free(&self, object: *mut u8) {
-        // SAFETY: the caller had it from `malloc`, and gives it up.
+        // SAFETY: by the contract of `Objects::free`, the object is from `malloc` of this allocator and has not been
+        // freed.
         unsafe { self.frontend.free(object) }
     }
 }
 
-/// An object after more memory has come online, if there is more.
+/// Brings more memory online, if there is any, and allocates an object; null if there is none.
 #[cold]
 fn with_more<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
     heap.malloc(size).map_or(null_mut(), NonNull::as_ptr)
@@ -164,7 +165,7 @@ mod tests {
         "freehold,slab.links=mangled,slab.order=random",
     ];
 
-    /// On one CPU both threads share it, which is slow and right.
+    /// Both threads share one CPU here, which is slow but valid.
     #[test]
     fn every_loop_leaves_the_slab_as_it_was() {
         let cpu = *affinity::usable().unwrap().last().expect("this thread runs somewhere");

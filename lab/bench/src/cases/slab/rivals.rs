@@ -13,30 +13,30 @@ use crate::mallocs::Cpus;
 /// Loops of the author's table.
 const AUTHOR_LOOPS: [Work; 3] = [Work::Fill, Work::Pair, Work::Remote];
 
-/// The contestants of the first contest, in their order.
+/// Contestants, in the order of the contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlabRival {
     /// Policy A.
     A,
-    /// The same without its guard.
+    /// Policy A without its guard.
     Unguarded,
     /// Policy B with tagged lists.
     Tagged,
-    /// With arrays.
+    /// Policy B with arrays (sheaves).
     Sheaves,
-    /// With words of free objects beside slabs of larger ones.
+    /// Policy B with bitmaps of free objects beside slabs of larger objects.
     Bitmap,
-    /// With both.
+    /// Policy B with both arrays and bitmaps.
     SheavesBitmap,
-    /// With tagged lists, hardened.
+    /// Policy B with tagged lists, hardened.
     Hardened,
     /// Policy A with slabs of Linux's sizes.
     LinuxA,
-    /// The same with tagged lists.
+    /// Policy B with tagged lists and slabs of Linux's sizes.
     LinuxTagged,
-    /// Tagged lists, and nothing that keeps others off.
+    /// Policy B with tagged lists and no exclusion.
     ThreadLocal,
-    /// Tagged lists, and a lock for each CPU.
+    /// Policy B with tagged lists and a lock for each CPU.
     Locked,
 }
 
@@ -55,7 +55,7 @@ impl SlabRival {
         SlabRival::Locked,
     ];
 
-    /// The contestant, where a policy B is held against A.
+    /// Builds the contestant for policies A and B.
     pub(super) fn rival(self, request: &Request, b: &NamedPolicy, cpus: Cpus) -> Rival {
         let (name, policy) = self.policy(&request.a, b);
         match self {
@@ -85,7 +85,7 @@ impl SlabRival {
     }
 }
 
-/// A policy that keeps free objects so.
+/// Returns the policy with another way of keeping free objects.
 fn with_objects(policy: &NamedPolicy, objects: SlabPolicy) -> NamedPolicy {
     changed(policy, |policy| policy.slab.objects = objects)
 }
@@ -95,7 +95,7 @@ fn harden(policy: &mut Policy) {
     policy.slab.order = SlabOrder::Random;
 }
 
-/// Slabs as Linux would make and keep them.
+/// Sets the sizes of slabs, and the number of kept slabs, to those of Linux.
 fn linux_sizes(policy: &mut Policy) {
     let Numbers { slab_min_objects, slab_max_order, slab_cpu_free, .. } = Policy::LINUX_6_12.numbers;
     policy.numbers = Numbers { slab_min_objects, slab_max_order, slab_cpu_free, ..policy.numbers };

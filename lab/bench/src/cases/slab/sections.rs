@@ -1,5 +1,5 @@
-//! What keeps others off a CPU's lists, and what it costs: restartable sequences between nothing at all and a lock, by
-//! themselves and in an allocator.
+//! The cost of the primitives that keep other threads off a CPU's lists: restartable sequences, compared with no
+//! exclusion and with a lock, as bare sections and in an allocator.
 
 use freehold_object_loops::Work;
 use freehold_report::report::{Table, Value};
@@ -12,16 +12,16 @@ use crate::contest::Contest;
 use crate::settings::Settings;
 use crate::values::{self, bars};
 
-/// Most that a sequence may take, by what nothing at all takes.
+/// Bar for sequences against no exclusion.
 const ABOVE_NOTHING: Bar = Bar::RatioAtMost(1.6);
-/// Most that a sequence may take, by what a lock takes: a quarter.
+/// Bar for sequences against a lock: a quarter of its time.
 const BELOW_LOCK: Bar = Bar::RatioAtMost(0.25);
 
-/// The contestants of the contest of sections alone, in their order.
+/// Contestants of the contest of bare sections, in their order.
 pub(super) const BARE: [(&str, Primitive); 3] =
     [("nothing", Primitive::ThreadLocal), ("rseq", Primitive::Rseq), ("a lock", Primitive::Locked)];
 
-/// Sections alone: the bars of one primitive against another.
+/// Adds the table of bare sections with their bars.
 pub(super) fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let mut rows = Vec::new();
     for (a, bar) in [(0, ABOVE_NOTHING), (2, BELOW_LOCK)] {
@@ -47,7 +47,7 @@ pub(super) fn bare(contest: &Contest, settings: &Settings, findings: &mut Findin
     });
 }
 
-/// Pairs of each size under each primitive.
+/// Adds the table of pairs of each size under each primitive.
 pub(super) fn primitives(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let [nothing, rseq, locked] =
         [SlabRival::ThreadLocal, SlabRival::Tagged, SlabRival::Locked].map(|who| who as usize);
