@@ -1,8 +1,8 @@
-//! Records the commit and the profile, and, for the profile `dist`, builds the malloc that the program carries.
+//! Records the commit and the profile, and builds the malloc that the program carries if the profile is `dist`.
 //!
-//! `FREEHOLD_PROFILE` is the profile's name. A program for distribution embeds `libfreehold.so`, so that it can be
-//! copied alone. Any other build embeds an empty file: there, `freehold run` takes the library that `cargo build` puts
-//! beside the program, and no build waits for another cargo.
+//! `FREEHOLD_PROFILE` is the name of the profile. A program for distribution embeds `libfreehold.so`, so that the
+//! program file can be copied alone. Any other build embeds an empty file: there, `freehold run` uses the library that
+//! `cargo build` puts beside the program, and no build waits for another cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ use std::{env, fs};
 
 mod commit;
 
-/// Profile whose programs are copied to other machines.
+/// Profile of the programs that are copied to other machines.
 const DISTRIBUTION: &str = "dist";
-/// Sources of the library, which decide when it is built again.
+/// Sources of the library. A change in them causes a new build of it.
 const LIBRARY_SOURCES: [&str; 5] = [
     "../../engine/core/src",
     "../../malloc/heap/src",
@@ -38,7 +38,8 @@ fn main() {
     }
 }
 
-/// Builds the library with its own profile, in a folder of its own: this build holds the lock of its own folder.
+/// Builds the library with its own profile. It gets a separate target folder, because this build holds the lock of its
+/// own target folder.
 fn build_library(profile_folder: &Path, place: &Path) -> Result<(), String> {
     for sources in LIBRARY_SOURCES {
         println!("cargo::rerun-if-changed={sources}");
@@ -49,7 +50,7 @@ fn build_library(profile_folder: &Path, place: &Path) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--quiet", "--profile", "preload", "--package", "freehold-preload"]);
     command.args(["--target", &target]).arg("--target-dir").arg(&folder).current_dir("../..");
-    // Compiler flags and wrappers of this build are not meant for the library.
+    // Compiler flags and wrappers of this build do not apply to the library.
     for name in
         ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]
     {

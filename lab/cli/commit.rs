@@ -1,15 +1,15 @@
 //! Build script that records the commit a program is built from, so that its results can name it.
 //!
-//! Sets `FREEHOLD_COMMIT` for the compiler. Without git, or outside a repository, it sets nothing and results say so.
-//! This file is the whole build script of `freehold-findings` and `freehold-validate`, and a module of that of
-//! `freehold-cli`.
+//! Sets `FREEHOLD_COMMIT` for the compiler. Without git, or outside a repository, nothing is set, and results state
+//! that the commit is unknown. This file is the complete build script of `freehold-findings` and `freehold-validate`,
+//! and a module of the build script of `freehold-cli`.
 
 use std::process::Command;
 
-/// Folders whose edits decide whether the commit is marked as changed.
+/// Folders whose changes cause cargo to run this script again.
 const SOURCES: [&str; 3] = ["../../engine/core/src", "../../lab/trace/src", "src"];
 
-/// Prints what cargo reads from a build script.
+/// Prints the instructions for cargo.
 pub(crate) fn main() {
     // Git appends to this log with every commit and checkout.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
@@ -22,7 +22,7 @@ pub(crate) fn main() {
     println!("cargo::rustc-env=FREEHOLD_COMMIT={commit}{changed}");
 }
 
-/// Returns what git prints, if it succeeds.
+/// Runs git and returns its output if it succeeds.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())

@@ -1,7 +1,7 @@
-//! What can be asked on the command line, and nothing about how it is answered.
+//! The definition of the command line, without its execution.
 //!
-//! The arguments of each command stand beside its code in [`crate::cmd`]; this file lists the commands
-//! and the options that all of them share.
+//! The arguments of each command are defined beside its code in [`crate::cmd`]. This file lists the commands and the
+//! options that all of them share.
 
 use std::io;
 

@@ -1,10 +1,10 @@
-//! Every way in which a command can fail.
+//! Errors of the commands, their exit status, and their cause.
 //!
-//! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no permission),
-//! the command was not carried out, and the exit status is 2, as for bad usage. There are four exceptions: a
-//! measurement that was carried out, and contradicts what is known; a guest that was booted, and failed; a sweep that
-//! was carried out but for some recordings; and a program that was run, whose status is passed on. Who interrupts has
-//! the status of an interrupt.
+//! The text of an error is one sentence that tells the user what to do. For every kind of error (bad input, a full
+//! disk, no permission), the command was not carried out, and the exit status is 2, as for bad usage. There are four
+//! exceptions with another status: a measurement that was carried out and contradicts a known result; a guest that was
+//! booted and failed; a sweep that was carried out without some of its recordings; and a program that was run, whose
+//! status is passed on. An interrupted command has the status of an interrupt.
 
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
@@ -13,22 +13,22 @@ use std::os::unix::process::ExitStatusExt;
 
 use freehold_record::{CaptureError, INTERRUPTED};
 
-/// A command's failure.
+/// Failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What the user gave cannot be worked with; the sentence is complete.
+    /// The user's input is not usable; the text is a complete sentence.
     #[error("{0}")]
     Input(String),
 
-    /// A policy's name is not one.
+    /// The name of a policy is invalid.
     #[error(transparent)]
     Policy(#[from] freehold_policies::PolicyError),
 
-    /// A recording could not be read, or not be written.
+    /// A recording could not be read or written.
     #[error(transparent)]
     Trace(#[from] freehold_trace::Error),
 
-    /// A file is no recording to work with.
+    /// A file is not a usable recording.
     #[error(transparent)]
     Recording(#[from] freehold_trace::recording::OpenError),
 
@@ -40,15 +40,15 @@ pub enum Error {
     #[error(transparent)]
     Replay(#[from] freehold_replay::Error),
 
-    /// Something could not be simulated.
+    /// A simulation could not be carried out.
     #[error(transparent)]
     Sim(#[from] freehold_sim::Error),
 
-    /// A plan cannot be simulated as it stands.
+    /// A plan cannot be simulated in its present form.
     #[error(transparent)]
     Plan(#[from] freehold_sim::plan::error::OpenError),
 
-    /// A simulated run broke down.
+    /// A simulated run failed.
     #[error(transparent)]
     Run(#[from] freehold_sim::run::RunError),
 
@@ -56,10 +56,10 @@ pub enum Error {
     #[error(transparent)]
     Sweep(#[from] freehold_sweep::Error),
 
-    /// A sweep was carried out but for some recordings, each of which was named.
+    /// A sweep was carried out without some recordings, each of which was named.
     #[error("{failures} {} left out of the sweep; what is above stands on the rest", if *.failures == 1 { "thing was" } else { "things were" })]
     Left {
-        /// How many.
+        /// Number of recordings or other inputs that were left out.
         failures: usize,
     },
 
@@ -71,15 +71,15 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
 
-    /// A file of another tool could not be taken in, or not be written.
+    /// A file of another tool could not be read or written.
     #[error(transparent)]
     Exchange(#[from] freehold_convert::Error),
 
-    /// A process's heap could not be read.
+    /// The heap of a process could not be read.
     #[error(transparent)]
     Heap(#[from] freehold_heap_inspector::HeapError),
 
-    /// There is nothing to compare a process's heap with.
+    /// There are no caches to compare the heap of a process with.
     #[error(transparent)]
     Caches(#[from] freehold_heap_inspector::CachesError),
 
@@ -87,7 +87,7 @@ pub enum Error {
     #[error(transparent)]
     Fragment(#[from] freehold_fragmenter::Error),
 
-    /// Compaction brought back what it was not to.
+    /// Compaction recovered more of the lost pageblocks than the check permits.
     #[error(
         "compaction brought back {returned} of {lost} lost pageblocks, and at most a tenth may come back; choose other \
          kinds by --with, or more memory"
@@ -95,11 +95,11 @@ pub enum Error {
     Returned {
         /// Pageblocks that were lost.
         lost: u64,
-        /// Those of them that came back.
+        /// Lost pageblocks that compaction recovered.
         returned: u64,
     },
 
-    /// Compaction did not get so far.
+    /// Compaction stopped before it reached the fragmented memory, so the check proved nothing.
     #[error(
         "compaction gave up before it came to this memory, so nothing is proved; ask again when more of the machine is \
          free"
@@ -110,19 +110,19 @@ pub enum Error {
     #[error("the command ended with {0}")]
     Ended(std::process::ExitStatus),
 
-    /// The program that was run ended so; it has said itself why.
+    /// The program that was run ended with this status; it has reported the reason itself.
     #[error("")]
     Passed(std::process::ExitStatus),
 
-    /// A kernel could not be booted, or not be recorded.
+    /// A kernel could not be booted or recorded.
     #[error(transparent)]
     Boot(#[from] freehold_boot::Error),
 
-    /// A guest was recorded, but not as it was asked for; the sentence says where the recording is.
+    /// A guest was recorded, but not as requested; the sentence names the recording.
     #[error("{0}")]
     Short(String),
 
-    /// A guest was interrupted, and its recording kept.
+    /// A guest was interrupted, and its recording was kept.
     #[error("interrupted; what was recorded until then is in {}", .0.display())]
     Kept(std::path::PathBuf),
 
@@ -130,7 +130,7 @@ pub enum Error {
     #[error("interrupted; the runs that ended are in {}, and the same command goes on from there", .0.display())]
     Halted(std::path::PathBuf),
 
-    /// A load could not be made.
+    /// A load could not be run.
     #[error("load: {0}")]
     Load(io::Error),
 
@@ -139,56 +139,56 @@ pub enum Error {
     #[error(transparent)]
     Code(#[from] freehold_disasm::CodeError),
 
-    /// The harness was given a difference that is known, and said otherwise.
+    /// The harness was given a known difference and returned another verdict.
     #[error(
         "the harness was wrong about {case}, where the truth is known; measure again on a quieter machine, and trust no \
          benchmark on this one until it is right"
     )]
     WrongVerdict {
-        /// The case.
+        /// Name of the case.
         case: &'static str,
     },
 
-    /// Simulation and threads were held against each other, and do not agree.
+    /// Simulation and threads were compared, and do not agree.
     #[error(
         "simulation and threads agree in {agreeing} of {all} cases; calibrate and check again on a quieter machine, or \
          trust simulated times as far as the table above goes"
     )]
     Disagreement {
-        /// Cases in which they do.
+        /// Cases in which they agree.
         agreeing: usize,
         /// All cases.
         all: usize,
     },
 
-    /// This process may not run on the CPU that was asked for.
+    /// This process may not run on the requested CPU.
     #[error(transparent)]
     Refused(#[from] freehold_timing::affinity::PinError),
 
-    /// The answer did not leave the program.
+    /// The answer could not be written.
     #[error(transparent)]
     Output(#[from] freehold_report::output::OutputError),
 }
 
-/// What a failure is to a program that asked, and can react to it.
+/// Cause of a failure, for a calling program that can react to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// What was given cannot be worked with.
+    /// The input is not usable.
     Input,
-    /// Something that was named is not there.
+    /// A named object does not exist.
     Missing,
-    /// Somebody else may, this process may not.
+    /// This process lacks the permission.
     Denied,
-    /// The system, a disk or the kernel failed, or lacks what is needed.
+    /// The system, a disk or the kernel failed, or lacks a required feature.
     System,
-    /// Somebody interrupted it.
+    /// The command was interrupted.
     Interrupted,
-    /// It was carried out, and came to something that is not to be.
+    /// The command was carried out, with a result that counts as a failure.
     Outcome,
 }
 
 impl Error {
-    /// What it is to a program that asked.
+    /// Returns the cause for a calling program.
     pub fn cause(&self) -> Cause {
         match (self.exit_status(), self) {
             (INTERRUPTED, _) => Cause::Interrupted,
@@ -204,7 +204,7 @@ impl Error {
         }
     }
 
-    /// What the system said, if it was the system.
+    /// Returns the cause if an I/O error is at the root of this error.
     fn of_system(&self) -> Option<Cause> {
         let chain = iter::successors(self.source(), |error: &&(dyn std::error::Error + 'static)| (*error).source());
         let kind = chain.filter_map(|error| error.downcast_ref::<io::Error>()).next()?.kind();
@@ -215,7 +215,7 @@ impl Error {
         })
     }
 
-    /// The process's exit status.
+    /// Returns the process's exit status.
     pub fn exit_status(&self) -> u8 {
         match self {
             Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Returned { .. } => 1,
@@ -232,18 +232,18 @@ impl Error {
         }
     }
 
-    /// Whether somebody else has said it already.
+    /// Returns whether another program has already reported this failure.
     pub fn is_said(&self) -> bool {
         matches!(self, Error::Passed(_))
     }
 
-    /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.
+    /// Returns whether the reader of the output closed it (`freehold inspect x | head`), which is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Output(error) if error.is_broken_pipe())
     }
 }
 
-/// What a shell would tell of a command that ended so.
+/// Returns the exit status that a shell would report for a command with this status.
 fn passed(status: std::process::ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

@@ -1,9 +1,9 @@
-//! The laboratory's commands: what can be asked, and how each is answered.
+//! The laboratory's commands: their definition and their execution.
 //!
-//! [`Cli`] is what can be asked. [`run`] answers at a terminal, as the program `freehold` does; [`answer`] hands the
-//! answer over as a value with several views ([`Views`]), for callers that are programs themselves. Both begin with the
-//! same arguments and end with the same [`Error`], so a front door has no options or refusals of its own. Each command
-//! stands in its own file of `cmd`.
+//! [`Cli`] defines the command line. [`run`] executes a command at a terminal, as the program `freehold` does.
+//! [`answer`] returns the answer as a value with several views ([`Views`]), for callers that are programs. Both take
+//! the same arguments and return the same [`Error`], so a front end has no options or refusals of its own. Each command
+//! has its own file in `cmd`.
 
 mod cli;
 mod cmd;
@@ -15,13 +15,13 @@ pub use error::{Cause, Error};
 use freehold_report::formats::Views;
 use freehold_report::terminal::Style;
 
-/// The commit that this was built from, if that was in a repository.
+/// Commit that this was built from, if it was built in a repository.
 pub const COMMIT: Option<&str> = option_env!("FREEHOLD_COMMIT");
 
-/// Answers the command that `cli` asks for at a terminal; without one, prints the help.
+/// Executes the command in `cli` and prints its answer to the terminal; prints the help if there is no command.
 ///
 /// # Errors
-/// The command's own.
+/// The error of the command.
 pub fn run(cli: Cli) -> Result<(), Error> {
     let style = Style::for_stdout(cli.color);
     match cli.command {
@@ -54,11 +54,11 @@ pub fn run(cli: Cli) -> Result<(), Error> {
     }
 }
 
-/// The answer to a command that is a question about recordings or plans, or that makes one of either. Nothing is
-/// printed but how far it is, and no format is written, though `--html` has what only a page shows counted.
+/// Executes a command that examines or makes recordings or plans, and returns its answer. Prints only progress and
+/// writes no output format, but `--html` also computes the parts that only a page shows.
 ///
 /// # Errors
-/// The command's own; [`Error::Input`] for a command that answers at a terminal alone.
+/// The error of the command; [`Error::Input`] for a command that runs at a terminal only.
 pub fn answer(command: Command) -> Result<Box<dyn Views>, Error> {
     match command {
         Command::Advise(args) => cmd::advise::answer(&args),

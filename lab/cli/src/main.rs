@@ -1,8 +1,8 @@
-//! `freehold`, the laboratory's command: record what a real kernel's page allocator did, look at it,
-//! and compare allocator policies on it.
+//! `freehold`, the laboratory's command: records the work of a real kernel's page allocator, inspects it, and compares
+//! allocator policies on it.
 //!
-//! This file only says how a process ends. What can be asked, and how it is answered, is the library beside it
-//! ([`freehold_cli`]).
+//! This file only converts the result into an exit status. The command line and its execution are in the library
+//! [`freehold_cli`].
 
 mod stdout;
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            // What was given, and what files say, is in these sentences too.
+            // These sentences can contain the user's input and the contents of files, so they are escaped.
             if !error.is_said() {
                 eprintln!("freehold: {}", printable(&error.to_string()));
             }
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Error> {
-    // The stdout of a recording or a run is its command's, and manual pages are files.
+    // The stdout of a recording or a run belongs to its command, and manual pages are written to files.
     if !matches!(cli.command, Some(Command::Record(_) | Command::Run(_) | Command::Man(_))) {
         stdout::check()?;
     }

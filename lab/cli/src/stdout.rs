@@ -1,7 +1,8 @@
-//! Whether stdout was open when the process began.
+//! Check that stdout was open when the process began.
 //!
-//! The standard library opens `/dev/null` for a standard stream that it finds closed, before `main` and without a word,
-//! so that `freehold compare >&-` would answer nobody and say that all went well. So we look before it does.
+//! The standard library silently opens `/dev/null` for a standard stream that is closed, before `main`. Without this
+//! check, `freehold compare >&-` would write its answer nowhere and report success. So a constructor checks stdout
+//! before the standard library does.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +11,15 @@ use freehold_report::output::OutputError;
 
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: before `main` nothing of the standard library may be relied on; this asks the kernel by one system call and
-// stores the answer in an atomic.
+// SAFETY: code before `main` must not rely on the standard library being initialized. This function makes one system
+// call without the standard library, and stores the result in an atomic.
 #[ctor::ctor(unsafe)]
 fn look() {
     let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
     WAS_CLOSED.store(closed, Ordering::Relaxed);
 }
 
-/// Whether there is a stdout to answer to.
+/// Checks that stdout was open when the process began.
 ///
 /// # Errors
 /// When it was closed.
