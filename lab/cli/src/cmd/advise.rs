@@ -1,7 +1,7 @@
-//! `freehold advise RECORDING...`: which settings of the recorded machine to change today.
+//! `freehold advise RECORDING...`: recommends changes to the settings of the recorded machine.
 //!
-//! Each recording is replayed under the rules nearest to its kernel's: as it was set, with varied watermarks, and under
-//! a few candidates, or under all of them. Recordings that cannot carry advice are refused before that.
+//! Each recording is replayed under the rules nearest to its kernel's: with its own settings, with varied watermarks,
+//! and with a few candidates or all of them. Recordings that cannot support advice are refused beforehand.
 
 use std::path::PathBuf;
 
@@ -44,12 +44,12 @@ pub struct AdviseArgs {
     formats: Formats,
 }
 
-/// Prints the answer.
+/// Prints the advice.
 pub(crate) fn run(args: &AdviseArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
-/// Replays every recording as it was set and otherwise: what to change.
+/// Replays every recording with its own and with changed settings, and returns the advice.
 pub(crate) fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
@@ -78,7 +78,7 @@ pub(crate) fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     Ok(Box::new(AdviceReport::new(&subjects, &candidates, machine, margin, extent).leaving_out(left_out)))
 }
 
-/// A recording that is ready to be replayed under the rules nearest to its kernel's.
+/// A recording prepared for replays under the rules nearest to its kernel's.
 struct Prepared<'r> {
     recording: &'r Recording,
     policy: NamedPolicy,
@@ -92,7 +92,7 @@ impl Prepared<'_> {
         Ok(Prepared { recording, policy, replay })
     }
 
-    /// Replays it under these settings.
+    /// Replays the recording with these settings.
     fn replay(&self, settings: &[Setting]) -> Result<ReplayOutcome, Error> {
         let words: Vec<String> = settings.iter().map(Setting::to_string).collect();
         let what = if words.is_empty() { "its own settings".to_owned() } else { words.join(", ") };
@@ -103,14 +103,15 @@ impl Prepared<'_> {
         Ok(self.replay.replay(name, *policy, conditions, |events| progress.advance(events))?)
     }
 
-    /// Returns the settings whose replays show how sensitive it is: watermarks 1 % lower and 1 % higher.
+    /// Returns the settings whose replays show the sensitivity: watermarks 1 % lower and 1 % higher.
     fn nudges(&self) -> Vec<Setting> {
         let nudges = advice::nudges(self.recording.reader.facts(), &[]);
         nudges.first().into_iter().chain(nudges.last()).cloned().collect()
     }
 }
 
-/// Replays recordings, which were replayed as recorded, with varied watermarks and under each candidate.
+/// Replays recordings with varied watermarks and with each candidate. `kept` has their replays with the recorded
+/// settings.
 fn replay_candidates(
     kept: Vec<(&Prepared<'_>, ReplayOutcome)>,
     candidates: &[Candidate],

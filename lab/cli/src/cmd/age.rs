@@ -1,5 +1,5 @@
-//! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot; or the memory
-//! of this machine made so, by `--apply`.
+//! `freehold age`: draws a machine's memory at random as workloads leave it, and writes it as a snapshot; or, with
+//! `--apply`, brings the memory of this machine into that state.
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use super::apply::{self, Amount, ApplyArgs};
 use super::{parse_age, parse_cpus};
 use crate::error::Error;
 
-/// Memory of the machine, if nobody says how much.
+/// Default memory of the machine.
 const MEMORY: Bytes = Bytes::mib(4096);
-/// MiB of a pageblock.
+/// Size of a pageblock in MiB.
 const PAGEBLOCK_MIB: u64 = 2;
-/// Pages of a MiB.
+/// Pages per MiB.
 const PAGES_PER_MIB: u32 = 256;
 
 /// Arguments of `freehold age`.
@@ -116,8 +116,8 @@ pub(crate) fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
     apply::judge(&report, ended)
 }
 
-/// Draws the start that was ordered, and writes it if it is to be written: its figures. Or makes this machine's memory
-/// so, for a time: what came of it.
+/// Draws the requested start, writes it if an output file is given, and returns its figures. With `--apply`, brings
+/// this machine's memory into that state for a time, and returns a report on that.
 pub(crate) fn answer(args: &AgeArgs) -> Result<Box<dyn Views>, Error> {
     if !args.apply.is_asked() {
         return Ok(Box::new(drawn(args)?));
@@ -138,7 +138,7 @@ fn drawn(args: &AgeArgs) -> Result<StartReport, Error> {
     Ok(StartReport::new(subject(args, &machine), &start))
 }
 
-/// Makes this machine's memory so, for a time.
+/// Brings this machine's memory into the drawn state for a time.
 fn applied(args: &AgeArgs) -> Result<(FragmentReport, EndReason), Error> {
     args.formats.try_all(args.like.as_deref())?;
     let pageblocks = apply::pageblocks(args.memory)?;
@@ -147,7 +147,7 @@ fn applied(args: &AgeArgs) -> Result<(FragmentReport, EndReason), Error> {
     apply::apply(&args.apply, &start, what)
 }
 
-/// The machine, and its pageblocks.
+/// Returns the requested machine and the number of its pageblocks.
 fn ordered(args: &AgeArgs, like: Option<&Layout>) -> Result<(Machine, u64), Error> {
     let like = like.map(|layout| Bytes::mib(layout.total().pageblocks * PAGEBLOCK_MIB));
     let memory = args.memory.map(Amount::of_a_machine).transpose()?.or(like).unwrap_or(MEMORY);
@@ -157,14 +157,14 @@ fn ordered(args: &AgeArgs, like: Option<&Layout>) -> Result<(Machine, u64), Erro
     Ok((machine, u64::from(machine.pages_per_node() / PAGEBLOCK_PAGES) * u64::from(machine.nodes)))
 }
 
-/// How the memory that was ordered lies on a machine with so many pageblocks.
+/// Returns the requested layout of memory for a machine with this number of pageblocks.
 fn layout(args: &AgeArgs, like: Option<Layout>, pageblocks: u64) -> Result<Layout, Error> {
     let like = like.map(|layout| layout.scaled_to(pageblocks));
     let layout = like.unwrap_or_else(|| age::layout(args.age, pageblocks));
     args.shares.shares().apply_to_layout(layout).map_err(Error::Input)
 }
 
-/// That of the snapshot which memory is to be like, if any.
+/// Returns the layout of the snapshot in `--like`, if it is given.
 fn layout_in(args: &AgeArgs) -> Result<Option<Layout>, Error> {
     let Some(path) = &args.like else { return Ok(None) };
     let start = start::read(path).map_err(|error| Error::Input(error.to_string()))?;

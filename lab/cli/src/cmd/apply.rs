@@ -1,5 +1,5 @@
-//! `freehold age --apply`: this machine's memory made as an age says, while a command runs or for a time, and then
-//! undone.
+//! `freehold age --apply`: fragments this machine's memory to an age while a command runs or for a time, and undoes it
+//! afterwards.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use super::expect_each_once;
 use super::record::seconds;
 use crate::error::Error;
 
-/// Of what is free beyond the machine's own need, the percentage that is worked on if nobody says how much.
+/// Default share of the free memory beyond the machine's own need, in percent.
 const PERCENT: &str = "80";
 
 /// Arguments of `freehold age` that mean the running machine.
@@ -55,18 +55,18 @@ pub(crate) struct ApplyArgs {
 }
 
 impl ApplyArgs {
-    /// Whether the running machine is meant.
+    /// Returns whether `--apply` is given.
     pub(crate) fn is_asked(&self) -> bool {
         self.apply
     }
 }
 
-/// How much memory: so many bytes, or a share of what is free.
+/// Amount of memory: a number of bytes, or a share of the free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Amount {
-    /// So much.
+    /// Number of bytes.
     Bytes(Bytes),
-    /// So much of what is free.
+    /// Share of the free memory.
     Share(Percent),
 }
 
@@ -82,7 +82,7 @@ impl FromStr for Amount {
 }
 
 impl Amount {
-    /// The memory of a machine that is drawn.
+    /// Returns the amount as the memory of a machine to be drawn, which must not be a share.
     pub(crate) fn of_a_machine(self) -> Result<Bytes, Error> {
         match self {
             Amount::Bytes(bytes) => Ok(bytes),
@@ -100,24 +100,24 @@ impl Amount {
     }
 }
 
-/// Pageblocks of this machine that are to be worked on.
+/// Returns the number of pageblocks of this machine to work on.
 pub(crate) fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
     let room = freehold_fragmenter::room()?;
     let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("a constant")));
     let pages = amount.pages(room.pages);
-    // What is drawn takes memory too, so it is said before that.
+    // Drawing a start takes memory too, so the amount is checked before that.
     room.expect(pages)?;
     Ok(pages / u64::from(PAGEBLOCK_PAGES))
 }
 
-/// Makes memory like this start, lets it stay so, and undoes it: what came of it.
+/// Brings memory into the state of this start, keeps it there, undoes it, and returns a report.
 pub(crate) fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, EndReason), Error> {
     expect_each_once("kind", args.with.iter().copied())?;
     Ok(freehold_fragmenter::apply(&args.plan(start, subject), &mut StderrWatch)?)
 }
 
 impl ApplyArgs {
-    /// Prints what came of it, and leaves stdout to the command.
+    /// Prints the report. It leaves stdout to the command if there is one.
     pub(crate) fn emit(&self, report: &FragmentReport, formats: &Formats, style: Style) -> Result<(), OutputError> {
         match self.command.is_empty() {
             true => formats.emit(report, style),
@@ -138,7 +138,7 @@ impl ApplyArgs {
     }
 }
 
-/// The pages of a pageblock that can be neither moved nor given up.
+/// Returns the pages of a pageblock that can be neither moved nor reclaimed.
 fn wanted(pageblock: &Pageblock<'_>) -> PageSet {
     let (mut wanted, mut page) = (PageSet::default(), 0);
     for run in pageblock.runs {
@@ -151,7 +151,7 @@ fn wanted(pageblock: &Pageblock<'_>) -> PageSet {
     wanted
 }
 
-/// Whether the proof failed, or else the command.
+/// Returns an error if the check failed, or else if the command failed.
 pub(crate) fn judge(report: &FragmentReport, ended: EndReason) -> Result<(), Error> {
     match report.proof.map(|proof| (proof, proof.verdict())) {
         Some((proof, Verdict::Returned)) => {
@@ -166,7 +166,7 @@ pub(crate) fn judge(report: &FragmentReport, ended: EndReason) -> Result<(), Err
     }
 }
 
-/// Reports on stderr when the fragmentation that was asked for is reached.
+/// Reports on stderr when the requested fragmentation is reached.
 struct StderrWatch;
 
 impl Watch for StderrWatch {

@@ -1,4 +1,4 @@
-//! `freehold bench`: rival policies timed against each other, until there is a verdict.
+//! `freehold bench`: times rival policies against each other until there is a verdict.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -21,15 +21,15 @@ use crate::error::Error;
 mod corruption;
 mod malloc;
 
-/// The benchmark of mallocs under whole programs, which is asked for alone.
+/// Name of the benchmark of mallocs under whole programs, which must be the only one named.
 const MALLOC: &str = "malloc";
-/// The one of programs that misuse their memory, likewise.
+/// Name of the benchmark of programs that misuse their memory, which must be the only one named.
 const CORRUPTION: &str = "corruption";
 
-/// The profile that this program was built with, if its build says so.
+/// Profile that this program was built with, if its build script set it.
 const PROFILE: Option<&str> = option_env!("FREEHOLD_PROFILE");
 
-/// Most runs of a comparison, unless somebody says otherwise.
+/// Default of the maximum runs of a comparison.
 const RUNS: u32 = 320;
 
 /// Arguments of `freehold bench`.
@@ -120,7 +120,7 @@ pub struct BenchArgs {
     formats: VerdictFormats,
 }
 
-/// Runs the benchmarks and prints what came out, or lists them.
+/// Runs the benchmarks and prints their results, or lists the benchmarks.
 pub(crate) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.names.iter().any(|name| name == MALLOC) {
         return malloc::run(args, style);
@@ -166,7 +166,7 @@ pub(crate) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
 }
 
-/// The benchmarks of these names, or all.
+/// Returns the benchmarks with these names, or all benchmarks.
 fn chosen(names: &[String]) -> Result<Vec<&'static Bench>, Error> {
     if names.is_empty() { Ok(BENCHES.to_vec()) } else { names.iter().map(|name| find_bench(name)).collect() }
 }
@@ -210,7 +210,7 @@ fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Reque
     Ok(Request { settings: settings.clone(), a, rivals })
 }
 
-/// The benchmarks as a document.
+/// List of the benchmarks, as a document.
 #[derive(Debug, Serialize)]
 struct Listing {
     benches: Vec<Entry>,

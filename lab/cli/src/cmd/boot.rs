@@ -1,4 +1,4 @@
-//! `freehold boot`: a kernel in QEMU, and a workload recorded in it.
+//! `freehold boot`: boots a kernel in QEMU and records a workload in it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub struct BootArgs {
     fetch: bool,
 }
 
-/// Boots, records, and says on stderr how it goes on.
+/// Boots and records, and reports progress on stderr.
 pub(crate) fn run(args: BootArgs) -> Result<(), Error> {
     let started = Instant::now();
     let mut say = |sentence: &str| {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: BootArgs) -> Result<(), Error> {
     report_end(outcome, &args)
 }
 
-/// What came of it, in words.
+/// Reports the end of the recording.
 fn report_end(outcome: BootOutcome, args: &BootArgs) -> Result<(), Error> {
     let out = args.out.display();
     if outcome.end == RecordingEnd::Interrupted {

@@ -1,4 +1,5 @@
-//! `freehold calibrate`: what steps cost on this machine, and whether the simulation agrees with real threads.
+//! `freehold calibrate`: measures the cost of steps on this machine, and checks whether the simulation agrees with real
+//! threads.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// CPUs that a check uses at most.
+/// Maximum CPUs that a check uses.
 const CPUS_MAX: u16 = 2;
 
 /// Arguments of `freehold calibrate`.
@@ -66,7 +67,7 @@ pub struct CalibrateArgs {
     formats: Formats,
 }
 
-/// Measures the table, or takes the one that is given, and checks it if that is asked for.
+/// Measures the table, or reads the given one, and checks it if `--check` is given.
 pub(crate) fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     if args.runs < check::RUNS_MIN {
         return Err(Error::Input(format!(
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     report.checked.map_or(Ok(()), |checked| checked.verdict())
 }
 
-/// What was measured, and what became of the check.
+/// Measured costs, and the result of the check.
 #[derive(Debug, Serialize)]
 struct CalibrateReport {
     recipe: Recipe,
@@ -105,10 +106,10 @@ struct CalibrateReport {
     checked: Option<Checked>,
 }
 
-/// The check.
+/// Result of the check.
 #[derive(Debug, Serialize)]
 struct Checked {
-    /// CPUs that it was made on, at most.
+    /// Maximum CPUs of the checked cases.
     cpus: u16,
     rows: Vec<Row>,
     agreeing: usize,
@@ -131,7 +132,7 @@ impl Checked {
         if self.agreeing == all { Ok(()) } else { Err(Error::Disagreement { agreeing: self.agreeing, all }) }
     }
 
-    /// Two tables a workload, and what follows from all of them.
+    /// Returns two tables per workload.
     fn tables(&self) -> Vec<Table> {
         let mut tables = Vec::new();
         for name in check::NAMES {
@@ -143,7 +144,7 @@ impl Checked {
         tables
     }
 
-    /// What came out, in sentences.
+    /// Summarizes the check in sentences.
     fn sentences(&self) -> Vec<String> {
         let (agreeing, all) = (self.agreeing, self.rows.len());
         let few = self.rows.iter().filter(|row| row.zone_locks.negligible).count();
@@ -164,7 +165,8 @@ impl Checked {
     }
 }
 
-/// One quantity of one workload, scaled: a row a case.
+/// Returns a table of one quantity of one workload, with one row per case. `quantity` returns the comparison and the
+/// factor by which its numbers are scaled.
 fn table(title: String, rows: &[&Row], quantity: impl Fn(&Row) -> (Comparison, f64)) -> Table {
     let mut columns = vec![Column::numbers("CPUs"), Column::words("policy")];
     columns.extend(["threads", "from", "to", "simulated", "error"].map(Column::numbers));

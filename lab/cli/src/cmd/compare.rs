@@ -1,8 +1,9 @@
-//! `freehold compare`: recordings through the engine under policy A and under each policy B.
+//! `freehold compare`: replays recordings through the engine under policy A and under each policy B.
 //!
-//! Every replay is exact, and a few pages may decide what follows. So each policy is also replayed with watermarks that
-//! vary by 1 %: a difference whose ranges overlap is sensitive to watermarks. The rules of the recorded kernel, as far
-//! as the engine has them, are replayed in any case, because only they can be compared with the kernel itself.
+//! Every replay is exact, but a few pages may decide what follows. So each policy is also replayed with watermarks that
+//! vary by 1 %: a difference is sensitive to watermarks if these ranges overlap. The rules of the recorded kernel are
+//! also replayed in any case, as far as the engine implements them, because only that replay can be compared with the
+//! kernel itself.
 
 use std::iter;
 use std::num::NonZeroU16;
@@ -79,11 +80,11 @@ pub struct CompareArgs {
 
 /// The policies of a comparison.
 struct Policies {
-    /// A; none where it is what the engine has of each recorded kernel's rules.
+    /// Policy A; `None` for the engine's version of each recorded kernel's rules.
     a: Option<NamedPolicy>,
-    /// Each B; none where it is A under other settings.
+    /// Policies B; empty if B is A with other settings.
     rivals: Vec<NamedPolicy>,
-    /// Settings under which each B is replayed.
+    /// Settings with which each B is replayed.
     settings: Vec<Setting>,
 }
 
@@ -97,7 +98,7 @@ impl Policies {
         Ok(Policies { a, rivals, settings: parse_settings(&args.settings_b)? })
     }
 
-    /// Returns the spelling that selects a rival in a run of its own.
+    /// Returns the policy name that selects a rival in a separate run.
     fn name_alone(&self, rival: &NamedPolicy, a: &NamedPolicy, kernel: Release) -> String {
         match (&self.a, self.rivals.is_empty()) {
             (_, true) => a.name.clone(),
@@ -106,7 +107,7 @@ impl Policies {
         }
     }
 
-    /// Each B as it is replayed on a recording of this kernel, on which A is `a`.
+    /// Returns each B as it is replayed on a recording of this kernel, on which A is `a`.
     fn rivals_of(&self, a: &NamedPolicy, kernel: Release) -> Result<Vec<NamedPolicy>, Error> {
         match (self.rivals.as_slice(), &self.a) {
             ([], _) => Ok(vec![NamedPolicy { name: "A".to_owned(), policy: a.policy }]),
@@ -116,12 +117,12 @@ impl Policies {
     }
 }
 
-/// Prints the answer.
+/// Prints the comparison.
 pub(crate) fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
-/// Replays every recording under every policy: what changed.
+/// Replays every recording under every policy, and returns the comparison.
 pub(crate) fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
     let policies = Policies::parse(args)?;
     expect_each_once("--b", &args.b)?;
@@ -142,7 +143,7 @@ pub(crate) fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
     Ok(Box::new(report.conclude()))
 }
 
-/// The recordings that were named, or the bundled ones.
+/// Opens the recordings that were named, or the bundled ones.
 fn recordings(args: &CompareArgs) -> Result<Vec<Recording>, Error> {
     if !args.recordings.is_empty() {
         return args.recordings.iter().map(|path| Ok(Recording::open(path)?)).collect();
@@ -156,7 +157,7 @@ fn open_bundled(bundled: &Bundled) -> Result<Recording, Error> {
     Ok(Recording::from_reader(reader, path)?)
 }
 
-/// What A is called in the report of all recordings.
+/// Returns the name of A in the report of all recordings.
 fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
     if let Some(a) = &policies.a {
         return a.name.clone();
@@ -167,25 +168,25 @@ fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
     format!("{} (nearest kernel)", rules.join(" or "))
 }
 
-/// What a policy is called under settings.
+/// Returns the name of a policy with settings.
 fn name_with(policy: &str, settings: &[Setting]) -> String {
     if settings.is_empty() { policy.to_owned() } else { [policy, &in_words(settings).join(", ")].join(WITH) }
 }
 
-/// What the replays of one recording brought.
+/// Outcomes of the replays of one recording.
 struct Outcomes {
     a: ReplayOutcome,
     rivals: Vec<ReplayOutcome>,
     baseline: ReplayOutcome,
 }
 
-/// One policy on a recording: everything that is replayed for it.
+/// One policy on a recording, with the conditions of its replay.
 struct Side<'s> {
     policy: &'s NamedPolicy,
     cpus: Option<NonZeroU16>,
     settings: &'s [Setting],
     watch: Watch,
-    /// The policy as it is asked for alone: with the recorded kernel's rules, if it was put on them.
+    /// Name that selects the policy in a separate run: with the recorded kernel's rules, if it was put on them.
     asked: String,
 }
 
@@ -196,7 +197,7 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let rules = freehold_policies::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let rivals = policies.rivals_of(a_policy, recording.release)?;
-    // Only a replay on the recorded CPUs can be held against the recorded kernel.
+    // Only a replay on the recorded CPUs can be compared with the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };
     let a = Side { policy: a_policy, cpus, settings: &[], watch, asked: a_policy.name.clone() };
@@ -225,7 +226,7 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
         let name = name_with(&side.policy.name, side.settings);
         let what = format!("{} under {name}", recording.facts(side.cpus).file);
         let progress = Progress::new(what, recording.reader.row_count());
-        // What is nudged is not shown.
+        // Replays with varied watermarks are not shown, so they are not watched.
         let watch = if settings.len() > side.settings.len() { Watch::Nothing } else { side.watch };
         let conditions = Conditions { cpus: side.cpus, settings, pacing: args.reclaim.pacing, watch };
         let outcome = prepared.replay(&name, side.policy.policy, conditions, |events| progress.advance(events));
@@ -248,13 +249,14 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     Ok(Outcomes { a, rivals, baseline })
 }
 
-/// Returns the settings of each replay of a side: its own, then these with varied watermarks.
+/// Returns the settings of each replay of a side: its own settings, then the same with varied watermarks.
 fn nudged(side: &Side<'_>, recording: &Recording, args: &CompareArgs) -> Vec<Vec<Setting>> {
     let (facts, settings) = (recording.reader.facts(), side.settings);
     if args.exact { vec![settings.to_vec()] } else { advice::with_nudges(facts, settings) }
 }
 
-/// Returns B as it is replayed on a recording of this kernel: `freehold` on its rules. B keeps the name it was given.
+/// Returns B as it is replayed on a recording of this kernel: `freehold` is put on the kernel's rules. B keeps its
+/// name.
 fn on_recorded_rules(b: &NamedPolicy, kernel: Release) -> Result<NamedPolicy, Error> {
     let policy = freehold_policies::parse(&kernel.on_rules(&b.name))?.policy;
     Ok(NamedPolicy { name: b.name.clone(), policy })

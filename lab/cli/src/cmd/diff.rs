@@ -1,5 +1,5 @@
 //! `freehold diff REC1 REC2`: two recordings of real machines side by side; `freehold diff --kernels A B`: two kernels,
-//! booted and recorded so many times each, with a verdict.
+//! each booted and recorded several times, with a verdict.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,7 +81,7 @@ struct KernelsArgs {
     all: bool,
 }
 
-/// Reads both recordings, or boots both kernels, and prints them side by side.
+/// Prints two recordings side by side, or boots two kernels and prints their comparison.
 pub(crate) fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
     let (first, second) = match (args.kernels.kernels.as_slice(), &args.first, &args.second) {
         ([a, b], ..) => return of_kernels(args, [a, b], style),
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&diff::differ(&first, &second), style)?)
 }
 
-/// Boots both, and says by what they differ.
+/// Boots both kernels and prints the differences.
 fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<(), Error> {
     let margin = margin(args.kernels.margin)?;
     args.formats.try_all([])?;
@@ -121,7 +121,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     Ok(args.formats.emit(&runs, style)?)
 }
 
-/// A and B, by the names of their files.
+/// Returns the guests A and B with the names of their files.
 fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>, Error> {
     let settings = [&args.kernels.setting_a, &args.kernels.setting_b];
     let mut sides = Vec::new();
@@ -133,7 +133,7 @@ fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>,
     Ok(sides)
 }
 
-/// Boots what is missing. The recordings of each side, and how many boots died of the emulator.
+/// Boots the missing runs. Returns the recordings of each side, and the number of boots that died of the emulator.
 fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf>>, u32), Error> {
     let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
     let tools = tools()?;

@@ -1,4 +1,4 @@
-//! `freehold disasm [NAME...]`: the machine code of rival functions in this program.
+//! `freehold disasm [NAME...]`: shows the machine code of rival functions in this program.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub struct DisasmArgs {
     formats: Formats,
 }
 
-/// Prints the code, or what there is of it.
+/// Prints the code, or a list of the available subjects.
 pub(crate) fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let subjects = chosen(&args.names)?;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&freehold_disasm::disassemble(&subjects)?, style)?)
 }
 
-/// The subjects of these names, or all.
+/// Returns the subjects with these names, or all subjects.
 fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
     if names.is_empty() { Ok(SUBJECTS.to_vec()) } else { names.iter().map(|name| find_subject(name)).collect() }
 }
@@ -50,7 +50,7 @@ fn find_subject(name: &str) -> Result<&'static Subject, Error> {
     })
 }
 
-/// What can be shown, as a document.
+/// List of the subjects, as a document.
 #[derive(Debug, Serialize)]
 struct Contents {
     subjects: Vec<Entry>,

@@ -12,17 +12,17 @@ pub(crate) struct EventsArgs {
 }
 
 impl EventsArgs {
-    /// The sets that were asked for.
+    /// Returns the requested sets.
     pub(crate) fn sets(&self) -> impl Iterator<Item = EventSet> {
         self.events.iter().flat_map(|sets| sets.0).copied()
     }
 }
 
-/// Sets of events that one word asks for.
+/// Sets of events that one word of the option selects.
 #[derive(Clone, Debug, PartialEq)]
 struct Sets(&'static [EventSet]);
 
-/// Reads the name of a set of events, or `all`.
+/// Parses the name of a set of events, or `all`.
 fn event_sets(name: &str) -> Result<Sets, String> {
     if name == "all" {
         return Ok(Sets(&EventSet::ALL));

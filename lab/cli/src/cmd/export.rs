@@ -1,4 +1,4 @@
-//! `freehold export FILE`: a recording as files that other tools open.
+//! `freehold export FILE`: converts a recording into files for other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -36,10 +36,10 @@ pub struct ExportArgs {
     pprof: Option<PathBuf>,
 }
 
-/// What writes a file of a recording.
+/// Function that converts a recording into a file.
 type Export = fn(&Path, &Path) -> Result<ExportSummary, freehold_convert::Error>;
 
-/// Writes each file that was asked for, and says how large it is.
+/// Writes each requested file and prints its size.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Error> {
     let targets: [(&Option<PathBuf>, Export); 2] =
         [(&args.chrome, freehold_convert::chrome), (&args.pprof, freehold_convert::pprof)];

@@ -15,13 +15,13 @@ use freehold_sim::plan::{Changes, Plan};
 use super::{parse_age, parse_cpus, parse_memory, sim};
 use crate::error::Error;
 
-/// The plan, if nobody names one: what the policies below are about.
+/// Default plan; the default policies below are about it.
 const PLAN: &str = "webhost";
-/// The policies that are set against Linux on that plan if none are named.
+/// Default policies B on that plan.
 const RIVALS: [&str; 2] = ["linux-6.12,highatomic=skip-costly", "linux-6.12,highatomic=reuse-first"];
-/// Hosts of a fleet, if nobody says how many.
+/// Default number of hosts.
 const HOSTS: u32 = 60;
-/// The cost table that is built in.
+/// Name of the built-in cost table.
 const COSTS: &str = "reference";
 
 /// Arguments of `freehold fleet`.
@@ -100,7 +100,7 @@ pub struct FleetArgs {
     formats: VerdictFormats,
 }
 
-/// Prints the answer; what was done is kept until it is out.
+/// Prints the report. The saved state is kept until the report has been written.
 pub(crate) fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let (report, state) = simulated(args)?;
     args.formats.emit(&report, style)?;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     Ok(())
 }
 
-/// Simulates the fleet: what it brought.
+/// Simulates the fleet and returns the report.
 pub(crate) fn answer(args: &FleetArgs) -> Result<Box<dyn Views>, Error> {
     let (report, state) = simulated(args)?;
     state.conclude();
@@ -128,7 +128,7 @@ fn simulated(args: &FleetArgs) -> Result<(FleetReport, State), Error> {
     Ok((report.shown(listing, detail), state))
 }
 
-/// What the command line changes about the plan.
+/// Returns the changes that the command line makes to the plan.
 fn changes(args: &FleetArgs) -> Changes {
     let rivals =
         if args.b.is_empty() && args.plan == PLAN { RIVALS.map(str::to_owned).to_vec() } else { args.b.clone() };

@@ -1,4 +1,4 @@
-//! `freehold record --flight`: the last minute of this machine's page events, written whenever something happens.
+//! `freehold record --flight`: keeps the last minute of this machine's page events, and writes it when a trigger fires.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(super) struct FlightArgs {
     memory: Option<Bytes>,
 }
 
-/// What every kind of recording is told.
+/// Options that all kinds of recording share.
 pub(super) struct Common {
     pub out: PathBuf,
     pub duration: Option<Duration>,
@@ -62,12 +62,12 @@ pub(super) struct Common {
 }
 
 impl FlightArgs {
-    /// Whether a flight recorder was asked for.
+    /// Returns whether a flight recorder is requested.
     pub(super) fn is_asked(&self) -> bool {
         self.flight.is_some()
     }
 
-    /// Keeps events until it is ended, says on stderr what happens, and hands each file over that it writes.
+    /// Keeps events until the recorder is ended, reports on stderr, and passes each file that it writes to `written`.
     pub(super) fn run(self, common: Common, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
         let quiet = common.quiet;
         let plan = self.plan(common)?;
@@ -76,7 +76,7 @@ impl FlightArgs {
                 written(RecordedFile::new(summary, path));
             }
             if !quiet {
-                // A line each, however long: they are read in logs.
+                // One line each, without wrapping: these lines are read in logs.
                 eprintln!("{}", printable(&describe_happening(happening, &plan)));
             }
         })?;
@@ -108,7 +108,7 @@ impl FlightArgs {
     }
 }
 
-/// What is said when something happens: a line.
+/// Formats an event of the flight recorder as one line.
 fn describe_happening(happening: &FlightEvent<'_>, plan: &FlightPlan) -> String {
     match happening {
         FlightEvent::Started { ring_kib, cpus } => format!(
@@ -150,12 +150,12 @@ fn written(path: &Path, summary: &Summary, passed_over: u64) -> String {
     )
 }
 
-/// Reads a time above zero.
+/// Parses a time above zero.
 fn time(text: &str) -> Result<Duration, String> {
     pause(text).and_then(|time| if time.is_zero() { Err("give a time above 0".to_owned()) } else { Ok(time) })
 }
 
-/// Reads a time such as `60s`, `500ms`, `5min` or `1h`; a number alone is one of seconds.
+/// Parses a time such as `60s`, `500ms`, `5min` or `1h`; a number without a unit is in seconds.
 fn pause(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -1,4 +1,4 @@
-//! The options that describe a guest, shared by the commands that boot kernels.
+//! Options that describe a guest, shared by the commands that boot kernels.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(crate) enum Accel {
 }
 
 impl Accel {
-    /// What was asked for; nothing is to be chosen.
+    /// Returns the requested accelerator; `None` if it is to be chosen automatically.
     pub(crate) fn chosen(self) -> Option<Accelerator> {
         match self {
             Accel::Auto => None,
@@ -78,7 +78,7 @@ impl Accel {
 }
 
 impl GuestArgs {
-    /// What can be said before there is a kernel.
+    /// Checks the options that do not depend on the kernel.
     ///
     /// # Errors
     /// If there is no such workload, or no such root.
@@ -90,7 +90,7 @@ impl GuestArgs {
         }
     }
 
-    /// The guest that runs `kernel`.
+    /// Returns the guest that runs `kernel`.
     ///
     /// # Errors
     /// If there is no such workload.
@@ -109,10 +109,10 @@ impl GuestArgs {
     }
 }
 
-/// The kernel that `text` means: an image at this path, or a version, fetched unless it is here.
+/// Returns the kernel that `text` denotes: the image at this path, or a version, which is fetched unless it is stored.
 ///
 /// # Errors
-/// If it is neither, or cannot be fetched.
+/// If `text` is neither, or the kernel cannot be fetched.
 pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
     let path = Path::new(text);
     if path.is_file() {
@@ -125,10 +125,10 @@ pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Er
     Ok(Store::for_user()?.get(&version, say)?)
 }
 
-/// The programs that a boot is made of; this one records in the guest.
+/// Returns the programs that a boot needs. This program itself records in the guest.
 ///
 /// # Errors
-/// If one is not on this machine.
+/// If a program is not installed on this machine.
 pub(crate) fn tools() -> Result<Tools, Error> {
     let freehold = env::current_exe().map_err(|error| {
         BootError::Missing(format!("this program does not find itself, to take itself along: {error}"))

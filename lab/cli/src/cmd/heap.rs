@@ -1,4 +1,4 @@
-//! `freehold heap PID`: what a live process has in its heap, if its malloc is Freehold.
+//! `freehold heap PID`: shows the heap of a live process whose malloc is Freehold.
 
 use std::num::NonZeroU32;
 
@@ -32,7 +32,7 @@ pub struct HeapArgs {
     formats: Formats,
 }
 
-/// Reads the heap once and prints what it has.
+/// Reads the heap once and prints its contents.
 pub(crate) fn run(args: &HeapArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let mut target = Target::open(args.pid.get())?;

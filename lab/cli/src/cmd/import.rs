@@ -1,4 +1,4 @@
-//! `freehold import FILE`: what perf or trace-cmd recorded, as a recording.
+//! `freehold import FILE`: converts a recording of perf or trace-cmd into a recording of Freehold.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ pub struct ImportArgs {
     formats: Formats,
 }
 
-/// Reads the file, draws what it leaves open, writes the recording, and says what came of it.
+/// Reads the file, draws the start if it is missing, writes the recording, and prints a summary.
 pub(crate) fn run(args: &ImportArgs, style: Style) -> Result<(), Error> {
     let out = args.out.clone().unwrap_or_else(|| args.file.with_extension("parquet"));
     args.formats.try_all([args.file.as_path(), out.as_path()])?;
@@ -108,12 +108,13 @@ impl ImportArgs {
     }
 }
 
-/// Pageblocks from which on a start is drawn more coarsely: 256 GiB. A start of many runs would take minutes to write.
+/// Number of pageblocks above which a start is drawn more coarsely: 256 GiB. A start of many runs would take minutes to
+/// write.
 const BLOCKS_LARGE: u64 = 1 << 17;
-/// Pageblocks that are drawn then, and repeated.
+/// Number of pageblocks that are then drawn, and repeated.
 const BLOCKS_REPEATED: u64 = 1 << 15;
 
-/// Draws a machine of the size that the events show, with memory of the age that was ordered.
+/// Draws a machine of the size that the events show, with memory of the requested age.
 fn draw_start(args: &ImportArgs, import: &Import) -> Result<SyntheticStart, Error> {
     let blocks = import.pageblocks();
     let pages = u32::try_from(blocks * u64::from(PAGEBLOCK_PAGES)).map_err(|_| {

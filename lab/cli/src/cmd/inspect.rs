@@ -1,4 +1,4 @@
-//! `freehold inspect FILE`: what a recording contains.
+//! `freehold inspect FILE`: shows the contents of a recording.
 
 use std::path::PathBuf;
 
@@ -33,12 +33,12 @@ pub struct InspectArgs {
     formats: Formats,
 }
 
-/// Prints the answer.
+/// Prints the contents.
 pub(crate) fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
-/// Reads the recording once: what it contains, or its map.
+/// Reads the recording once, and returns its contents or its map.
 pub(crate) fn answer(args: &InspectArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let wants_map = args.map || args.formats.wants_page();

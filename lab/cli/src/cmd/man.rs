@@ -1,4 +1,4 @@
-//! `freehold man DIRECTORY`: the manual pages, one a command, for packagers.
+//! `freehold man DIRECTORY`: writes the manual pages, one per command, for packagers.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
-//! `freehold map FILE`: memory under a policy at one moment, pageblock by pageblock, or the frames of one pageblock.
+//! `freehold map FILE`: shows memory under a policy at one moment, pageblock by pageblock, or the frames of one
+//! pageblock.
 //!
-//! The terminal's side of the map in a page: the page has the frames of the blocks that differ most, this has those of
-//! any block at any moment. `freehold inspect --map` prints what the recorded kernel's memory was like.
+//! This is the terminal's counterpart of the map in a page. The page has the frames of the blocks that differ most;
+//! this command shows those of any block at any moment. `freehold inspect --map` prints the recorded kernel's memory.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -58,7 +59,7 @@ pub struct MapArgs {
     formats: Formats,
 }
 
-/// Replays the recording until that moment, and prints what memory is like then.
+/// Replays the recording until the given moment, and prints the state of memory at that moment.
 pub(crate) fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let recording = Recording::open(&args.recording)?;
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&Printed::new(map, args.block)?, style)?)
 }
 
-/// The command that prints a map of the same replay, at a moment that takes the place of `{time}`.
+/// Returns the command that prints a map of the same replay. It contains `{time}` in place of the moment.
 pub(crate) fn command(file: &str, policy: &str, reclaim: ReclaimArgs, conditions: &Conditions<'_>) -> String {
     let mut words = vec!["map".to_owned(), file.to_owned(), "--policy".to_owned(), policy.to_owned()];
     words.extend(conditions.cpus.map(|cpus| format!("--cpus={cpus}")));
@@ -89,13 +90,13 @@ pub(crate) fn command(file: &str, policy: &str, reclaim: ReclaimArgs, conditions
     origin::command_of(words.iter().map(String::as_str))
 }
 
-/// The name of a value of an option; none if it is the one that the option has anyway.
+/// Returns the name of an option's value; `None` if it is the default.
 fn value_name<V: ValueEnum + Default + PartialEq>(value: V) -> Option<String> {
     let is_usual = value == V::default();
     value.to_possible_value().filter(|_| !is_usual).map(|value| value.get_name().to_owned())
 }
 
-/// A map on its way to a terminal: all of it, or one block.
+/// A map for printing: all of it, or one block.
 #[derive(Debug)]
 pub(crate) struct Printed {
     map: MemoryMap,
@@ -103,7 +104,7 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// The whole map, or its frames of one block.
+    /// Returns the whole map, or the frames of one block.
     ///
     /// # Errors
     /// If there is no such block.
@@ -155,7 +156,7 @@ impl Document for Printed {
     }
 }
 
-/// A time since the recording began, in nanoseconds.
+/// Parses a time since the start of the recording, and returns nanoseconds.
 fn parse_time(text: &str) -> Result<u64, String> {
     let units = [("ms", 1e6), ("us", 1e3), ("ns", 1.0), ("s", 1e9), ("", 1e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * ns));

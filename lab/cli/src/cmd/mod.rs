@@ -1,4 +1,4 @@
-//! One file a command: its arguments, and how it is answered.
+//! The commands, one file each: their arguments and their execution.
 
 pub(crate) mod advise;
 pub(crate) mod age;
@@ -41,7 +41,7 @@ use freehold_sim::start::age::AGE_MAX;
 
 use crate::error::Error;
 
-/// Most CPUs that a replay can have.
+/// Maximum CPUs of a replay.
 const CPUS_MAX: u16 = 512;
 
 /// The option `--cpus`, shared by the commands that replay.
@@ -52,7 +52,7 @@ pub(crate) struct SpreadArgs {
     pub cpus: Option<NonZeroU16>,
 }
 
-/// Refuses what is given twice: it would count twice, or one of the two not at all.
+/// Refuses duplicates: a duplicate would be counted twice, or one of the two would be ignored.
 fn expect_each_once<T: PartialEq>(what: &str, given: impl IntoIterator<Item = T>) -> Result<(), Error> {
     let given: Vec<T> = given.into_iter().collect();
     match (1..given.len()).any(|at| given[..at].contains(&given[at])) {
@@ -61,7 +61,7 @@ fn expect_each_once<T: PartialEq>(what: &str, given: impl IntoIterator<Item = T>
     }
 }
 
-/// A margin that was given in percent, as a share.
+/// Converts a margin from percent into a share.
 fn margin(percent: f64) -> Result<f64, Error> {
     let share = percent / 100.0;
     if (0.0..1.0).contains(&share) {
@@ -70,7 +70,7 @@ fn margin(percent: f64) -> Result<f64, Error> {
     Err(Error::Input(format!("the margin cannot be {percent} %; give a percentage from 0 to below 100")))
 }
 
-/// The settings that were given, each once.
+/// Parses settings, each of which may be given once.
 fn parse_settings(given: &[String]) -> Result<Vec<Setting>, Error> {
     let settings = given.iter().map(|text| text.parse().map_err(Error::Input));
     let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
@@ -78,12 +78,12 @@ fn parse_settings(given: &[String]) -> Result<Vec<Setting>, Error> {
     Ok(settings)
 }
 
-/// Settings as they were written.
+/// Formats settings as they are written on the command line.
 fn in_words(settings: &[Setting]) -> Vec<String> {
     settings.iter().map(Setting::to_string).collect()
 }
 
-/// A size of memory, as it was typed.
+/// Checks a size of memory, and returns it unchanged.
 fn parse_memory(text: &str) -> Result<String, BytesError> {
     text.parse().map(|_: Bytes| text.to_owned())
 }

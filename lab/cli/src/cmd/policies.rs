@@ -1,4 +1,4 @@
-//! `freehold policies`: the policies by name, and how to change one.
+//! `freehold policies`: lists the policies by name, and the ways to change one.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub struct PoliciesArgs {
     formats: Formats,
 }
 
-/// Prints the registry.
+/// Prints the registry of policies.
 pub(crate) fn run(args: &PoliciesArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     Ok(args.formats.emit(&Catalogue::new(), style)?)
@@ -41,7 +41,7 @@ struct Catalogue {
 struct SetEntry {
     name: &'static str,
     about: &'static str,
-    /// The set as changes to nothing: `field=value,...`
+    /// All choices of the set, as `field=value,...`
     choices: String,
 }
 

@@ -1,4 +1,4 @@
-//! `freehold record`: this machine's page events while a command runs.
+//! `freehold record`: records this machine's page events while a command runs.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -20,7 +20,7 @@ use super::flight::{Common, FlightArgs};
 use super::recorded::{Recorded, RecordedFile};
 use crate::error::Error;
 
-/// The file that is written where nobody names one.
+/// Default name of the recording.
 const RECORDING: &str = "recording.parquet";
 
 /// Arguments of `freehold record`.
@@ -75,7 +75,7 @@ pub struct RecordArgs {
     command: Vec<OsString>,
 }
 
-/// Reads a number of seconds above zero.
+/// Parses a number of seconds above zero.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
     match Duration::try_from_secs_f64(seconds) {
@@ -84,13 +84,13 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads of how many pages one is sampled.
+/// Parses the period of stack samples: one page in this number is sampled.
 fn period(text: &str) -> Result<u64, String> {
     let period = text.parse().ok().filter(|period: &u64| period.is_power_of_two() && *period <= 1 << 20);
     period.ok_or_else(|| format!("`{text}` is no power of two from 1 to 2^20, as in --stacks=256"))
 }
 
-/// Records, and says on stderr what came of it: stdout belongs to the command.
+/// Records, and prints the result to stderr, because stdout belongs to the command.
 pub(crate) fn run(args: RecordArgs) -> Result<(), Error> {
     if args.flight.is_asked() {
         return args.fly(&mut drop);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: RecordArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Records: what came of it, of each file that was written.
+/// Records, and returns a summary of each file that was written.
 pub(crate) fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
     if !args.flight.is_asked() {
         return Ok(Box::new(args.record()?));
@@ -122,7 +122,7 @@ impl RecordArgs {
         Ok(Recorded { recordings: vec![RecordedFile::new(&summary, &plan.out)] })
     }
 
-    /// Keeps the last minute until something happens; hands each file over that is written then.
+    /// Runs the flight recorder, and passes each file that it writes to `written`.
     fn fly(self, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
         let common = Common {
             out: self.out,
@@ -151,11 +151,11 @@ impl RecordArgs {
     }
 }
 
-/// The line that tells how the recording goes on.
+/// Progress line of the recording.
 struct Line {
     bar: ProgressBar,
     before: (Instant, u64),
-    /// Looks at the heaps of the command, once there is one.
+    /// Sampler of the heaps of the command, once the command runs.
     heaps: Option<Watcher>,
 }
 
@@ -210,7 +210,7 @@ impl Watch for Line {
     }
 }
 
-/// What a recording keeps of a heap.
+/// Converts a heap sample into the reading that a recording keeps.
 fn seen_heap(sample: HeapSample) -> HeapReading {
     let HeapSample { moment, pid, started, name, threads, resident, memory } = sample;
     let objects = memory.objects.min(memory.slabs.in_memory);

@@ -1,4 +1,4 @@
-//! What a recorder wrote, as a document: the closing words of `freehold record`.
+//! The files that a recorder wrote, as a document: the final output of `freehold record`.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,10 +10,10 @@ use freehold_report::terminal::Style;
 use indicatif::HumanCount;
 use serde::Serialize;
 
-/// The files that a recorder wrote: one, or as many as a flight recorder had reason to.
+/// Files that a recorder wrote: one, or as many as the triggers of a flight recorder caused.
 #[derive(Debug, Serialize)]
 pub(super) struct Recorded {
-    /// Each of them, oldest first.
+    /// The files, oldest first.
     pub recordings: Vec<RecordedFile>,
 }
 
@@ -27,15 +27,15 @@ pub(super) struct RecordedFile {
     /// Events that the kernel dropped.
     lost: u64,
     seconds: f64,
-    /// The command's name, if there was one.
+    /// Name of the command, if there was one.
     command: Option<String>,
-    /// How it ended; nothing where it runs on.
+    /// Exit status of the command; `None` while it is still running.
     status: Option<String>,
     notes: Vec<String>,
 }
 
 impl RecordedFile {
-    /// What came of the recording at `path`.
+    /// Summarizes the recording at `path`.
     pub(super) fn new(summary: &Summary, path: &Path) -> RecordedFile {
         RecordedFile {
             file: path.display().to_string(),
@@ -50,7 +50,7 @@ impl RecordedFile {
         }
     }
 
-    /// How the command ended.
+    /// Formats the end of the command.
     fn ending(&self) -> Option<String> {
         let command = self.command.as_ref()?;
         Some(match &self.status {

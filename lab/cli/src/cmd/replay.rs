@@ -1,4 +1,4 @@
-//! `freehold replay FILE --policy NAME`: a recording through the engine under one policy.
+//! `freehold replay FILE --policy NAME`: replays a recording through the engine under one policy.
 
 use std::path::PathBuf;
 
@@ -51,12 +51,12 @@ pub struct ReplayArgs {
     formats: Formats,
 }
 
-/// Prints the answer.
+/// Prints the report of the replay.
 pub(crate) fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
-/// Replays the recording: what happened, and how near that is to the recorded kernel.
+/// Replays the recording, and returns a report of the events and of the fidelity to the recorded kernel.
 pub(crate) fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let settings = parse_settings(&args.settings)?;

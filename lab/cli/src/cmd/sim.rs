@@ -1,4 +1,4 @@
-//! `freehold sim`: a plan on one to hundreds of simulated CPUs, under policy A and under each policy B.
+//! `freehold sim`: simulates a plan on one to hundreds of CPUs, under policy A and under each policy B.
 
 use std::borrow::Cow;
 use std::fs;
@@ -105,9 +105,9 @@ pub struct SimArgs {
     formats: VerdictFormats,
 }
 
-/// The plan that plays a recording.
+/// Name of the plan that plays a recording.
 const RECORDING: &str = "recording";
-/// Name of the table that is built in.
+/// Name of the built-in cost table.
 const REFERENCE: &str = "reference";
 
 /// Prints the answer.
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
-/// Simulates the plan: what came out. Or lists the plans.
+/// Simulates the plan and returns the report, or returns the list of plans.
 pub(crate) fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
     if args.list {
         args.formats.try_all(args.recording.as_deref().map(Path::new))?;
@@ -135,13 +135,13 @@ pub(crate) fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
     Ok(if args.vmstat { Box::new(Counters(report)) } else { Box::new(report) })
 }
 
-/// The report as a picture.
+/// Draws the report as an SVG picture.
 fn drawn(report: &SimReport) -> String {
     let plots: Vec<_> = (0..report.plan.points.len()).flat_map(|point| report.plots(point)).collect();
     plot::svg(&format!("{}: {}", report.plan.name, report.plan.title), &plots)
 }
 
-/// What the command line changes about the plan of this name.
+/// Returns the changes that the command line makes to the plan with this name.
 fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
     let file = match &args.recording {
         Some(file) if name != RECORDING => {
@@ -164,14 +164,14 @@ fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
     })
 }
 
-/// The plan with as many seeds, and as short, as was asked for.
+/// Returns the plan with the requested number of seeds and length.
 fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
     let mut plan = if args.quick { plan.shortened() } else { plan };
     plan.seeds = args.seeds.unwrap_or(plan.seeds);
     plan
 }
 
-/// The cost table of this name, or in this file.
+/// Returns the built-in cost table, or reads one from a file.
 pub(crate) fn costs(name: &str) -> Result<Costs, Error> {
     if name == REFERENCE {
         return Ok(Costs::reference());
@@ -184,7 +184,7 @@ pub(crate) fn costs(name: &str) -> Result<Costs, Error> {
     Ok(plan::read_costs(name, &text)?)
 }
 
-/// Refuses a name that promises something else than a picture is.
+/// Refuses a file name that does not end in `.svg`.
 fn check_picture(path: &Path) -> Result<(), Error> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(()),

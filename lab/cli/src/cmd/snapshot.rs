@@ -1,4 +1,4 @@
-//! `freehold snapshot`: this machine's memory at one moment, as a recording without events.
+//! `freehold snapshot`: writes this machine's memory at one moment, as a recording without events.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub struct SnapshotArgs {
     spool: Option<PathBuf>,
 }
 
-/// Takes a snapshot, and says on stderr what came of it.
+/// Takes a snapshot and prints a summary to stderr.
 pub(crate) fn run(args: &SnapshotArgs) -> Result<(), Error> {
     let taken = freehold_record::snapshot(&args.out, args.spool())?;
     if !args.quiet {
@@ -50,7 +50,7 @@ impl SnapshotArgs {
     }
 }
 
-/// The closing words.
+/// Formats the summary.
 fn describe_snapshot(taken: &SnapshotSummary, out: &Path) -> String {
     let bytes = out.metadata().map_or(0, |metadata| metadata.len());
     let head = format!("{}: {} rows, {}\n", out.display(), HumanCount(taken.rows), HumanBytes(bytes));

@@ -1,4 +1,4 @@
-//! `freehold sweep`: many replays or simulations by a plan, into one dataset, and what they say together.
+//! `freehold sweep`: runs many replays or simulations by a plan, into one dataset, and reports their joint results.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub struct SweepArgs {
     formats: VerdictFormats,
 }
 
-/// Does what the plan asks, and prints what all results say.
+/// Executes the plan, and prints the report of all results.
 pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let terms = Terms { margin: margin(args.margin)?, detail };
@@ -92,14 +92,14 @@ pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     conclude(&summary)
 }
 
-/// Prints what the results say.
+/// Prints the report of the results.
 fn show(args: &SweepArgs, plan: &Plan, folder: &Folder, terms: Terms, style: Style) -> Result<(), Error> {
     let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
     let report = Report::from_parts(plan, parts, terms)?;
     Ok(args.formats.emit(&report, style)?)
 }
 
-/// Says what there would be to do.
+/// Prints the number of tasks that would be run.
 fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error> {
     let folder = into.map(|into| Folder::find(into, plan)).transpose()?.flatten();
     let summary = local::look(plan, files, folder.as_ref())?;
@@ -109,7 +109,7 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
     conclude(&summary)
 }
 
-/// Names what could not be done.
+/// Reports the recordings that could not be processed.
 fn conclude(summary: &Summary) -> Result<(), Error> {
     if let Some(sentence) = again(&summary.repeated) {
         eprintln!("freehold: {}", printable(&sentence));
@@ -123,7 +123,7 @@ fn conclude(summary: &Summary) -> Result<(), Error> {
     }
 }
 
-/// Which recordings are others again, some of them by name.
+/// Formats a sentence about recordings that are duplicates, naming some of them.
 fn again(repeated: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 3;
     match repeated {

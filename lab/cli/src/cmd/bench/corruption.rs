@@ -1,4 +1,4 @@
-//! `freehold bench corruption`: programs that misuse their memory, under the same mallocs.
+//! `freehold bench corruption`: programs that misuse their memory, under several mallocs.
 
 use freehold_bench::corruption;
 use freehold_report::terminal::Style;
@@ -9,10 +9,10 @@ use super::{BenchArgs, CORRUPTION, CaseEntry, Entry, Listing};
 use crate::cmd::run::find_library;
 use crate::error::Error;
 
-/// Of so many cases one is tried, to see that it runs.
+/// Step between the cases that a quick run tries.
 const QUICK_STEP: usize = 20;
 
-/// Runs the programs, and prints what came of them.
+/// Runs the programs and prints the outcomes.
 pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.list {
         return Ok(args.formats.emit(&Listing { benches: vec![entry()] }, style)?);
@@ -28,7 +28,7 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&corruption::measure(&request)?, style)?)
 }
 
-/// It in lists.
+/// Returns the entry for the list of benchmarks.
 pub(super) fn entry() -> Entry {
     let about = "a way of misuse, and the bytes of a block";
     let cases = cases().map(|name| CaseEntry { name, about: about.into(), operation: "case" });

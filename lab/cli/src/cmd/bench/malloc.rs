@@ -1,4 +1,4 @@
-//! `freehold bench malloc`: whole programs under Freehold's malloc and under every other one that is here.
+//! `freehold bench malloc`: whole programs under Freehold's malloc and all other mallocs that are found.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::{BenchArgs, Entry, Listing, MALLOC, PROFILE, effort};
 use crate::cmd::run::find_library;
 use crate::error::Error;
 
-/// What is measured where no table is named. Some mallocs take minutes for the others.
+/// Default tables. The other tables take minutes with some mallocs.
 const TABLES: [Table; 4] = [Table::Loads, Table::Pairs, Table::Resident, Table::Start];
 
-/// Measures mallocs, and prints what came out.
+/// Measures mallocs and prints the results.
 pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.list {
         return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
@@ -40,7 +40,7 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&whole::measure(&request)?, style)?)
 }
 
-/// The cases of the tables or names that are asked for.
+/// Returns the cases of the requested tables, or with the requested names.
 fn chosen(args: &BenchArgs) -> Result<Vec<Case>, Error> {
     let all = cases();
     if let Some(name) = args.load.iter().find(|name| all.iter().all(|case| case.name != **name)) {
@@ -56,7 +56,7 @@ fn chosen(args: &BenchArgs) -> Result<Vec<Case>, Error> {
     Ok(of_tables.filter(|case| args.load.is_empty() || args.load.contains(&case.name)).collect())
 }
 
-/// That nothing else is asked for.
+/// Checks that no other benchmark and no policy is given.
 pub(super) fn expect_alone(args: &BenchArgs, name: &str) -> Result<(), Error> {
     if args.names.len() == 1 && args.a.is_none() && args.b.is_empty() {
         return Ok(());
@@ -69,12 +69,12 @@ pub(super) fn this_program() -> Result<PathBuf, Error> {
     env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))
 }
 
-/// Mallocs that were named beside those that are found.
+/// Returns the mallocs that were named with `--library`.
 pub(super) fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
     args.library.iter().map(|given| parse_library(given)).collect()
 }
 
-/// A program that a case needs and that is not here.
+/// Returns the name of a program that a case needs and that is not installed.
 fn missing(case: &Case) -> Option<String> {
     case.needs.iter().find(|program| !is_on_path(program)).map(|program| (*program).to_owned())
 }
@@ -84,7 +84,7 @@ fn is_on_path(program: &str) -> bool {
     env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
-/// A case as the benchmark knows it.
+/// Converts a case into a load of the benchmark.
 fn load(case: Case) -> whole::Load {
     whole::Load { name: case.name, arguments: case.arguments, table: case.table, group: case.group }
 }

@@ -1,4 +1,4 @@
-//! `freehold run`: a program whose malloc is Freehold.
+//! `freehold run`: runs a program whose malloc is Freehold.
 
 mod profiled;
 
@@ -16,15 +16,15 @@ use freehold_report::output::write_atomically;
 
 use crate::error::Error;
 
-/// The library that this program carries; empty unless the program was built with the profile `dist`.
+/// Library that this program carries; empty unless the program was built with the profile `dist`.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfreehold.so"));
 /// File name of the library in an installation.
 const NAME: &str = "libfreehold.so";
 /// File name under which cargo builds the library.
 const CARGO_NAME: &str = "libfreehold_preload.so";
-/// What the library reads.
+/// Environment variable with the library's options.
 const OPTIONS: &str = "FREEHOLD_OPTIONS";
-/// What the loader reads.
+/// Environment variable with the libraries that the dynamic loader preloads.
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Arguments of `freehold run`.
@@ -83,7 +83,8 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// Becomes the program; returns only if that fails.
+/// Replaces this process by the program, and returns only if that fails. With `--profile`, runs the program as a child
+/// and waits for it; with `--print-library`, only prints the path.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
     let library = find_library()?;
     if args.print_library {
@@ -101,7 +102,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
     Err(Error::Input(format!("`{}` cannot be run: {error}", command.get_program().to_string_lossy())))
 }
 
-/// What the environment says, a helper unless it says otherwise, and what was given.
+/// Returns the options of the library: the ones in the environment, which may replace the default `return=helper`, and
+/// then those of the command line.
 fn options(args: &RunArgs) -> Result<String, Error> {
     for given in &args.set {
         Options::check(given.as_bytes()).map_err(|wrong| {
@@ -120,7 +122,7 @@ fn options(args: &RunArgs) -> Result<String, Error> {
     Ok(parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(","))
 }
 
-/// The library before all others that are preloaded.
+/// Returns the list of preloaded libraries, with this library first.
 fn preload(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
@@ -130,10 +132,11 @@ fn preload(library: &Path) -> OsString {
     list
 }
 
-/// Finds the library: the one that this program carries, unpacked into the user's cache; or one beside the program.
+/// Returns the path of the library: the one that this program carries, unpacked into the user's cache, or one beside
+/// the program.
 pub(crate) fn find_library() -> Result<PathBuf, Error> {
     let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
-    // The loader takes a space or a colon for the end of a name.
+    // The dynamic loader splits the list at spaces and colons.
     if found.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         let found = found.display();
         return Err(Error::Input(format!(
@@ -149,7 +152,7 @@ fn missing() -> Error {
     ))
 }
 
-/// Looks in the program's folder, where an installation has libraries, and for the library that cargo built there.
+/// Searches the program's folder, the library folder of an installation, and the folder of a cargo build.
 fn beside() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.parent()?;
@@ -157,7 +160,8 @@ fn beside() -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-/// Writes the library to the user's cache, unless it is there: whole, under a name that says which it is.
+/// Writes the library to the user's cache unless it is already there. The file is written atomically, under a name that
+/// contains a fingerprint of its contents.
 fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
     let cache = absolute_folder("XDG_CACHE_HOME").or_else(|| absolute_folder("HOME").map(|home| home.join(".cache")));
     let Some(cache) = cache else {
@@ -179,7 +183,7 @@ fn absolute_folder(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
-/// A number that another library most likely does not have.
+/// Returns a hash of the library, which most likely differs from that of any other library.
 fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

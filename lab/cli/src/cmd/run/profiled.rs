@@ -1,7 +1,9 @@
-//! A program that is run for its heap profile: it is waited for, and what it wrote becomes pprof's format.
+//! Runs a program for its heap profile: waits for the program, and converts the profiles that it wrote to pprof's
+//! format.
 //!
-//! The library writes its text to a folder of our own, under the numbers of the process and of the profile. Who sends a
-//! signal to this program means the other: it is passed on, but for those that a terminal sends to both.
+//! The library writes its text to a temporary folder, under the numbers of the process and of the profile. Signals sent
+//! to this program are meant for the child, so they are passed on. Signals of a terminal are not, because the terminal
+//! sends them to both.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -24,17 +26,17 @@ use crate::error::Error;
 
 /// Signals that are passed on.
 const PASSED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
-/// What files of the library's end in.
+/// File name extension of the library's profiles.
 const ENDING: &str = "heap";
 
-/// Runs a command, and writes the profiles that it leaves; becomes its exit status.
+/// Runs a command, converts the profiles that it leaves, and returns its exit status as an error unless it succeeded.
 pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error> {
     let name = Name::new(file)?;
     let folder = Folder::create()?;
     let pattern = folder.0.join(format!("%p.%n.{ENDING}"));
     command.env(OPTIONS, format!("{options},profile={}", pattern.display()));
     let program = command.get_program().to_string_lossy().into_owned();
-    // Signals that come before there is a program wait for it.
+    // Signals are registered before the spawn, so that those that arrive earlier are kept for the program.
     let ignored = ignored_signals();
     let passed_on = PASSED_ON.into_iter().filter(|signal| ignored & 1 << (signal - 1) == 0);
     let signals = SignalsInfo::<WithRawSiginfo>::new(passed_on);
@@ -52,7 +54,8 @@ pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<()
     if status.success() { Ok(()) } else { Err(Error::Passed(status)) }
 }
 
-/// Signals that this program was told to ignore, as bits: so will be the other, if nobody handles them here.
+/// Returns the signals that this process inherited as ignored, as a bit mask. The child inherits them too, unless this
+/// process installs handlers for them.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
@@ -65,14 +68,14 @@ fn wait(mut child: Child, mut signals: SignalsInfo<WithRawSiginfo>) -> Result<pr
     let handle = signals.handle();
     let passing = thread::spawn(move || {
         for signal in &mut signals {
-            // What a kernel sends for a terminal, its whole group gets.
+            // The kernel sends a terminal's signals to the whole process group, so the child has them already.
             let is_from_terminal = signal.si_code > 0;
             if !is_from_terminal && let Some(signal) = Signal::from_named_raw(signal.si_signo) {
                 let _sent = kill_process(pid, signal);
             }
         }
     });
-    // Its number stays its own until it has been waited for.
+    // `NOWAIT` leaves the child a zombie, so its process ID is not reused while signals are passed on.
     while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .is_err_and(|error| error == rustix::io::Errno::INTR)
     {}
@@ -81,7 +84,7 @@ fn wait(mut child: Child, mut signals: SignalsInfo<WithRawSiginfo>) -> Result<pr
     child.wait().map_err(|error| Error::Input(format!("the program cannot be waited for: {error}")))
 }
 
-/// Where profiles go: a name in which `%p` is the process and `%n` its profile.
+/// Path pattern of the profiles, in which `%p` is replaced by the process and `%n` by the number of the profile.
 struct Name {
     text: String,
 }
@@ -95,7 +98,8 @@ impl Name {
         Ok(name)
     }
 
-    /// Whether this profile is wanted: of the program itself and its last, unless the name tells them apart.
+    /// Returns whether this profile is requested: the program's own last profile, or others that the pattern
+    /// distinguishes.
     fn wants(&self, profile: &WrittenProfile, main: u32, last: u32) -> bool {
         (profile.process == main || self.text.contains("%p")) && (profile.number == last || self.text.contains("%n"))
     }
@@ -112,7 +116,7 @@ struct WrittenProfile {
     number: u32,
 }
 
-/// A folder for the library's files, which goes when it is dropped.
+/// Temporary folder for the library's files; it is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -127,7 +131,7 @@ impl Folder {
         Ok(Folder(folder))
     }
 
-    /// Writes those that are wanted; says how many.
+    /// Converts the requested profiles and returns their number.
     fn convert(&self, name: &Name, main: u32) -> Result<usize, Error> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         let profiles: Vec<WrittenProfile> = files.filter_map(parse_file_name).collect();
@@ -172,7 +176,7 @@ fn unreadable(error: impl Display) -> Error {
     Error::Input(format!("the profile that the library wrote cannot be read: {error}"))
 }
 
-/// The words of a command, for who runs it.
+/// Builds a command from its words; `None` without words.
 pub(super) fn command(words: &[OsString]) -> Option<Command> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(program);
