@@ -1,4 +1,5 @@
-//! A recorder that is killed. It is alone here: until the next one, its instance of ftrace is there for all to see.
+//! Test of a recorder that is killed. It is a separate program, because its ftrace instance remains visible to all
+//! until the next recorder removes it.
 
 #[path = "it/common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! `freehold advise`: what it says of a bundled recording, its JSON, and what it refuses.
+//! `freehold advise`: its output for a bundled recording, its JSON, and its refusals.
 
 use crate::common::{Sandbox, assert_refused, facts, freehold, json, rows, text, write};
 use freehold_trace::Facts;
@@ -18,7 +18,7 @@ fn bundled(name: &str) -> String {
     format!("{}/../../recordings/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Facts of the small recording, of a machine that says how it is set.
+/// Returns the facts of the small recording with settings of the machine.
 fn set() -> Facts {
     let mut facts = facts();
     facts.settings.extend(

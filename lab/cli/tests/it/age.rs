@@ -1,9 +1,9 @@
-//! `freehold age` from outside, and starts of simulated machines: files, options, refusals.
+//! `freehold age` as a program, and starts of simulated machines: files, options, refusals.
 
 use crate::common::{Sandbox, assert_refused, freehold, json, text, write};
 use freehold_trace::{Facts, Kind, Row};
 
-/// A plan that costs little, on a machine of 64 MiB.
+/// A plan with little work, on a machine of 64 MiB.
 const PLAN: &str = "\
 title = 'A host for a moment'
 shows = 'That it runs.'
@@ -22,7 +22,7 @@ fn plan(sandbox: &Sandbox) -> String {
     sandbox.argument("plan.toml")
 }
 
-/// Free pages at the end of a run, by what a kernel would count.
+/// Returns the free pages at the end of a run, as counted in `/proc/vmstat`.
 fn free_pages(arguments: &[&str]) -> u64 {
     let found = json(&[arguments, &["--vmstat", "--json", "-"]].concat());
     found["results"][0]["vmstat_by_seed"][0]["nr_free_pages"].as_u64().unwrap()

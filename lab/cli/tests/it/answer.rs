@@ -1,4 +1,4 @@
-//! Answers as values: what the program prints, and work that somebody ends before it is done.
+//! Answers as values: they equal the output of the program, and work can be cancelled before it is done.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use freehold_report::observer::{Cancellation, Observer};
 use freehold_report::origin;
 use freehold_report::terminal::Style;
 
-/// The answer to `freehold` with these words.
+/// Returns the answer of `freehold` with these arguments.
 fn answered(words: &[&str]) -> Box<dyn Views> {
     let cli = Cli::try_parse_from(["freehold"].iter().chain(words)).expect("they are arguments");
     answer(cli.command.expect("it is a command")).unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
-/// A recording of this repository.
+/// Returns the path of a recording of this repository.
 fn bundled(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings").join(name)
 }
@@ -52,7 +52,7 @@ fn an_answer_is_what_the_program_prints() {
     }
 }
 
-/// Ends the work as soon as it says that it is under way.
+/// Cancels the work as soon as it reports progress.
 fn ended(words: &[&str]) -> Result<(), Cancellation> {
     let observer = Arc::new(Observer::default());
     let (done, is_done) = mpsc::channel::<()>();
@@ -78,7 +78,8 @@ fn work_that_is_ended_stops_in_the_middle_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept.jsonl");
     let kept = kept.to_str().unwrap();
-    // Replays whose tasks wait on stacks of their own, simulated CPUs likewise, jobs on all threads, and files.
+    // These use replays with a stack per waiting task, simulated CPUs with a stack each, jobs on all threads, and
+    // files.
     for words in [
         vec!["replay", pressure],
         vec!["compare", pressure, "--b", "linux-6.12"],
@@ -92,6 +93,6 @@ fn work_that_is_ended_stops_in_the_middle_and_leaves_nothing() {
     }
     let left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["kept.jsonl"], "what a fleet has done is kept, and nothing else");
-    // The same threads and stacks serve again.
+    // The threads and stacks can be used again.
     assert!(!answered(&["replay", pressure]).json().is_empty());
 }

@@ -1,7 +1,7 @@
-//! `freehold age --apply` from outside: what refuses, what holds, and what is left when it ends in whatever way.
+//! `freehold age --apply` as a program: its refusals, the memory it holds, and the cleanup after every kind of end.
 //!
-//! Memory is made so only as root, where the kernel tells frame numbers and has memory to spare. Elsewhere these tests
-//! say so and pass. They work on little.
+//! Fragmenting memory needs root, a kernel that shows frame numbers, and free memory. Elsewhere these tests print a
+//! message and pass. They fragment little memory.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -13,10 +13,10 @@ use crate::common::{assert_refused, freehold, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// MiB that are to be free where memory is made so.
+/// Free memory that these tests require, in MiB.
 const FREE_MIB: u64 = 1024;
 
-/// Whether this machine's memory can be made so; says so if not.
+/// Returns whether this machine's memory can be fragmented; prints a message if not.
 fn can_apply() -> bool {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let free =
@@ -38,7 +38,7 @@ fn found(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(output)))
 }
 
-/// One that holds memory in the background, from the moment at which it is as ordered.
+/// A program in the background that holds memory, from the moment at which the requested state is reached.
 struct Holder {
     child: Child,
     said: BufReader<std::process::ChildStderr>,
@@ -60,7 +60,7 @@ impl Holder {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Its child, as soon as it has one.
+    /// Waits until the program has a child, and returns the child's process ID.
     fn command(&self) -> String {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());
         loop {
@@ -154,7 +154,8 @@ fn every_kind_holds_something() {
     if !can_apply() {
         return;
     }
-    // What other programs free meanwhile is taken before whole pageblocks are, so a kind may find none at one time.
+    // Pages that other programs free meanwhile are taken before whole pageblocks are, so a kind may get none in one
+    // attempt.
     let mut lacking: Vec<Value> = Vec::new();
     for _ in 0..4 {
         let output = apply(&["--memory", "256MiB", "--json", "-", "--", "true"]);
@@ -195,7 +196,7 @@ fn what_goes_on_renews_pins_and_keeps_their_number() {
     let is_short = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("left out"));
     assert!(is_short || found["renewed_pageblocks"].as_u64() > Some(0), "{found}");
     let [wanted, held] = ["wanted_pages", "held_pages"].map(|member| found["kinds"][0][member].as_u64().unwrap());
-    // A pipe's pages go together, so as many may be held beyond what was ordered.
+    // The pages of a pipe are held together, so up to that many may be held beyond the requested number.
     assert!((wanted..wanted + 256).contains(&held), "{found}");
 }
 
@@ -208,7 +209,7 @@ fn killed_it_takes_its_command_with_it() {
     let command = holder.command();
     holder.signal(Signal::KILL);
     holder.child.wait().unwrap();
-    // The command has the other end of this pipe, until it is gone.
+    // The command holds the other end of this pipe until it ends.
     let mut rest = String::new();
     holder.said.read_to_string(&mut rest).unwrap();
     while is_alive(&command) {
@@ -216,13 +217,13 @@ fn killed_it_takes_its_command_with_it() {
     }
 }
 
-/// Whether this process has not ended.
+/// Returns whether the process has not ended.
 fn is_alive(process: &str) -> bool {
     let state = fs::read_to_string(Path::new("/proc").join(process).join("stat")).unwrap_or_default();
     !(state.is_empty() || state.contains(") Z ") || state.contains(") X "))
 }
 
-/// The verdict of a check; nothing where compaction does not come as far as the memory that was made.
+/// Runs a check and returns its result; `None` if compaction does not reach the fragmented memory.
 fn checked(kind: &str) -> Option<(Output, Value)> {
     let output = apply(&["--memory", "64MiB", "--with", kind, "--check", "--json", "-"]);
     if stderr(&output).contains("compaction gave up") {

@@ -1,11 +1,11 @@
-//! Bad input: each kind gives one sentence, exit status 2, and no output that could pass for a whole one.
+//! Bad input: each kind yields one sentence, exit status 2, and no output that could be taken for a complete one.
 
 use std::fs;
 
 use crate::common::{Sandbox, assert_refused, facts, freehold, raw, rows, stderr};
 use freehold_trace::Facts;
 
-/// Every command that reads a recording refuses the file `name` of the sandbox.
+/// Asserts that every command that reads a recording refuses the file `name` of the sandbox.
 fn assert_every_reader_refuses(sandbox: &Sandbox, name: &str, part: &str) {
     let (bad, good) = (sandbox.argument(name), sandbox.recording("good.parquet"));
     let json = sandbox.argument("out.json");
@@ -148,7 +148,7 @@ fn wrong_usage_has_exit_status_2_and_names_the_near_command() {
     }
 }
 
-/// Recording needs root; whoever has it gives it away for the test, and who has none needs not.
+/// Recording needs root. If this process is root, the command runs as another user; otherwise it runs unchanged.
 #[cfg(target_os = "linux")]
 #[test]
 fn recording_without_root_is_refused() {

@@ -1,5 +1,5 @@
-//! `freehold bench` from outside: its shapes, its pages, its refusals. What its verdicts are worth is tested beside the
-//! code, on runs whose truth is known; here it measures next to nothing, and no time is judged.
+//! `freehold bench` as a program: its output formats, its pages and its refusals. The correctness of verdicts is tested
+//! beside the code, on runs whose true difference is known. Here next to nothing is measured, and no time is judged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,14 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use crate::common::{Sandbox, assert_refused, freehold, json, text};
 use serde_json::Value;
 
-/// A run that costs as little as it can.
+/// Arguments of a run with as little work as possible.
 const QUICK: [&str; 4] = ["bench", "--quick", "--runs", "1"];
 
 fn quick<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&QUICK[..], more].concat()
 }
 
-/// A program that lists this, and gives these answers to a sample: the first where a figure has no second half.
+/// Writes a program that prints this list, and gives these answers to a sample: the first one for loops with a single
+/// figure.
 fn program(sandbox: &Sandbox, listed: &str, [one, two]: [&str; 2]) -> String {
     let script = format!(
         "#!/bin/sh\n\
@@ -32,13 +33,13 @@ fn program(sandbox: &Sandbox, listed: &str, [one, two]: [&str; 2]) -> String {
     path
 }
 
-/// A program that speaks the peers' protocol, and gives these answers to a sample.
+/// Writes a program with the peers' protocol that gives these answers to a sample.
 fn peers(sandbox: &Sandbox, answer: &str) -> String {
     let listed = r#"[{"peer":"shell","version":"1.2","cases":["order-0-pair","order-9-pair"],"about":"none"}]"#;
     program(sandbox, listed, [answer; 2])
 }
 
-/// A program that speaks the mallocs' protocol, with two mallocs that are the same.
+/// Writes a program with the mallocs' protocol that has two equal mallocs.
 fn mallocs(sandbox: &Sandbox, answers: [&str; 2]) -> String {
     program(sandbox, r#"[{"malloc":"freehold","version":"1"},{"malloc":"shell","version":"2"}]"#, answers)
 }
@@ -93,7 +94,7 @@ fn assert_row(row: &Value) {
     }
     assert!(row["low"].as_f64() <= row["ratio"].as_f64() && row["ratio"].as_f64() <= row["high"].as_f64(), "{row}");
     assert_eq!(row["each_run"].as_array().unwrap().len(), 1, "{row}");
-    // One run decides nothing.
+    // One run is not judged.
     assert_eq!((&row["runs"], &row["pairs"], &row["verdict"]), (&1.into(), &2.into(), &"not judged".into()));
     assert!(row["runs_missing"].as_u64().unwrap() >= 9, "{row}");
 }

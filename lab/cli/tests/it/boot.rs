@@ -1,4 +1,4 @@
-//! What `boot` and `diff --kernels` refuse before anything is booted. Boots themselves are a stage of the gate.
+//! Refusals of `boot` and `diff --kernels` before anything is booted. Boots themselves are a stage of the gate.
 
 use std::fs;
 

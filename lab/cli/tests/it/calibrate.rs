@@ -1,15 +1,15 @@
-//! `freehold calibrate` from outside: tables that can be used again, and a check that can fail.
+//! `freehold calibrate` as a program: tables that can be read again, and a check that can fail.
 //!
-//! No time is judged but by factors of several: what a table of this machine and one ten times as dear make of the same
-//! work.
+//! No time is judged more closely than by a factor of several: the tests compare the results of a table of this machine
+//! with those of a table that is ten times as expensive.
 
 use std::fs;
 
 use crate::common::{Sandbox, assert_refused, freehold, json, text};
 use serde_json::Value;
 
-/// The error of simulated throughput in the first case of a check, `steady` on one CPU: the factor by which it is too
-/// high or too low, as its logarithm.
+/// Returns the error of simulated throughput in the first case of a check, `steady` on one CPU: the absolute logarithm
+/// of the factor by which it is too high or too low.
 fn steady_error(checked: &Value) -> f64 {
     let row = &checked["checked"]["rows"][0];
     assert_eq!((&row["workload"], &row["cpus"]), (&"steady".into(), &1.into()));
@@ -17,8 +17,8 @@ fn steady_error(checked: &Value) -> f64 {
     (simulated / threads).ln().abs()
 }
 
-/// The table with every price ten times as high. So few turns may find that something costs nothing, and `00` is no
-/// TOML.
+/// Returns the table with every cost multiplied by ten. A cost of 0 is left as it is: few turns may measure 0, and `00`
+/// is invalid TOML.
 fn ten_times_dearer(table: &str) -> String {
     let lines = table.lines().map(|line| {
         let has_price = line.contains("_ps = ") && !line.ends_with(" 0");
@@ -27,7 +27,7 @@ fn ten_times_dearer(table: &str) -> String {
     lines.collect()
 }
 
-/// The JSON of a check, whatever its exit status.
+/// Returns the JSON of a check and its exit status, which may be a failure.
 fn check(table: &str) -> (Value, Option<i32>) {
     let arguments = ["calibrate", "--check", "--workload", "steady", "--runs", "11", "--costs", table, "--json", "-"];
     let output = freehold(&arguments);

@@ -1,9 +1,9 @@
-//! What the commands say when all is well: helps, tables, and the JSON that scripts rely on.
+//! Output of the commands on success: help texts, tables, and the JSON that scripts rely on.
 
 use crate::common::{Sandbox, assert_refused, freehold, json, text};
 use serde_json::Value;
 
-/// Names of metrics that never change.
+/// Names of metrics, which never change.
 const METRICS: [&str; 20] = [
     "zone_lock_acquisitions",
     "pages_per_zone_lock",
@@ -40,7 +40,7 @@ const LABELS: [&str; 9] = [
     "not judged",
 ];
 
-/// Those of them that are left out where reclaim and compaction are played as recorded.
+/// Number of metrics that are omitted if reclaim and compaction are played as recorded.
 const METRICS_OF_PRESSURE: usize = 9;
 
 fn assert_metrics(metrics: &Value) {

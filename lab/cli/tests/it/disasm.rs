@@ -1,4 +1,4 @@
-//! The program looks at its own machine code: what it prints, whatever the compiler made.
+//! The machine code that the program shows of itself; the tests do not depend on the code that the compiler generates.
 
 use std::fs;
 use std::process::Command;
@@ -59,7 +59,7 @@ fn an_unknown_name_is_refused_with_the_near_one() {
     assert_refused(&freehold(&["disasm", "flags", "zebra", "--list"]), "there are flags");
 }
 
-/// What a stripped program prints is what it prints unstripped. Skipped where binutils are missing.
+/// A stripped program prints the same as the unstripped one. Skipped if binutils are missing.
 #[test]
 fn a_stripped_program_knows_as_much() {
     let sandbox = Sandbox::new();

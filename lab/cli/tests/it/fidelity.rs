@@ -1,20 +1,20 @@
-//! The engine held against the pinned kernel, on the bundled recordings of it, and on those of a server against the
-//! kernel that ran it; and the proof that this can fail.
+//! Compares the engine with the pinned kernel on its bundled recordings, and with the kernel of a server on that
+//! server's recordings. Planted errors prove that the comparisons can fail.
 
 use serde_json::Value;
 
-/// One replay of a bundled recording.
+/// Replays a bundled recording.
 fn replay(recording: &str, policy: &str) -> Value {
     replay_with(recording, policy, "model")
 }
 
-/// The same, with reclaim and compaction decided anew or played as recorded.
+/// Replays a bundled recording, with reclaim and compaction decided anew or played as recorded.
 fn replay_with(recording: &str, policy: &str, reclaim: &str) -> Value {
     let file = format!("{}/../../recordings/{recording}", env!("CARGO_MANIFEST_DIR"));
     crate::common::json(&["replay", &file, "--policy", policy, "--reclaim", reclaim, "--json", "-"])
 }
 
-/// The relative error of one row, either way; no error at all counts as infinite.
+/// Returns the absolute relative error of one row; infinity if the row has no error.
 fn error(report: &Value, row: &str) -> f64 {
     let rows = report["fidelity"].as_array().expect("fidelity is a list");
     let found = rows.iter().find(|fidelity| fidelity["name"] == row).unwrap_or_else(|| panic!("no row {row}"));
@@ -78,8 +78,8 @@ fn on_a_large_machine_it_compacts_about_as_much_and_does_not_look_over_all_of_it
     for row in ["compact_migrate_scanned", "compact_isolated", "pgmigrate_success", "huge_pages_served"] {
         assert!(error(&report, row) <= 0.75, "{row} is {:.3} away", error(&report, row));
     }
-    // Far more targets are looked at than were recorded; a run that forgot where others have been would look at some
-    // hundred times as many.
+    // Far more targets are scanned than were recorded. A run that did not remember where earlier runs had scanned would
+    // scan some hundred times as many.
     let error = error(&report, "compact_free_scanned");
     assert!(error <= 100.0, "compact_free_scanned is {error:.0} times away");
 }

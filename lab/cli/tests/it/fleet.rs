@@ -1,5 +1,5 @@
-//! `freehold fleet` from outside: its shapes, that hosts are what seed and draws make them, that an interrupted fleet
-//! goes on, and its refusals. What is measured is tested beside the code.
+//! `freehold fleet` as a program: its output formats, the dependence of hosts on seed and draws, the continuation of an
+//! interrupted fleet, and its refusals. The measurements are tested beside the code.
 
 use std::fs;
 use std::process::Output;
@@ -8,7 +8,7 @@ use crate::common::{Sandbox, assert_refused, stderr};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// A plan that costs little: two CPUs, a virtual millisecond.
+/// A plan with little work: two CPUs, a virtual millisecond.
 const PLAN: &str = "\
 title = 'Two CPUs'
 shows = 'That it runs.'
@@ -21,7 +21,7 @@ kind = 'pingpong'
 [fleet.draw]
 'workload.order' = { least = 0, most = 3 }
 ";
-/// Policy B of most tests: the policies that a fleet has of itself say nothing about this plan.
+/// Policy B of most tests: the default policies of a fleet make no difference on this plan.
 const B: &str = "linux-6.12,pcp=merge";
 
 /// A folder with the plan in it.
@@ -42,7 +42,7 @@ impl Fleet {
         Fleet { sandbox, plan }
     }
 
-    /// `freehold fleet` with the plan and these arguments, which keeps what it keeps in the folder.
+    /// Runs `freehold fleet` with the plan and these arguments. Its state is kept in the folder.
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::cargo_bin("freehold").expect("the binary is built with the tests");
         let state = self.sandbox.path("state");
@@ -93,7 +93,7 @@ fn the_same_fleet_gives_the_same_numbers_and_another_seed_other_hosts() {
     let fleet = Fleet::new();
     assert_eq!(hosts_of(&fleet, "1", "3"), hosts_of(&fleet, "1", "3"));
     assert_ne!(hosts_of(&fleet, "1", "3"), hosts_of(&fleet, "2", "3"));
-    // More hosts change nothing about those that were there.
+    // A larger fleet has the hosts of the smaller one.
     assert_eq!(hosts_of(&fleet, "1", "4").as_array().unwrap()[..3], hosts_of(&fleet, "1", "3").as_array().unwrap()[..]);
 }
 
@@ -131,7 +131,7 @@ fn a_fleet_whose_memory_never_filled_says_so() {
     let host = ["--b", "linux-6.12,highatomic=skip-costly", "--hosts", "1"];
     let said = Fleet::from_plan(&plan_of_webhosts(75).replace("duration_ms = 1", "duration_ms = 10")).text(&host);
     assert!(said.contains("Memory never filled"), "{said}");
-    // A tenth of this time is less than a turnover: a quick host has two nevertheless.
+    // A tenth of this time is less than a turnover, but a quick host has two turnovers nevertheless.
     let long = plan_of_webhosts(1).replace("duration_ms = 1", "warmup_ms = 3000\nduration_ms = 3000");
     let said = Fleet::from_plan(&long).text(&[&host[..], &["--quick"]].concat());
     assert!(!said.contains("Memory never filled") && said.contains("1 s of virtual time each after 1 s"), "{said}");
@@ -145,7 +145,7 @@ fn an_interrupted_fleet_goes_on_and_brings_the_same() {
     let whole = fleet.json(&arguments);
     let lines = fs::read_to_string(&state).unwrap();
     assert_eq!(lines.lines().count(), 1 + 3 * 2);
-    // As if it had been interrupted while it wrote down the third run.
+    // Simulates an interruption while the third run was being written.
     let kept: String = lines.split_inclusive('\n').take(3).collect();
     fs::write(&state, kept + "{\"host\":2,").unwrap();
     let output = fleet.run(&[arguments.as_slice(), &["--json", "-"]].concat());
@@ -160,7 +160,7 @@ fn what_was_done_is_believed_and_not_done_again() {
     let state = fleet.sandbox.argument("state.jsonl");
     let arguments = ["--b", B, "--hosts", "2", "--resume", &state];
     fleet.text(&arguments);
-    // Only a run that is read, and not simulated, can have brought this number.
+    // Only a run that is read from the file, and not simulated, can yield this number.
     let lines = fs::read_to_string(&state).unwrap();
     let at = lines.find("\"free_pageblocks\":").unwrap();
     let end = at + lines[at..].find(',').unwrap();

@@ -1,6 +1,6 @@
-//! The flight recorder on the kernel that the tests run on: recordings on request, what it refuses, what it leaves.
+//! The flight recorder on the kernel that the tests run on: recordings on request, its refusals, and its cleanup.
 //!
-//! Recording needs root and tracefs. Where they are missing, these tests say so and pass.
+//! Recording needs root and tracefs. Where these are missing, these tests print a message and pass.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,17 +12,17 @@ use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
 use freehold_trace::Reader;
 use rustix::process::Signal;
 
-/// Tests of this file are one at a time: a machine has one flight recorder.
+/// The tests of this file run one at a time: a machine has one flight recorder.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// A flight recorder in the background, and what it says.
+/// A flight recorder in the background, and its stderr.
 struct Flight {
     recorder: Recorder,
     said: BufReader<ChildStderr>,
 }
 
 impl Flight {
-    /// Starts it, and returns when it keeps events.
+    /// Starts the recorder, and returns when it keeps events.
     fn start(arguments: &[&str]) -> Flight {
         let mut recorder = Recorder::start(&[&["record", "--flight", "20s"], arguments].concat());
         let said = BufReader::new(recorder.child.stderr.take().unwrap());
@@ -31,7 +31,7 @@ impl Flight {
         flight
     }
 
-    /// Waits for a line with these words, and answers all that was said until then.
+    /// Waits for a line with these words, and returns everything that was printed until then.
     fn hear(&mut self, words: &str) -> String {
         let mut said = String::new();
         while !said.contains(words) {
@@ -88,7 +88,7 @@ fn a_request_makes_a_recording_that_every_command_reads() {
     text(&["compare", &name]);
 }
 
-/// What is kept is whole, so it starts anew where somebody made a hole in it.
+/// A recording has no gaps, so the window restarts after tracing was switched off.
 #[test]
 fn tracing_that_somebody_switches_off_is_noticed() {
     let _alone = ALONE.lock();
@@ -155,7 +155,7 @@ fn a_flight_ends_with_its_command() {
         return;
     }
     let sandbox = Sandbox::new();
-    // The command asks for a recording, and ends before its tail is over.
+    // The command requests a recording, and ends before the tail is over.
     let out = sandbox.argument("c-{time}.parquet");
     let output = freehold(&["record", "--flight", "20s", "--out", &out, "--", "sh", "-c", "true; kill -USR1 $PPID"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -182,7 +182,7 @@ fn what_cannot_be_flown_is_refused() {
     }
 }
 
-/// The unit of systemd asks for options that there are.
+/// The systemd unit uses existing options.
 #[test]
 fn the_unit_is_a_command_of_ours() {
     let _alone = ALONE.lock();

@@ -7,11 +7,11 @@ use crate::common::recorder::can_record;
 use crate::common::{Sandbox, assert_refused, build_library, freehold, json, text};
 use freehold_trace::Reader;
 
-/// `cat`, which waits for words; it ends when the value is dropped.
+/// A `cat` that waits for input; it ends when the value is dropped.
 struct Cat(Child);
 
 impl Cat {
-    /// Started by `command`, after it has said what it was told.
+    /// Starts `cat` with `command`, and returns after it has repeated a line.
     fn start(command: &mut Command) -> Cat {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat is everywhere");
         child.stdin.as_mut().unwrap().write_all(b"word\n").unwrap();
@@ -70,7 +70,7 @@ fn a_recording_knows_the_heaps_of_its_command() {
     let words = ["record", "--quiet", "--duration", "1", "--out", &out, "--"];
     let command = [binary.to_str().unwrap(), "run", "--", "cat"];
     let mut recorder = recorder.args(words).args(command).stdin(Stdio::piped()).spawn().unwrap();
-    // As long as nobody closes it, cat waits.
+    // `cat` waits until this pipe is closed.
     let _words = recorder.stdin.take();
     assert!(recorder.wait().unwrap().success());
     let facts = Reader::open(&out).unwrap().facts().clone();

@@ -1,7 +1,7 @@
-//! `freehold import` and `freehold export` from outside.
+//! `freehold import` and `freehold export` as programs.
 //!
-//! The last tests record one run twice, by Freehold and by perf. That needs root, tracefs and perf; where they are
-//! missing, these tests say so and pass.
+//! The last tests record one run twice, with Freehold and with perf. They need root, tracefs and perf; where these are
+//! missing, the tests print a message and pass.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::common::recorder::{SmallDisk, can_record};
 use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
 use freehold_trace::{Kind, Reader, Row};
 
-/// A file that a real tool has made.
+/// Returns the path of a file that a real tool has written.
 fn sample(name: &str) -> String {
     format!("{}/../convert/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
@@ -90,7 +90,7 @@ fn a_full_disk_in_the_middle_leaves_nothing() {
         return eprintln!("skipped: this machine does not mount a tmpfs");
     };
     let out = disk.folder.join("r.parquet").display().to_string();
-    // No room for what the start state of 32 GiB takes, then none for rows that wait for it.
+    // The first import has no room for the start state of 32 GiB, the second one none for buffered rows.
     assert_refused(&freehold(&["import", &sample("perf.data"), "--memory", "32GiB", "-o", &out]), "disk is full");
     let event =
         |time: u32, what: &str| format!("sh-7 [000] ..... 1.{time:06}: {what} pfn={:#x} order=0", 0x1000 + time / 2);
@@ -124,7 +124,8 @@ fn viewers_get_files_of_their_own() {
 /// Events that both tools record.
 const KINDS: [Kind; 5] = [Kind::Alloc, Kind::Free, Kind::ZoneLocked, Kind::PcpuDrain, Kind::ExtFrag];
 
-/// What the tasks of a name did, by number: they mark what both recordings have of one run from beginning to end.
+/// Rows of the tasks with one name, by process ID. Such a task marks a run that both recordings contain from beginning
+/// to end.
 type Lives = BTreeMap<u32, Vec<Row>>;
 
 fn lives(path: &Path, name: &str) -> Lives {
@@ -141,8 +142,9 @@ fn lives(path: &Path, name: &str) -> Lives {
     lives
 }
 
-/// Counts by kind and order that two recordings do not share, and tasks whose events are not the same. Their order is left
-/// out: an interrupt between the two tools' probes of one event puts its own events before it for one of them.
+/// Returns the counts by kind and order that differ between two recordings, and the tasks whose events differ. The
+/// order of events is ignored: an interrupt between the two tools' probes of one event puts its own events before that
+/// event in one of the recordings only.
 fn disagreements(one: &Lives, other: &Lives) -> Vec<String> {
     let (ours, theirs) = (count_by_kind(one), count_by_kind(other));
     let kinds = ours.keys().chain(theirs.keys()).filter(|key| ours.get(key) != theirs.get(key));
@@ -160,7 +162,7 @@ fn disagreements(one: &Lives, other: &Lives) -> Vec<String> {
 /// Compared fields of an event: kind, frame, order, flags, migrate type, CPU and arguments.
 type Event = (Kind, u64, u8, u32, i8, u16, [i64; 3]);
 
-/// Returns the events of a task without their times, in one order.
+/// Returns the events of a task without their times, in a canonical order.
 fn sort_events(rows: &[Row]) -> Vec<Event> {
     let events = rows.iter().map(|row| (row.kind, row.pfn, row.order, row.gfp, row.migratetype, row.cpu, row.args));
     let mut sorted: Vec<Event> = events.collect();
@@ -184,7 +186,7 @@ fn one_run_recorded_by_freehold_and_by_perf_agrees_in_every_count() {
     let sandbox = Sandbox::new();
     let (ours, theirs) = (sandbox.argument("ours.parquet"), sandbox.argument("perf.data"));
     let program = assert_cmd::cargo::cargo_bin("freehold");
-    // Everything that runs between the first /bin/true and the last lies within both recordings.
+    // Everything that runs between the first `/bin/true` and the last one is in both recordings.
     let load = "i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done";
     let output = Command::new("perf")
         .args(["record", "-q", "-a", "-k", "CLOCK_MONOTONIC", "-m", "16M", "-e", "kmem:mm_page*", "-o", &theirs, "--"])
@@ -205,7 +207,8 @@ fn one_run_recorded_by_freehold_and_by_perf_agrees_in_every_count() {
     assert!(ours.len() == 100 && events > 5_000, "{} tasks with {events} events", ours.len());
     assert_eq!(disagreements(&ours, &theirs), Vec::<String>::new());
 
-    // The comparison sees a bug: a frame that is off by one, an order, an event too few, a free that was counted twice.
+    // Verifies that the comparison detects errors: a frame that is off by one, a wrong order, a missing event, and a
+    // free that was counted twice.
     let pid = *theirs.keys().next().unwrap();
     let planted: [fn(&mut Vec<Row>); 4] = [
         |rows| rows[3].pfn += 1,

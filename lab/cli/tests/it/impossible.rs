@@ -1,20 +1,20 @@
-//! Recordings that no machine could have made: every command that opens one refuses it, in one sentence that says what
-//! cannot be, and with exit status 2.
+//! Recordings that no machine could have made. Every command that opens one refuses it with exit status 2, in one
+//! sentence that names the impossible property.
 //!
-//! A small good recording is spoiled in one way at a time, behind the back of the real writer. What the harness would
-//! say if a check were left out is tested as well: of a recording that is not spoiled, it names every command.
+//! A small valid recording is damaged in one way at a time, without the checks of the real writer. A further test
+//! verifies the harness: for an undamaged recording, it must name every command.
 
 use crate::common::{Sandbox, assert_refused, facts, freehold, raw, rows, stderr};
 use freehold_trace::event::class;
 use freehold_trace::facts::{TypeFacts, ZoneFacts};
 use freehold_trace::{Facts, Kind, Row};
 
-/// A way to spoil a recording, and what is said of it.
+/// Name of a case, the damage, and a part of the sentence that refuses it.
 type Case = (&'static str, fn(&mut Vec<Row>, &mut Facts), &'static str);
 
 /// Row of an allocation.
 const EVENT: usize = 1000;
-/// The frame after the last of the machine.
+/// Frame after the last frame of the machine.
 const END: u64 = 32_768;
 
 const CASES: &[Case] = &[
@@ -92,7 +92,7 @@ fn share_frames(_: &mut Vec<Row>, facts: &mut Facts) {
     facts.zones_start.push(other);
 }
 
-/// Deals the events anew to the same moments.
+/// Permutes the events, and keeps the times in order.
 fn shuffle(rows: &mut [Row]) {
     let first = rows.iter().position(|row| row.kind == Kind::Alloc).expect("there are events");
     let times: Vec<u64> = rows[first..].iter().map(|row| row.time).collect();
@@ -104,7 +104,7 @@ fn shuffle(rows: &mut [Row]) {
     rows[first..].iter_mut().zip(times).for_each(|(row, time)| row.time = time);
 }
 
-/// Every command that opens a recording, on this one.
+/// Returns the arguments of every command that opens a recording, with this recording.
 fn commands<'f>(bad: &'f str, good: &'f str) -> [Vec<&'f str>; 6] {
     let quick = ["--quick", "--cpus", "2"];
     [
@@ -117,7 +117,7 @@ fn commands<'f>(bad: &'f str, good: &'f str) -> [Vec<&'f str>; 6] {
     ]
 }
 
-/// The commands that do not refuse a recording that was spoiled so, and what they say instead.
+/// Returns the commands that do not refuse a recording with this damage, and their output.
 fn gaps(sandbox: &Sandbox, spoil: impl Fn(&mut Vec<Row>, &mut Facts), says: &str) -> Vec<String> {
     let (mut rows, mut facts) = (rows(), facts());
     spoil(&mut rows, &mut facts);
@@ -169,12 +169,12 @@ fn a_foreign_writer_is_named_and_shown_the_rules() {
         &output,
         "; it was written by parquet-rs version 60.1.0, and FORMAT.md says under Columns how it must be",
     );
-    // This one is of the real writer.
+    // This recording is from the real writer.
     let ours = sandbox.recording_with("ours.parquet", &Facts { page_size: 0, ..facts });
     assert_refused(&freehold(&["replay", &ours]), "a power of two; record again");
 }
 
-/// Replaces bytes that stand in the recording once, by as many others.
+/// Replaces bytes that occur in the recording once with other bytes of equal length.
 fn patch(sandbox: &Sandbox, from: &[u8], to: &[u8]) {
     raw::write_unchecked(&sandbox.path("bad.parquet"), &rows(), &facts());
     let mut bytes = std::fs::read(sandbox.path("bad.parquet")).expect("it was just written");
@@ -184,7 +184,7 @@ fn patch(sandbox: &Sandbox, from: &[u8], to: &[u8]) {
     std::fs::write(sandbox.path("bad.parquet"), bytes).expect("the folder can be written");
 }
 
-/// Checks that every command refuses the bad recording, with this part in its sentence.
+/// Asserts that every command refuses the bad recording, with this part in its sentence.
 fn assert_all_refuse(sandbox: &Sandbox, part: &str) {
     let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
     for arguments in commands(&bad, &good) {
@@ -195,7 +195,7 @@ fn assert_all_refuse(sandbox: &Sandbox, part: &str) {
 #[test]
 fn a_packing_that_is_not_read_is_named() {
     let sandbox = Sandbox::new();
-    // A column's description: its name, then the codec (0 none, 2 GZIP) as a zigzag number.
+    // The description of a column: its name, then the codec (0 none, 2 GZIP) as a zigzag number.
     patch(&sandbox, b"\x18\x04time\x15\x00", b"\x18\x04time\x15\x04");
     assert_all_refuse(
         &sandbox,
@@ -216,10 +216,11 @@ fn text_that_is_none_is_refused() {
     assert_all_refuse(&sandbox, "bad.parquet");
 }
 
-/// Something for every terminal: colours, a cleared screen, a title, lines, a backspace, writing from right to left.
+/// Text that is hostile to terminals: colours, a cleared screen, a title, new lines, a backspace, right-to-left
+/// override.
 const HOSTILE: &str = "x\u{1b}[31m\u{1b}[2J\u{1b}]0;title\u{7}\r\n\u{8}\u{9b}2J\u{202e}\0\u{85}";
 
-/// The facts with this text wherever they have one that need not be right.
+/// Returns facts with this text in every field whose contents are not checked.
 fn spoken(text: &str) -> Facts {
     let text = text.to_owned();
     let mut facts = facts();
@@ -271,7 +272,7 @@ fn hostile_names_and_arguments_reach_no_terminal() {
     for arguments in commands(&hostile, &good) {
         let output = freehold(&arguments);
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-        // A simulation repeats the command as it was typed, to be typed again.
+        // A simulation repeats the command as it was typed, so that it can be typed again.
         if arguments[0] != "sim" {
             assert_harmless(&output.stdout, &arguments);
         }

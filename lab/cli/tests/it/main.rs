@@ -1,7 +1,8 @@
-//! Tests of the command line: each runs the program `freehold` and looks at its exit code, output and files.
+//! Tests of the command line: each runs the program `freehold` and checks its exit status, output and files.
 //!
-//! A module has the tests of one command, or of one kind of input; [`common`] has what they share. One program for all
-//! of them links the laboratory once. The recorder that is killed has a program of its own, `record_killed`.
+//! A module has the tests of one command, or of one kind of input; [`common`] has their shared code. All modules form
+//! one test program, so that the laboratory is linked once. The test of the killed recorder is a program of its own,
+//! `record_killed`.
 
 mod common;
 

@@ -39,7 +39,7 @@ fn count_used(document: &Value) -> u64 {
 fn a_map_is_of_the_moment_that_was_asked_for() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("small.parquet");
-    // Of each two events one frees what the other took.
+    // Of every two events, the second frees the page that the first allocated.
     assert_eq!((count_used(&map_at(&recording, "0")), count_used(&map_at(&recording, "1200ns"))), (2048, 2049));
     assert_eq!(map_at(&recording, "1200ns")["moments"][0], 1200);
     assert_eq!(map_at(&recording, "9s")["moments"][0], 1_000_000_000, "no later than the end");

@@ -1,6 +1,6 @@
-//! Names that users have in scripts: options, and fields of JSON. New names may come; the listed ones stay.
+//! Names that users have in scripts: options, and fields of JSON. New names may be added; the listed ones must remain.
 //!
-//! The JSON comes from recordings of format 1 (`oracle-*`) and of format 2 (`guest-*`), which are read alike.
+//! The JSON is made from recordings of format 1 (`oracle-*`) and of format 2 (`guest-*`), which are read alike.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::common::{json, text};
 
-/// A line for each command: its name, and its options.
+/// One line per command: its name, and its options.
 const OPTIONS: &str = include_str!("data/options.txt");
 /// Command lines, each followed by the paths of the fields in its JSON, indented.
 const FIELDS: &str = include_str!("data/json-fields.txt");
-/// The bundled recordings, from the folder of this package.
+/// Folder of the bundled recordings.
 const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings");
 
 /// Returns the options that `command` lacks.

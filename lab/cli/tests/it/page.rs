@@ -1,15 +1,15 @@
-//! Pages for browsers, in a real one: they draw, the slider moves, the keyboard works, and what they show is what the
-//! JSON says. Without a browser these are left out; the gate has one.
+//! Pages in a real browser: plots are drawn, the slider moves, the keyboard works, and the page shows the values of the
+//! JSON. Without a browser these tests are skipped; the gate requires one.
 
 use crate::common::browser::{Page, program};
 use crate::common::{Sandbox, facts, freehold, json, rows, stderr, write};
 use freehold_trace::facts::Task;
 use serde_json::{Value, json};
 
-/// A name that would be markup, a script and an image, if it were anything but text.
+/// A name that would be markup, a script and an image if it were not escaped.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>&lt;";
 
-/// A comparison as a page and as JSON.
+/// Writes a comparison as a page, and returns the page's path and the JSON of the comparison.
 fn compared(sandbox: &Sandbox) -> (String, Value) {
     let (recording, page) = (sandbox.recording("small.parquet"), sandbox.argument("page.html"));
     let document =
@@ -17,8 +17,8 @@ fn compared(sandbox: &Sandbox) -> (String, Value) {
     (page, document)
 }
 
-/// What the page draws: for each plot both axes, as values and coordinates of their labels, and what each line is drawn
-/// with: coordinates of a path, or the middle, the top and the bottom of each bar.
+/// Expression for the drawn plots. For each plot it returns both axes, as values and coordinates of their labels, and
+/// the drawn lines: coordinates of a path, or the middle, the top and the bottom of each bar.
 const DRAWN: &str = "[...document.querySelectorAll('figure[data-plot]')].map((figure) => {
     const labels = (axis) => [...figure.querySelectorAll(`[data-axis=${axis}] text[data-value]`)]
         .map(({ dataset }) => [Number(dataset.value), Number(dataset.at)]);
@@ -38,7 +38,7 @@ const DRAWN: &str = "[...document.querySelectorAll('figure[data-plot]')].map((fi
     };
 })";
 
-/// Coordinates have one decimal, and so have those of the labels that they are compared with.
+/// Tolerance for coordinates: they have one decimal, and so have those of the labels that they are compared with.
 const TOLERANCE: f64 = 0.25;
 
 /// An axis as a browser shows it: values and coordinates of its labels.
@@ -113,7 +113,7 @@ fn drawn_line(line: &Value) -> Vec<(f64, f64)> {
     path.chunks(2).map(|point| (point[0], point[1])).collect()
 }
 
-/// Returns the first difference between what a page draws and what the JSON says of plots.
+/// Returns the first difference between the plots of a page and those of the JSON.
 fn find_difference(drawn: &Value, plots: &Value) -> Option<String> {
     let plots = plots.as_array().expect("the report has plots");
     let drawn = drawn.as_array().expect("the page has figures");
@@ -185,7 +185,7 @@ fn assert_stacked(drawn: &Value, plots: &Value) {
     }
 }
 
-/// What the cells of each moment come to, counted in the page.
+/// Expression for the sums over the cells of each moment, computed in the page.
 const SUMS: &str = "freehold.data.maps.map((map, at) => map.sides.map((_, side) => map.moments.map((_, moment) => {
     const shown = freehold.maps[at];
     const sums = { used: 0, mixed: 0, owned: 0, empty: 0 };
@@ -233,7 +233,7 @@ fn what_a_page_shows_is_what_the_json_says() {
     assert_eq!(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is fetched");
 }
 
-/// Bars with names below them, and lines over numbers of CPUs.
+/// Tests bars with names below them, and lines over numbers of CPUs.
 #[test]
 fn bars_and_doubled_numbers_are_drawn_where_they_belong() {
     let Some(program) = program() else { return };

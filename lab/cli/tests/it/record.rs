@@ -1,6 +1,7 @@
-//! The recorder on the kernel that the tests run on: a short command is recorded, read back and held against itself.
+//! The recorder on the kernel that the tests run on: a short command is recorded, read back and checked for
+//! consistency.
 //!
-//! Recording needs root and tracefs. Where they are missing, these tests say so and pass.
+//! Recording needs root and tracefs. Where these are missing, these tests print a message and pass.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +14,10 @@ use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Reader, Row};
 use rustix::process::Signal;
 
-/// Starts two hundred processes, which is a few ten thousand events.
+/// Script that starts two hundred processes, which causes a few ten thousand events.
 const PROCESS_STARTS: &str = "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done";
 
-/// Instances of ftrace that a recorder made which is gone.
+/// Returns the ftrace instances whose recorder no longer exists.
 fn orphans() -> Vec<PathBuf> {
     let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
     entries
@@ -38,7 +39,7 @@ fn rows(reader: &Reader) -> Vec<Row> {
         .collect()
 }
 
-/// What a frame is, as the rows tell.
+/// State of a frame according to the rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
     Unknown,
@@ -46,7 +47,7 @@ enum Frame {
     Allocated,
 }
 
-/// The frames of a machine and how often an event contradicted them.
+/// The frames of a machine, and the number of events that contradicted them.
 struct World {
     frames: Vec<Frame>,
     contradictions: u64,
@@ -61,7 +62,7 @@ impl World {
         self.frames[row.pfn as usize..end].fill(frame);
     }
 
-    /// Applies a row, after counting whether the block is what the row takes for granted.
+    /// Applies a row, after counting whether the block is in another state than the row implies.
     fn apply(&mut self, row: &Row) {
         let size = 1 << row.order;
         let before = self.frames.get(row.pfn as usize).copied();
@@ -110,7 +111,7 @@ fn a_recording_balances() {
     assert!(events > 5_000, "{events} events of 200 process starts");
     let mut world = World { frames: Vec::new(), contradictions: 0 };
     rows.iter().for_each(|row| world.apply(row));
-    // Other programs may use what makes no events (bulk allocation, compaction) while we record.
+    // Other programs may meanwhile use bulk allocation and compaction, which make no events.
     assert!(world.contradictions * 100 <= events, "{} contradictions in {events} events", world.contradictions);
     assert!(orphans().is_empty(), "{:?}", orphans());
     assert_eq!(sandbox.listing(), ["r.parquet"], "spool and unfinished file are gone");
@@ -168,7 +169,7 @@ fn ctrl_c_keeps_the_recording() {
     }
     let sandbox = Sandbox::new();
     let file = sandbox.argument("r.parquet");
-    // The command interrupts its recorder and then would run for ever.
+    // The command interrupts its recorder, and would then run for ever.
     let output = freehold(&["record", "--out", &file, "--", "sh", "-c", "kill -INT $PPID; exec tail -f /dev/null"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("signal: 15"), "the command is told to end: {}", stderr(&output));
@@ -199,7 +200,7 @@ fn a_second_ctrl_c_gives_the_recording_up() {
     }
     let sandbox = Sandbox::new();
     let file = sandbox.argument("r.parquet");
-    // The command interrupts its recorder, and again when it is asked to end.
+    // The command interrupts its recorder, and once more when it receives SIGTERM.
     let script = "trap 'kill -INT $PPID; kill $!; exit' TERM; tail -f /dev/null & kill -INT $PPID; wait";
     let recorder = Recorder::start(&["record", "--out", &file, "--", "sh", "-c", script]);
     let output = recorder.child.wait_with_output().unwrap();

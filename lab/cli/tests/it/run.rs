@@ -1,5 +1,5 @@
-//! `freehold run` from outside: the program is the one that was named, with its arguments, its status and its output,
-//! and its malloc is Freehold.
+//! `freehold run` as a program: it runs the named program with its arguments, its status and its output, and the
+//! program's malloc is Freehold.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn what_cannot_be_run_is_one_sentence() {
     assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "known are return=");
 }
 
-/// What a program that misuses its memory says at its end, hardened.
+/// Returns the stderr of a hardened program that misuses its memory.
 fn misused(case: &str) -> String {
     let binary = assert_cmd::cargo::cargo_bin("freehold");
     let output = freehold(&["run", "--hardened", "--", &binary.display().to_string(), "load", "corruption", case]);
@@ -61,7 +61,7 @@ fn text_of(bytes: &[u8]) -> String {
 
 #[test]
 fn a_hardened_program_says_what_was_misused_and_by_whom() {
-    // Places of the program itself: who asked is found where the compiler jumps to slow paths.
+    // Addresses in the program itself. The calling function is found even where the compiler jumps to slow paths.
     let places = "freehold (0x";
     for (case, what, places_named) in [
         ("double-free/100", "double free: the block was given back before", 3),
@@ -92,7 +92,7 @@ fn misuse_is_counted_by_malloc() {
         cases.iter().filter(|case| ["told", "crashed"].contains(&case["outcomes"][malloc].as_str().unwrap())).count()
     });
     assert!(cases.len() >= 9 && noticed_when_hardened > noticed, "{report}");
-    // What nobody looks for, nobody notices: or the cases would prove nothing.
+    // A misuse that no malloc checks for must stay unnoticed; otherwise the cases would prove nothing.
     assert_eq!(text(&["load", "corruption", "write-after-free-middle/1000"]), "harmless\n");
     assert!(text(&["load", "corruption", "--list"]).lines().count() >= 100);
     assert_refused(&freehold(&["bench", "corruption", "malloc"]), "name it alone");
@@ -139,7 +139,7 @@ fn a_profile_is_written_and_the_status_is_the_programs() {
 fn a_signal_is_passed_on_to_a_profiled_program() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("heap.pb.gz");
-    // The program has its parent signalled, and ends with what it was passed.
+    // The program signals its parent, and ends with the status of its handler when the signal is passed on.
     let script = "trap 'exit 9' USR1; kill -USR1 $PPID; while :; do :; done";
     let output = freehold(&["run", "--profile", file.to_str().unwrap(), "--", "sh", "-c", script]);
     assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
@@ -159,7 +159,7 @@ fn tables_of_a_malloc_are_chosen() {
     for table in tables {
         assert!(sheets.iter().any(|sheet| sheet["table"] == table), "{table}");
     }
-    // Ours is the first, and answers everywhere; the C library's has nothing beyond itself.
+    // Freehold is the first and has a value everywhere; the C library has nothing beyond itself.
     let rows = sheets.iter().flat_map(|sheet| sheet["rows"].as_array().unwrap());
     assert!(rows.clone().all(|row| row["of"][0]["median"].is_number()), "{sheets:?}");
     let start = rows.filter(|row| row["load"] == "starts");

@@ -1,5 +1,5 @@
-//! `freehold sim` from outside: its shapes, its pictures, its refusals, and that nothing but plan and seed decides what
-//! comes out. What the simulation is worth is tested beside the code, and by `freehold calibrate --check`.
+//! `freehold sim` as a program: its output formats, its pictures, its refusals, and the dependence of the results on
+//! plan and seed alone. The accuracy of the simulation is tested beside the code, and by `freehold calibrate --check`.
 
 use std::fs;
 use std::process::Output;
@@ -8,7 +8,7 @@ use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// A plan that costs little: two CPUs, a tenth of a virtual millisecond.
+/// A plan with little work: two CPUs, a virtual millisecond.
 const PLAN: &str = "\
 title = 'Two CPUs'
 shows = 'That it runs.'
@@ -56,7 +56,7 @@ fn results_have_the_promised_shape_and_carry_their_recipe() {
     }
 }
 
-/// A row names its run, and has every measure for each seed; only policy B is judged.
+/// Asserts that a row names its run, and has every measure for each seed; only policy B is judged.
 fn assert_row(row: &Value) {
     assert!(row["cpus"].as_u64().is_some() && row["policy"].is_string() && row["swept_value"].is_string(), "{row}");
     for name in
@@ -80,7 +80,7 @@ fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
     let path = plan(&sandbox, PLAN);
     assert_eq!(results_of(&path, &[]), results_of(&path, &[]));
     assert_ne!(results_of(&path, &["--seeds", "1"]), results_of(&path, &["--seeds", "2"]));
-    // What else is simulated beside it changes nothing about a run.
+    // Other runs of the simulation do not change a run.
     let alone = json(&["sim", &path, "--cpus", "2", "--json", "-"])["results"].clone();
     let beside = json(&["sim", &path, "--json", "-"])["results"].clone();
     assert_eq!(
@@ -187,7 +187,7 @@ fn what_does_not_fit_in_memory_is_refused_before_the_work() {
 #[test]
 fn what_cannot_be_written_is_refused_before_anything_is_simulated() {
     for option in ["--json", "--csv", "--markdown", "--mmtests", "--picture"] {
-        // Simulating it would take hours.
+        // Simulating this would take hours.
         let output = freehold(&["sim", "purge", "--seeds", "1000", option, "no/such/folder/x.svg"]);
         assert_refused(&output, "cannot write no/such/folder/x.svg");
     }
@@ -242,7 +242,7 @@ fn mistakes_in_plans_and_options_are_one_sentence() {
     assert_eq!(freehold(&["sim"]).status.code(), Some(2), "a plan must be named");
 }
 
-/// A web host of which little is left, so that it costs little.
+/// A web host with reduced work.
 const SMALL_HOST: [&str; 11] = [
     "sim",
     "webhost",

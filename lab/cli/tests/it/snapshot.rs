@@ -1,12 +1,13 @@
-//! Snapshots: what shows them, what refuses them, and one of the machine that the tests run on.
+//! Snapshots: the commands that show them, the commands that refuse them, and one of the machine that the tests run on.
 //!
-//! To take one needs root and the kernel's page flags. Where they are missing, that test says so and passes.
+//! Taking a snapshot needs root and the kernel's page flags. Where these are missing, that test prints a message and
+//! passes.
 
 use crate::common::{Sandbox, assert_refused, facts, freehold, json, rows, stderr, text, write};
 use freehold_trace::event::Section;
 use freehold_trace::{Facts, Kind, Reader};
 
-/// A snapshot of the machine of the small recording.
+/// Writes a snapshot of the machine of the small recording.
 fn made(sandbox: &Sandbox) -> String {
     let mut rows = rows();
     rows.retain(|row| row.kind.section() == Section::Start);
@@ -57,7 +58,7 @@ fn this_machine_in_a_snapshot() {
     let are_of_start = kinds.all(|kind| kind.is_some_and(|kind| kind.section() == Section::Start));
     assert!(are_of_start, "{:?}", reader.facts().rows);
     let inspected = json(&["inspect", &out, "--json", "-"]);
-    // Not MemTotal of /proc/meminfo: that has memory, too, which no zone has been given yet.
+    // MemTotal of /proc/meminfo is not used: it includes memory that is not yet in any zone.
     let zones = std::fs::read_to_string("/proc/zoneinfo").unwrap();
     let counts = zones.lines().filter_map(|line| line.trim().strip_prefix("managed")?.trim().parse::<u64>().ok());
     let managed = inspected["zones"].as_array().unwrap().iter().map(|zone| zone["managed"].as_u64().unwrap());

@@ -1,5 +1,5 @@
-//! `freehold sweep` from outside: the same bytes whoever makes them, a sweep that goes on, recordings that are none, and
-//! the verdict of `compare`.
+//! `freehold sweep` as a program: results that do not depend on the process that computes them, the continuation of a
+//! sweep, invalid recordings, and the verdict of `compare`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ fn a_sweep_that_was_killed_goes_on() {
     while running.try_wait().unwrap().is_none() && !(folder.exists() && parts(&tree_so_far(&folder)).len() > 2) {
         thread::yield_now();
     }
-    // It may have ended by itself on a fast machine; then there is nothing to go on with, and nothing to fail.
+    // On a fast machine the sweep may have ended already. Then nothing is left to continue, and the test still holds.
     let _ = running.kill();
     running.wait().unwrap();
     is_done(&sweep.run("killed", &[]));
@@ -58,7 +58,7 @@ fn a_sweep_that_was_killed_goes_on() {
     assert!(sweep.tree("killed") == sweep.tree("whole"));
 }
 
-/// The names of what is there while somebody writes.
+/// Returns the files that exist while a sweep writes, without their contents.
 fn tree_so_far(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -184,7 +184,7 @@ fn a_look_changes_nothing() {
     assert!(!sweep.sandbox.path("a").exists());
 }
 
-/// Of a whole comparison: measures, intervals, verdicts and sentences.
+/// Compares complete reports: measures, intervals, verdicts and sentences.
 #[test]
 fn the_verdict_is_that_of_a_comparison() {
     let recordings = ["guest-build", "guest-files", "oracle-calm"]
@@ -259,7 +259,7 @@ fn sweep_within_limit(sandbox: &Sandbox, plan: &str, jobs: &str, into: &str) -> 
     shell.env("RAYON_NUM_THREADS", "16").output().unwrap()
 }
 
-/// Each takes 128 MiB of addresses and a little; sixteen do not fit into what there is.
+/// Each task takes 128 MiB of address space and a little more; sixteen do not fit into the limit.
 #[test]
 fn fewer_at_a_time_take_less_memory() {
     let sandbox = Sandbox::new();
@@ -270,7 +270,7 @@ fn fewer_at_a_time_take_less_memory() {
     is_done(&sweep_within_limit(&sandbox, &plan, "1", "few"));
 }
 
-/// Each plan on the page is copied into a file, and the commands below it run.
+/// Each plan on the page is copied into a file, and the commands below it are run.
 #[test]
 fn the_plans_of_the_page_do_what_it_says() {
     let page = include_str!("../../../../docs/sweep.md");

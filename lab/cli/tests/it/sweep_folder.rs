@@ -1,4 +1,4 @@
-//! The folder of a sweep from outside: what is damaged, moved, copied or somebody else's, and a disk that is full.
+//! The folder of a sweep: damaged, moved, copied and foreign files, and a full disk.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -36,7 +36,7 @@ fn a_part_of_another_task_is_refused() {
     assert_refused(&sweep.run("a", &[]), "is the part of another task");
 }
 
-/// What is damaged, lies twice, or where it does not belong is no result.
+/// A part that is damaged, duplicated or in the wrong place is not counted as a result.
 #[test]
 fn every_part_is_counted_once_and_as_it_was_written() {
     let sweep = Sweep::new(PLAN, 1);
@@ -73,7 +73,7 @@ fn what_no_sweep_made_stays() {
     fs::write(making.join("precious"), "precious").unwrap();
     assert_refused(&sweep.run("a", &[]), "than the results of a sweep, _making/precious;");
     fs::remove_file(making.join("precious")).unwrap();
-    // Of a sweep that was killed, whose plan was removed.
+    // A file of a sweep that was killed, whose plan was removed.
     let half_made = making.join("0123456789abcdef0123456789abcdefaB3xYz");
     fs::write(&half_made, "PAR1").unwrap();
     is_done(&sweep.run("a", &[]));
@@ -105,7 +105,7 @@ fn a_full_disk_is_said_and_what_is_done_stays_whole() {
     };
     let full = sweep.run("disk/a", &[]);
     assert_refused(&full, "cannot write");
-    // Neither the file that was half made nor its name is anything to anybody.
+    // The unfinished file is removed, and its name is not shown to the user.
     assert!(!stderr(&full).contains("_making") && !disk.folder.join("a/_making").exists(), "{}", stderr(&full));
     is_done(&sweep.run("whole", &[]));
     let whole = sweep.tree("whole");

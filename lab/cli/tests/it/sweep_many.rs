@@ -1,11 +1,11 @@
-//! Ten thousand tasks in one sweep: by night, since it takes minutes.
+//! Ten thousand tasks in one sweep. It takes minutes, so it runs nightly.
 
 use std::fs;
 
 use crate::common::{Sandbox, facts, json};
 use freehold_trace::Facts;
 
-/// Recordings, and tasks of each.
+/// Number of recordings.
 const RECORDINGS: u64 = 1000;
 const TASKS: u64 = 10;
 
@@ -25,7 +25,7 @@ fn ten_thousand_tasks_are_one_sweep() {
     let (recordings, into) = (sandbox.argument("recordings"), sandbox.argument("a"));
     let document = json(&["sweep", &plan, &recordings, "--into", &into, "--json", "-"]);
     assert_eq!(document["tasks"].as_u64(), Some(RECORDINGS * TASKS));
-    // All of it again is nothing to do, and the same verdict.
+    // A second run has nothing to do, and yields the same verdict.
     assert_eq!(json(&["sweep", &plan, &recordings, "--into", &into, "--json", "-"]), document);
     let pooled = &document["verdicts"][0]["groups"][0]["measures"][0]["pooled"];
     assert!(pooled["cases"].as_u64().is_some(), "{pooled}");

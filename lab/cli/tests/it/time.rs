@@ -1,12 +1,12 @@
-//! Time in a replay, where recordings tell it badly: stalls without an end, tasks that are never seen again, clocks
-//! that step, no event that says who ran.
+//! Time in replays of recordings with incomplete or wrong times: stalls without an end, tasks that never appear again,
+//! clocks that step, and no scheduler events.
 
 use crate::common::{Sandbox, facts, json, rows, write};
 use freehold_trace::Facts;
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use serde_json::Value;
 
-/// What `freehold replay` finds in the small recording, after these events at its end.
+/// Returns the report of `freehold replay` for the small recording with these events at its end.
 fn replayed(more: &[Row], facts: &Facts) -> Value {
     let sandbox = Sandbox::new();
     let rows = [rows(), more.to_vec()].concat();
@@ -18,7 +18,7 @@ fn event(time: u64, task: u32, kind: Kind) -> Row {
     Row { time, task, ..Row::new(kind) }
 }
 
-/// A request for a huge page that compacts, and fails.
+/// Returns a request for a huge page that compacts, and fails.
 fn refused_after_compaction(task: u32, from: u64, until: u64) -> [Row; 3] {
     let refused = Row { pfn: NO_PFN, gfp: 0x1c_24ca, order: 9, ..event(until, task, Kind::Alloc) };
     [event(from, task, Kind::CompactionBegin), event(until - 1, task, Kind::CompactionEnd), refused]

@@ -1,6 +1,7 @@
-//! A page in a real browser: Chromium without a window, spoken to in its own protocol over the loopback interface.
+//! A page in a real browser: headless Chromium, controlled with its own protocol over the loopback interface.
 //!
-//! The browser listens on a port of its choice, and says on stderr which; it ends with the value that started it.
+//! The browser listens on a port of its choice and prints the address to stderr. It is killed when the [`Page`] is
+//! dropped.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -15,10 +16,10 @@ use tungstenite::{Message, WebSocket, connect};
 
 /// Names of the program.
 const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
-/// What it says before where it listens.
+/// Text before the address in the browser's output.
 const LISTENS: &str = "DevTools listening on ";
 
-/// A page that is open.
+/// An open page.
 pub(crate) struct Page {
     browser: Child,
     _folder: TempDir,
@@ -27,7 +28,8 @@ pub(crate) struct Page {
     asked: u64,
 }
 
-/// Where the browser is; nowhere on machines without one, where the caller leaves its test out. A gate has one.
+/// Returns the path of the browser, or `None` on machines without one, where the caller skips its test. The gate
+/// requires a browser.
 pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found =
@@ -37,7 +39,7 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 impl Page {
-    /// Opens a file in a window of this many pixels, and waits until the page says that it is ready.
+    /// Opens a file in a window of this size in pixels, and waits until the page is ready.
     pub(crate) fn open(program: &Path, file: &str, width: u32, height: u32) -> Page {
         let folder = TempDir::new().expect("a temporary folder can be made");
         let mut browser = Command::new(program)
@@ -66,7 +68,7 @@ impl Page {
         page
     }
 
-    /// What an expression in the page comes to; promises are waited for.
+    /// Evaluates an expression in the page; promises are awaited.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", &asked);
@@ -74,7 +76,7 @@ impl Page {
         answer["result"]["value"].clone()
     }
 
-    /// Presses a key of this name and number, as a person would.
+    /// Presses a key with this name and code.
     pub(crate) fn press(&mut self, key: &str, code: u32) {
         for kind in ["keyDown", "keyUp"] {
             let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
@@ -82,13 +84,13 @@ impl Page {
         }
     }
 
-    /// Makes it dark, or light.
+    /// Sets the color scheme to dark or light.
     pub(crate) fn color_scheme(&mut self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// A call in the browser's protocol, and its answer; events that come in between are passed over.
+    /// Makes a call in the browser's protocol and returns its answer. Events in between are skipped.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let mut request = json!({ "id": self.asked, "method": method, "params": params });
@@ -105,7 +107,7 @@ impl Page {
         }
     }
 
-    /// The next that the browser says: an answer or an event.
+    /// Returns the browser's next message: an answer or an event.
     fn next(&mut self) -> Value {
         loop {
             if let Message::Text(text) = self.socket.read().expect("the browser answers") {
@@ -117,13 +119,13 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The browser may have ended already.
         let _ = self.browser.kill();
         let _ = self.browser.wait();
     }
 }
 
-/// Where the browser listens; what else it says is read and forgotten.
+/// Returns the address at which the browser listens. The rest of its output is discarded.
 fn address(browser: &mut Child) -> String {
     let mut lines = BufReader::new(browser.stderr.take().expect("it was piped")).lines().map_while(Result::ok);
     let address = lines.find_map(|line| line.strip_prefix(LISTENS).map(str::to_owned));

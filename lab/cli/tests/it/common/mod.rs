@@ -1,4 +1,4 @@
-//! What the tests of the command line share: running it, and small recordings to run it on.
+//! Shared code of the command-line tests: running the program, and small recordings to run it on.
 
 #![allow(dead_code, reason = "each test file uses its own part of this module")]
 
@@ -25,7 +25,7 @@ const PAGES: u64 = 32_768;
 /// Commands that need the malloc's library beside the program.
 const NEED_LIBRARY: [&str; 3] = ["bench", "heap", "run"];
 
-/// `freehold` with these arguments, far from any bundled recording's relative path.
+/// Runs `freehold` with these arguments. The current folder does not contain the bundled recordings.
 pub(crate) fn freehold(arguments: &[&str]) -> Output {
     if arguments.first().is_some_and(|command| NEED_LIBRARY.contains(command)) {
         build_library();
@@ -34,7 +34,8 @@ pub(crate) fn freehold(arguments: &[&str]) -> Output {
     command.env_remove("NO_COLOR").args(arguments).output().expect("the binary runs")
 }
 
-/// Builds the malloc's library as it is shipped, and puts it beside the program under test, once for all tests.
+/// Builds the malloc's library with the profile for distribution, and puts it beside the program under test, once for
+/// all tests.
 pub(crate) fn build_library() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
@@ -51,27 +52,27 @@ pub(crate) fn build_library() {
     });
 }
 
-/// Stdout as JSON of a run that must succeed.
+/// Returns the stdout of a run, which must succeed, as JSON.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     let output = freehold(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("stdout is JSON and nothing else")
 }
 
-/// Stdout as text of a run that must succeed.
+/// Returns the stdout of a run, which must succeed, as text.
 pub(crate) fn text(arguments: &[&str]) -> String {
     let output = freehold(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).expect("stdout is UTF-8")
 }
 
-/// What was said on stderr.
+/// Returns the stderr of a run.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Requires that a run was refused: exit status 2, nothing on stdout, one sentence on stderr that contains `part`. On a
-/// busy machine, what takes more than ten seconds says before that how far it is.
+/// Asserts that a run was refused: exit status 2, nothing on stdout, and one sentence on stderr that contains `part`.
+/// On a busy machine, progress lines precede the sentence if the run takes more than ten seconds.
 pub(crate) fn assert_refused(output: &Output, part: &str) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -81,23 +82,23 @@ pub(crate) fn assert_refused(output: &Output, part: &str) {
     assert!(sentences[0].contains(part), "no {part:?} in {said:?}");
 }
 
-/// A small valid recording in a folder of its own.
+/// A temporary folder for recordings.
 pub(crate) struct Sandbox {
     folder: TempDir,
 }
 
 impl Sandbox {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub(crate) fn new() -> Sandbox {
         Sandbox { folder: TempDir::new().expect("a temporary folder can be made") }
     }
 
-    /// The path of `name` in the folder.
+    /// Returns the path of `name` in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The path of `name` in the folder, as an argument.
+    /// Returns the path of `name` in the folder, as an argument.
     pub(crate) fn argument(&self, name: &str) -> String {
         self.path(name).to_str().expect("the temporary folder's name is UTF-8").to_owned()
     }
@@ -113,7 +114,7 @@ impl Sandbox {
         self.argument(name)
     }
 
-    /// Names of everything in the folder, sorted.
+    /// Returns the names of everything in the folder, sorted.
     pub(crate) fn listing(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).expect("the folder is there");
         let mut names: Vec<_> =
@@ -132,7 +133,7 @@ pub(crate) fn write(path: &Path, rows: &[Row], facts: &Facts) {
     writer.finish(facts).expect("the disk has room");
 }
 
-/// A machine of two CPUs and 128 MiB in one zone.
+/// Returns the facts of a machine with two CPUs and 128 MiB in one zone.
 pub(crate) fn facts() -> Facts {
     let zone = ZoneFacts {
         name: "Normal".to_owned(),
@@ -169,7 +170,7 @@ fn sample_at(time: u64, pgfree: u64) -> Sample {
     Sample { time, vmstat: vec![pgfree], buddyinfo: vec![vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30]], ..Sample::default() }
 }
 
-/// Some thousand allocations and frees on a machine that starts with its first 2048 pages taken.
+/// Returns a few thousand allocations and frees on a machine whose first 2048 pages are allocated at the start.
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = vec![Row { pfn: 0, args: [2048, class::LRU | class::ANON, 0], ..Row::new(Kind::StartAllocated) }];
     rows.extend((2..PAGES / 1024).map(|block| Row {

@@ -1,4 +1,4 @@
-//! A writer of recordings that checks nothing, for files that the real one refuses to make.
+//! A writer of recordings without checks, for files that the real writer refuses to write.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-/// The columns of `FORMAT.md`.
+/// Columns of `FORMAT.md`.
 const SCHEMA: &str = "message recording {
     required int64 time; required int32 cpu; required int32 task; required int32 kind; required int64 pfn;
     required int32 order; required int32 gfp; required int32 migratetype;
@@ -35,7 +35,7 @@ impl Values {
     }
 }
 
-/// Writes these rows in this order with these facts, whether they make sense or not.
+/// Writes these rows in this order with these facts, even if they are inconsistent.
 pub(crate) fn write_unchecked(path: &Path, rows: &[Row], facts: &Facts) {
     let mut facts = Facts { format: 1, ..facts.clone() };
     for row in rows {

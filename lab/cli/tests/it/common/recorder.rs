@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Whether this machine can be recorded; says so if not.
+/// Returns whether this machine can be recorded; prints a message if not.
 pub(crate) fn can_record() -> bool {
     let tracefs = Path::new("/sys/kernel/tracing/instances").is_dir();
     let can = tracefs && rustix::process::geteuid().is_root() && fs::File::open("/proc/kpageflags").is_ok();
@@ -16,14 +16,14 @@ pub(crate) fn can_record() -> bool {
     can
 }
 
-/// A recorder in the background, and its instance of ftrace, which is there as long as it records.
+/// A recorder in the background, and its ftrace instance, which exists as long as it records.
 pub(crate) struct Recorder {
     pub child: Child,
     pub instance: PathBuf,
 }
 
 impl Recorder {
-    /// Starts it, and returns when its instance is there.
+    /// Starts the recorder, and returns when its instance exists.
     pub(crate) fn start(arguments: &[&str]) -> Recorder {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
@@ -40,13 +40,13 @@ impl Recorder {
     }
 }
 
-/// A tmpfs of a few pages, unmounted when dropped.
+/// A tmpfs of a few pages, unmounted on drop.
 pub(crate) struct SmallDisk {
     pub folder: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts it, if this machine lets us.
+    /// Mounts the tmpfs; `None` if this process may not mount.
     pub(crate) fn mount(folder: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&folder).ok()?;
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&folder).status();
@@ -56,7 +56,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // The sandbox cannot be removed while something is mounted in it; nothing else depends on it.
+        // The sandbox cannot be removed while something is mounted in it; nothing else depends on the result.
         let _ = Command::new("umount").arg(&self.folder).status();
     }
 }

@@ -1,4 +1,4 @@
-//! Sweeps of small recordings, and what lies in their folders.
+//! Sweeps of small recordings, and the contents of their folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use freehold_trace::Facts;
 
 use super::{Sandbox, facts, freehold, stderr};
 
-/// Two policies on the recorded CPUs and on eight.
+/// A plan with two policies, on the recorded CPUs and on eight.
 pub(crate) const PLAN: &str = "title = 'Two policies'\nkind = 'replay'\na = 'linux-6.12'\nb = ['freehold']\n\
                     [axes]\ncpus = ['recorded', 8]\n";
 /// Tasks of that plan on a recording of Linux 6.12.
@@ -47,7 +47,7 @@ impl Sweep {
     }
 }
 
-/// All files below a folder, with their bytes.
+/// Returns all files below a folder, with their bytes.
 pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
