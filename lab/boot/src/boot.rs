@@ -1,4 +1,4 @@
-//! Boots a guest, and leaves what was recorded in it in a file.
+//! Boots a guest, and writes the recording that was made in it to a file.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,30 +13,32 @@ use crate::outcome::BootOutcome;
 use crate::tools::Tools;
 use crate::{delivery, host, initramfs, module};
 
-/// How often a boot may die of the emulator before that is a failure (seen: about one boot in ten with 8 CPUs).
+/// Number of boots that may die of the emulator before the boot fails (seen: about one boot in ten with 8 CPUs).
 const BOOTS: u32 = 4;
 
-/// The guest's scratch disk: room for swap and files of several times its memory, and some to spare. Sparse.
+/// Size of the guest's scratch disk per memory size. The disk is sparse, and has room for swap and for files of several
+/// times the guest's memory, plus [`SCRATCH_SPARE`] bytes.
 const SCRATCH_PER_MEMORY: u64 = 4;
 
 const SCRATCH_SPARE: u64 = 2 << 30;
 
-/// Room on the disk of a root folder, beside what it holds.
+/// Free space on the disk of a root folder, in bytes.
 const ROOT_SPARE: u64 = 256 << 20;
 
-/// Whether a recording can be left at `out`: before a kernel is fetched, because afterwards is late to hear that it
-/// cannot.
+/// Checks that a recording can be written to `out`. Callers use this before a kernel is fetched, so that an invalid
+/// path is reported early.
 ///
 /// # Errors
-/// [`Error::Input`] if that is a folder, or in none.
+/// [`Error::Input`] if `out` is a folder, or its folder does not exist.
 pub fn try_out(out: &Path) -> Result<(), Error> {
     delivery::folder_of(out).map(drop)
 }
 
-/// Finds and makes what a boot of `guest` needs of this machine, so that what is missing is said before anything boots.
+/// Finds or builds the prerequisites of a boot of `guest` on this machine, so that missing ones are reported before
+/// anything boots.
 ///
 /// # Errors
-/// [`Error::Missing`] when its workload needs a program that is not there, or a module that cannot be built.
+/// [`Error::Missing`] when the workload needs a program that is not installed, or a module that cannot be built.
 pub fn prepare(guest: &Guest, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     guest.workload.programs()?;
     if guest.workload.needs_module {
@@ -45,10 +47,10 @@ pub fn prepare(guest: &Guest, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     Ok(())
 }
 
-/// Boots `guest`, and leaves what was recorded in it at `out`. `say` hears how it goes on.
+/// Boots `guest`, and writes its recording to `out`. Progress is reported to `say`.
 ///
 /// # Errors
-/// See [`Error`]; nothing is left behind then, and nothing stands at `out` that was not there before.
+/// See [`Error`]. After an error no temporary files remain, and `out` is unchanged.
 pub fn boot(
     tools: &Tools,
     guest: &Guest,
@@ -81,12 +83,12 @@ pub fn boot(
     Err(Error::Guest(format!("the kernel died of the emulator {BOOTS} times in a row; try fewer CPUs")))
 }
 
-/// Creates a file without a name.
+/// Creates a temporary file without a name.
 fn unnamed_file(folder: &Path) -> Result<File, Error> {
     tempfile::tempfile_in(folder).map_err(on_file("create", folder))
 }
 
-/// A sparse disk without a name.
+/// Creates a sparse disk without a name.
 fn scratch_disk(guest: &Guest, folder: &Path) -> Result<File, Error> {
     let bytes = SCRATCH_SPARE + SCRATCH_PER_MEMORY * (u64::from(guest.memory.get()) << 20);
     let disk = unnamed_file(folder)?;
@@ -94,7 +96,7 @@ fn scratch_disk(guest: &Guest, folder: &Path) -> Result<File, Error> {
     Ok(disk)
 }
 
-/// A disk that holds the folder `from`.
+/// Creates a disk with the contents of the folder `from`.
 fn root_disk(from: &Path, folder: &Path) -> Result<File, Error> {
     if !from.is_dir() {
         return Err(Error::Input(format!("the root {} is no folder", from.display())));

@@ -1,35 +1,36 @@
-//! The guest's console: messages to us among the kernel's own lines.
+//! The guest's console: messages of the guest's init among the kernel's own lines.
 
 use std::collections::VecDeque;
 
 use crate::accelerator::Accelerator;
 
-/// Lines of the console that are shown when the guest fails.
+/// Number of last console lines that are shown when the guest fails.
 const TAIL: usize = 15;
-/// What a kernel prints when a CPU meets a breakpoint that was patched away again: the fault of CPUs that are threads.
+/// Output of a kernel when a CPU hits a breakpoint that was already removed: an error of emulation with a thread per
+/// CPU.
 const STALE: &str = "Oops: int3";
-/// What a kernel prints when no interrupt of an emulated timer comes, as on a busy host.
+/// Output of a kernel that receives no interrupt of an emulated timer, as on a busy host.
 const TIMER: &str = "IO-APIC + timer doesn't work";
-/// What every kernel says last.
+/// Beginning of every kernel's last message.
 const PANIC: &str = "Kernel panic - not syncing: ";
 
-/// One line of the console, understood.
+/// Parsed line of the console.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
-    /// `freehold: SENTENCE`: for the person who waits.
+    /// `freehold: SENTENCE`: progress for the user.
     Progress(&'a str),
-    /// `freehold-done: BYTES STATUS`: the recording is out; so the workload ended, if it did.
+    /// `freehold-done: BYTES STATUS`: the recording was delivered; the exit status of the workload, if it ended.
     Done(u64, Option<i32>),
     /// `freehold-failed: SENTENCE`: the guest gave up.
     Failed(&'a str),
-    /// The kernel died of this.
+    /// The kernel panicked for this reason.
     Panic(&'a str),
-    /// A line that is not for us.
+    /// Any other line.
     Noise,
 }
 
 impl Message<'_> {
-    /// What one line of the console says.
+    /// Parses one line of the console.
     pub(crate) fn parse(line: &str) -> Message<'_> {
         if let Some(sentence) = line.strip_prefix("freehold: ") {
             Message::Progress(sentence)
@@ -46,7 +47,7 @@ impl Message<'_> {
     }
 }
 
-/// The console so far.
+/// State of the console so far.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     tail: VecDeque<String>,
@@ -55,7 +56,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Keeps a line among the last ones.
+    /// Appends a line to the last lines.
     pub(crate) fn keep(&mut self, line: &str) {
         self.is_stale |= is_kernels(line) && line.contains(STALE);
         self.lacks_timer |= is_kernels(line) && line.contains(TIMER);
@@ -65,7 +66,7 @@ impl Console {
         self.tail.push_back(line.to_owned());
     }
 
-    /// Whether the kernel died of what executes it.
+    /// Returns whether the kernel died of a fault of the accelerator.
     pub(crate) fn shows_slip(&self, accelerator: Accelerator) -> bool {
         match accelerator {
             Accelerator::Kvm => false,
@@ -74,13 +75,13 @@ impl Console {
         }
     }
 
-    /// The last lines.
+    /// Returns the last lines.
     pub(crate) fn tail(&self) -> impl Iterator<Item = &str> {
         self.tail.iter().map(String::as_str)
     }
 }
 
-/// The kernel's own lines begin with a time.
+/// Returns whether a line is the kernel's own: these begin with a timestamp in brackets.
 fn is_kernels(line: &str) -> bool {
     line.starts_with('[')
 }

@@ -1,7 +1,7 @@
-//! Debian's packages of kernels: which there are, and one of them unpacked. Nothing is installed.
+//! Debian's kernel packages: lists the available ones and unpacks some of them. Nothing is installed.
 //!
-//! The mirror is the one that this machine's apt uses; the suites are ours, since a stable release has one series of
-//! kernels only. Lists and packages lie in folders of their own, and the system's lists stay as they are.
+//! The mirror is the one that this machine's apt uses. The suites are fixed here, because a stable release has only one
+//! kernel series. Lists and packages are kept in separate folders, and the system's lists are not changed.
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -11,33 +11,33 @@ use crate::error::{Error, on_file};
 use crate::host;
 use crate::version::{Version, compare_releases};
 
-/// Archives by the label that their lists carry, and the suites that have kernels.
+/// Labels of archives in apt's lists, and their suites that have kernels.
 const SUITES: [(&str, &[&str]); 2] =
     [("Debian", &["trixie", "trixie-backports", "forky", "sid"]), ("Debian-Security", &["trixie-security"])];
-/// Parts of a kernel's packaging, by what their names begin with: in 7.0 the image and in 7.2 the modules moved to
-/// packages of their own.
+/// Name prefixes of the packages of a kernel. In 7.0 the image moved to a package of its own, and in 7.2 the modules.
 const PARTS: [&str; 3] = ["linux-image", "linux-binary", "linux-modules"];
-/// What programs among the headers are linked against; the newest that there is serves those of every release.
+/// Packages that the programs among the headers are linked against. The newest version serves the programs of every
+/// release.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1t64", "zlib1g", "libzstd1"];
-/// The flavour that is fetched: small, with virtio, and what the pinned kernel is.
+/// Flavour that is fetched: it is small, has virtio, and is the flavour of the pinned kernel.
 const FLAVOUR: &str = "cloud-amd64";
 
-/// What a release's headers are called: their packages, and their folders in these.
+/// Names of a release's header packages, and of their folders in these packages.
 #[derive(Debug)]
 pub(crate) struct Headers {
-    /// Those of all flavours: the kernel's makefiles, and most headers.
+    /// Headers of all flavours: the kernel's makefiles, and most header files.
     pub common: String,
-    /// Those of the flavour: its configuration, and what follows from that.
+    /// Headers of the flavour: its configuration and generated header files.
     pub configured: String,
-    /// Programs that build.
+    /// Programs for the build.
     pub kbuild: String,
 }
 
 impl Headers {
-    /// The names for `release`.
+    /// Returns the names for `release`.
     ///
     /// # Errors
-    /// [`Error::Missing`] if the release is none of Debian's.
+    /// [`Error::Missing`] if the release is not one of Debian's.
     pub(crate) fn for_release(release: &str) -> Result<Headers, Error> {
         let Some(series) = release.strip_suffix(FLAVOUR).and_then(|series| series.strip_suffix('-')) else {
             let sentence = format!("Linux {release} is none of Debian's kernels, so there are no headers of it");
@@ -55,17 +55,17 @@ impl Headers {
     }
 }
 
-/// What Debian has, as its lists say.
+/// Debian's package lists, and the folder that they are kept in.
 #[derive(Debug)]
 pub(crate) struct Debian {
     folder: PathBuf,
 }
 
 impl Debian {
-    /// Reads the lists anew into `folder`.
+    /// Downloads the current lists into `folder`.
     ///
     /// # Errors
-    /// When there is no apt here, or it has no mirror of Debian's, or does not reach it.
+    /// When apt is not installed, has no Debian mirror, or cannot reach it.
     pub(crate) fn read(folder: &Path) -> Result<Debian, Error> {
         host::find("apt-get", "apt")?;
         host::find("dpkg-deb", "dpkg")?;
@@ -87,7 +87,7 @@ impl Debian {
         Ok(debian)
     }
 
-    /// The newest release of `version`.
+    /// Returns the newest release of `version`.
     ///
     /// # Errors
     /// [`Error::Missing`] if there is none.
@@ -101,7 +101,7 @@ impl Debian {
         })
     }
 
-    /// Names of all packages of `release`'s image and modules.
+    /// Returns the names of all image and module packages of `release`.
     ///
     /// # Errors
     /// When apt fails.
@@ -109,10 +109,10 @@ impl Debian {
         self.packages(&release.replace('.', r"\.").replace('+', r"\+"))
     }
 
-    /// Names of the packages that a module for `release` is built with.
+    /// Returns the names of the packages that are needed to build a module for `release`.
     ///
     /// # Errors
-    /// [`Error::Missing`] if Debian has none (any more).
+    /// [`Error::Missing`] if Debian does not have them, or no longer.
     pub(crate) fn headers(&self, release: &str) -> Result<Vec<String>, Error> {
         let names = Headers::for_release(release)?.packages();
         let known = host::text(self.apt("apt-cache").args(["pkgnames", "linux-"]))?;
@@ -123,11 +123,11 @@ impl Debian {
         Ok(names.into_iter().chain(LIBRARIES.map(str::to_owned)).collect())
     }
 
-    /// Unpacks packages as the folder `to`, which is not there before it is whole. What came of them is `prepare`d
-    /// first.
+    /// Downloads packages and unpacks them into the folder `to`. `prepare` is called for the unpacked files first, and
+    /// `to` appears only once it is complete.
     ///
     /// # Errors
-    /// When one cannot be downloaded or unpacked, and those of `prepare`.
+    /// When a package cannot be downloaded or unpacked, and the errors of `prepare`.
     pub(crate) fn unpack(
         &self,
         names: &[String],
@@ -147,14 +147,14 @@ impl Debian {
         fs::rename(&root, to).map_err(on_file("create", to))
     }
 
-    /// Names of packages whose release is as `pattern` says.
+    /// Returns the names of packages whose release matches `pattern`.
     fn packages(&self, pattern: &str) -> Result<Vec<String>, Error> {
         let names = format!("^({})-{pattern}$", PARTS.join("|"));
         let found = host::text(self.apt("apt-cache").args(["search", "--names-only", &names]))?;
         Ok(found.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
 
-    /// A program of apt's that reads and writes in our folder only.
+    /// Returns a command of apt that reads and writes only in this value's folder.
     fn apt(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         for (option, place) in [
@@ -175,7 +175,7 @@ impl Debian {
     }
 }
 
-/// Lines for apt, from the archives that this machine uses: a label and an address a line.
+/// Converts the archives of this machine, one label and address per line, into lines of a `sources.list`.
 fn sources(targets: &str) -> String {
     let mut archives: Vec<(&str, &str)> = targets.lines().filter_map(|line| line.split_once(' ')).collect();
     archives.sort_unstable();

@@ -1,4 +1,4 @@
-//! Judging what the guest delivered: a recording gets its name only when it is whole.
+//! Checks the file that the guest delivered: a recording gets its name only when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use crate::error::{Error, on_file};
 
-/// The four bytes with which every Parquet file begins and ends.
+/// First and last four bytes of every Parquet file.
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// The folder that `out` is to lie in.
+/// Returns the folder of `out`.
 ///
 /// # Errors
-/// [`Error::Input`] if there is none: said before minutes of emulation, not after.
+/// [`Error::Input`] if the folder does not exist or `out` is a folder. Callers check this before minutes of emulation.
 pub(crate) fn folder_of(out: &Path) -> Result<&Path, Error> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (folder.is_dir(), out.is_dir()) {
@@ -22,10 +22,10 @@ pub(crate) fn folder_of(out: &Path) -> Result<&Path, Error> {
     }
 }
 
-/// Checks that `file` is a whole Parquet file of so many bytes, and copies it to `out`.
+/// Checks that `file` is a complete Parquet file of `bytes` bytes, and copies it to `out`.
 ///
 /// # Errors
-/// [`Error::Guest`] when bytes are missing or it is no Parquet file; nothing stands at `out` then that was not there.
+/// [`Error::Guest`] when bytes are missing or it is not a Parquet file; `out` is then unchanged.
 pub(crate) fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Error> {
     let (length, first, last) = ends(file).map_err(on_file("read", out))?;
     if length != bytes {
@@ -42,7 +42,7 @@ pub(crate) fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Erro
     part.persist(out).map(drop).map_err(|error| on_file("write", out)(error.error))
 }
 
-/// Length, first and last four bytes of a file; zeros where it is too short.
+/// Returns the length and the first and last four bytes of a file; zeros if the file is too short.
 fn ends(file: &mut File) -> io::Result<(u64, [u8; 4], [u8; 4])> {
     let length = file.metadata()?.len();
     let (mut first, mut last) = ([0; 4], [0; 4]);

@@ -1,7 +1,7 @@
-//! A running QEMU: its lines, its one word from us, and its end.
+//! A running QEMU: its output lines, its console input, and its end.
 //!
-//! It leaves no process, however it ends: dropped, it is killed; and when we are killed ourselves, the kernel kills it
-//! for us (`setpriv --pdeathsig`). It has a process group of its own, so that Ctrl-C reaches us alone.
+//! No QEMU process is left behind: it is killed on drop, and the kernel kills it if this process is killed (`setpriv
+//! --pdeathsig`). QEMU has a process group of its own, so that Ctrl-C reaches only this process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::tools::Tools;
 
-/// What QEMU says when the hypervisor cannot go on with a guest, which stands still from then on.
+/// Messages of QEMU when the hypervisor cannot continue a guest. The guest makes no progress after that.
 const GIVEN_UP: [&str; 3] = ["KVM internal error", "error: kvm run failed", "KVM: entry failed"];
 
-/// QEMU with a kernel and a console, killed when we are.
+/// Returns the command for QEMU with a kernel and a console. QEMU is killed when this process dies.
 pub(crate) fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append: &str) -> Command {
     let mut command = Command::new(&tools.setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(&tools.qemu);
@@ -28,17 +28,17 @@ pub(crate) fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, 
     command
 }
 
-/// Whether QEMU says by this line that the guest stands still from now on.
+/// Returns whether this line of QEMU means that the guest makes no further progress.
 pub(crate) fn has_given_up(line: &str) -> bool {
     GIVEN_UP.iter().any(|given_up| line.starts_with(given_up))
 }
 
-/// A line that came.
+/// Line of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// From the guest's console.
+    /// Line of the guest's console.
     Console(String),
-    /// From QEMU itself.
+    /// Line of QEMU itself.
     Emulator(String),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Starts `command`. The channel has its lines as they come, and closes when it ends.
+    /// Starts `command`. The channel receives its lines as they are printed, and closes when it ends.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -69,7 +69,7 @@ impl Emulator {
         Ok((Emulator { child, console }, lines))
     }
 
-    /// Types a line at the guest's console. A guest that is gone hears nothing.
+    /// Types a line at the guest's console. Errors are ignored, because the guest may have ended.
     pub(crate) fn type_line(&mut self, line: &str) {
         if let Some(console) = &mut self.console {
             let _ = writeln!(console, "{line}").and_then(|()| console.flush());
@@ -98,7 +98,7 @@ fn forward(from: impl Read + Send + 'static, sender: Sender<Line>, as_line: fn(S
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // Both fail only when QEMU has ended already, which is what is wanted.
+        // Both calls fail only if QEMU has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -113,7 +113,7 @@ mod tests {
         let (emulator, lines) = Emulator::start(Command::new("yes")).unwrap();
         assert_eq!(lines.recv().unwrap(), Line::Console("y".to_owned()));
         drop(emulator);
-        // The reader meets the end of the pipe, drops the sender, and the channel closes: this returns.
+        // The reader reaches the end of the pipe and drops the sender, so the channel closes and this returns.
         assert!(lines.iter().all(|line| line == Line::Console("y".to_owned())));
     }
 

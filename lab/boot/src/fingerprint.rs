@@ -1,4 +1,4 @@
-//! Whether two files or folders are the same: a kernel that was built anew has the release that it had.
+//! Fingerprints of files and folders. They distinguish two builds of a kernel, which may have the same release.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use crc32fast::Hasher;
 
 use crate::error::{Error, on_file};
 
-/// The fingerprint of these bytes.
+/// Returns the fingerprint of these bytes.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
 
-/// The fingerprint of a file's contents.
+/// Returns the fingerprint of a file's contents.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -22,7 +22,7 @@ pub(crate) fn hash_file(path: &Path) -> Result<String, Error> {
     fs::read(path).map(|bytes| hash_bytes(&bytes)).map_err(on_file("read", path))
 }
 
-/// The fingerprint of a folder: names, lengths and times of all that lies below it.
+/// Returns the fingerprint of a folder: names, lengths and modification times of everything below it.
 ///
 /// # Errors
 /// When it cannot be read.

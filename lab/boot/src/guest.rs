@@ -8,31 +8,31 @@ use crate::setting::Setting;
 use crate::size::Mebibytes;
 use crate::workload::Workload;
 
-/// What is booted, and what runs in it.
+/// Kernel to boot, its machine, and the workload that runs in it.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// The kernel.
+    /// Kernel to boot.
     pub kernel: Kernel,
     /// Number of CPUs.
     pub cpus: u16,
-    /// Memory.
+    /// Size of memory.
     pub memory: Mebibytes,
-    /// The script that is recorded.
+    /// Script that is recorded.
     pub workload: Workload,
-    /// A folder that the workload has as its root.
+    /// Folder that becomes the root of the workload.
     pub root: Option<PathBuf>,
     /// Settings, made before the workload prepares and again before it runs.
     pub settings: Vec<Setting>,
-    /// More of the kernel's command line.
+    /// Additional words for the kernel's command line.
     pub append: String,
     /// Options for the recorder in the guest.
     pub record: Vec<String>,
-    /// Time after which the recording is ended, from the start of the boot.
+    /// Time from the start of the boot after which the recording is ended.
     pub timeout: Duration,
 }
 
 impl Guest {
-    /// Describes the guest in a line.
+    /// Describes the guest in one line.
     pub fn describe(&self) -> String {
         let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
         let settings = self.settings.iter().map(|setting| format!(", {setting}")).collect::<String>();

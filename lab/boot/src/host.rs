@@ -1,21 +1,21 @@
-//! Programs of this machine: where they are, and how one is run for its output.
+//! Programs of this machine: finding them, and running one for its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// Where `program` is.
+/// Returns the path of `program`.
 ///
 /// # Errors
-/// [`Error::Missing`], with the Debian package that has it.
+/// [`Error::Missing`] with the Debian package that contains it.
 pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, Error> {
     which::which(program).map_err(|_| {
         Error::Missing(format!("booting a kernel needs `{program}`: install the Debian package {package}"))
     })
 }
 
-/// Runs `command` and hands back what it printed on stdout; its stderr becomes part of the error.
+/// Runs `command` and returns its stdout. Its stderr becomes part of the error.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     let outcome = match command.stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => return Ok(output.stdout),
@@ -25,12 +25,12 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     Err(Error::Command { command: line(command), outcome })
 }
 
-/// What `command` printed, as [`output`], as text.
+/// Runs `command` like [`output`], and returns its stdout as text.
 pub(crate) fn text(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output(command)?).into_owned())
 }
 
-/// The command line as a person would type it: the program without its folder, and nothing quoted.
+/// Formats a command line as a person would type it: the program without its folder, and without quotes.
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = program.file_name().into_iter().chain(command.get_args());

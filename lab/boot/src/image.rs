@@ -1,7 +1,7 @@
-//! A kernel image: whether a file is one, and which release it says it is.
+//! Kernel images: recognizes them and reads their release.
 //!
-//! An x86 image (`bzImage`, `vmlinuz`) tells in its setup header, which every boot loader reads
-//! (linux: Documentation/arch/x86/boot.rst).
+//! An x86 image (`bzImage`, `vmlinuz`) contains its release. The setup header, which every boot loader reads, has the
+//! offset of the release (linux: Documentation/arch/x86/boot.rst).
 
 use std::fs::File;
 use std::io::Read;
@@ -10,19 +10,19 @@ use std::path::Path;
 
 use crate::error::{Error, on_file};
 
-/// Where the header's four letters stand, and what they are.
+/// Offset and value of the header's signature.
 const MAGIC: (u64, &[u8; 4]) = (0x202, b"HdrS");
-/// Where the header says how far behind the first sector the release stands.
+/// Offset of the header field with the offset of the release, relative to the second sector.
 const RELEASE_OFFSET: u64 = 0x20e;
-/// Bytes of the first sector.
+/// Size of the first sector in bytes.
 const SECTOR: u64 = 0x200;
-/// No release is longer.
+/// Maximum length of a release in bytes.
 const RELEASE_MAX: u64 = 256;
 
-/// The release of the image at `path`, as `uname -r` will say it.
+/// Returns the release of the image at `path`, as `uname -r` prints it.
 ///
 /// # Errors
-/// [`Error::Input`] if the file is no kernel image for x86.
+/// [`Error::Input`] if the file is not a kernel image for x86.
 pub(crate) fn release(path: &Path) -> Result<String, Error> {
     let file = File::open(path).map_err(on_file("read", path))?;
     header(&file).ok().flatten().ok_or_else(|| {
@@ -52,7 +52,7 @@ fn header(file: &File) -> std::io::Result<Option<String>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The start of an image that says it is `release`.
+    /// Returns the beginning of an image with this release.
     pub(crate) fn image_bytes(release: &str) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[0x202..0x206].copy_from_slice(b"HdrS");

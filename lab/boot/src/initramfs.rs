@@ -1,9 +1,9 @@
-//! What the guest begins with: one archive in the format that the kernel unpacks.
+//! The initial file system of the guest: one archive in the format that the kernel unpacks.
 //!
 //! ```text
 //! /init                 guest/init.sh
-//! /plan                 what init is to do, as assignments of the shell
-//! /settings             a file of the guest and its value a line
+//! /plan                 parameters of init, as shell assignments
+//! /settings             one file of the guest and its value per line
 //! /workload             the workload's script
 //! /bin/busybox          and links to its applets, made by init
 //! /bin/freehold         this program: the recorder, and the load (/bin/load)
@@ -11,7 +11,7 @@
 //! /lib...               libraries that these programs load
 //! ```
 //!
-//! The archive stays uncompressed: emulated decompression would cost more than the copy.
+//! The archive is not compressed: decompression under emulation would cost more than the copy.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,21 +27,21 @@ use crate::guest::Guest;
 use crate::tools::Tools;
 use crate::{host, module};
 
-/// Modules that a guest needs unless they are built in, each after those it depends on.
+/// Modules that a guest needs unless they are built in, each after the modules it depends on.
 const MODULES: [&str; 1] = ["virtio_blk"];
-/// Folders that are there from the start.
+/// Folders of the archive.
 const FOLDERS: [&str; 9] = ["bin", "modules", "proc", "sys", "dev", "tmp", "scratch", "mnt", "run"];
-/// Bits of a mode: a folder, a file that can be run.
+/// Modes of a folder, and of an executable file.
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// Runs the load that is part of this program.
+/// Script that runs the load command of this program.
 const LOAD: &str = "#!/bin/busybox sh\nexec /bin/freehold load \"$@\"\n";
 
-/// Packs the archive of `guest` into `file`, with the module `load` if its workload needs ours.
+/// Packs the archive of `guest` into `file`, with the module `load` if the workload needs it.
 ///
 /// # Errors
-/// [`Error::Missing`] when its workload needs a program that this machine does not have.
+/// [`Error::Missing`] when the workload needs a program that this machine does not have.
 pub(crate) fn pack(tools: &Tools, guest: &Guest, load: Option<&[u8]>, file: &File) -> Result<(), Error> {
     let mut archive = Archive { file, names: BTreeSet::new() };
     for folder in FOLDERS {
@@ -73,7 +73,7 @@ fn write_error(error: io::Error) -> Error {
     on_file("write", Path::new("the guest's initramfs"))(error)
 }
 
-/// What init reads: assignments of the shell.
+/// Returns the parameters of init, as shell assignments.
 fn plan(guest: &Guest) -> String {
     let memory = guest.memory.get();
     let events = guest.record.join(" ");
@@ -88,7 +88,7 @@ fn settings(guest: &Guest) -> String {
     })
 }
 
-/// An archive that is being written.
+/// Archive being written.
 struct Archive<'a> {
     file: &'a File,
     names: BTreeSet<String>,
@@ -107,7 +107,7 @@ impl Archive<'_> {
         writer.finish().map(drop).map_err(write_error)
     }
 
-    /// The folder `name` and those it lies in.
+    /// Adds the folder `name` and its parent folders.
     fn folder(&mut self, name: &str) -> Result<(), Error> {
         let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
         for end in ends.filter(|&end| end > 0) {
@@ -123,10 +123,10 @@ impl Archive<'_> {
         self.entry(name, PROGRAM, bytes)
     }
 
-    /// A program of this machine as `/bin/NAME`, with the libraries that it loads.
+    /// Adds a program of this machine as `/bin/NAME`, with the libraries that it loads.
     fn program(&mut self, path: &Path, name: &str) -> Result<(), Error> {
         self.file(&format!("bin/{name}"), &read_stripped(path)?)?;
-        // What loads no library says so by failing.
+        // `ldd` fails for a static program, which then has no libraries.
         let loaded = host::text(Command::new("ldd").arg(path)).unwrap_or_default();
         for library in libraries(&loaded) {
             let bytes = fs::read(library).map_err(on_file("read", Path::new(library)))?;
@@ -136,7 +136,8 @@ impl Archive<'_> {
     }
 }
 
-/// A program without its debugging sections, where there is a `strip`: every byte lives in the guest's memory.
+/// Returns a program without its debugging sections if `strip` is installed, because the archive is kept in the guest's
+/// memory.
 fn read_stripped(path: &Path) -> Result<Vec<u8>, Error> {
     if let Ok(out) = tempfile::NamedTempFile::new()
         && host::output(Command::new("strip").arg("-o").arg(out.path()).arg(path)).is_ok()
@@ -146,7 +147,7 @@ fn read_stripped(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(on_file("read", path))
 }
 
-/// The files that `ldd` names: each line ends in `PATH (ADDRESS)`.
+/// Returns the files that `ldd` lists: each line ends in `PATH (ADDRESS)`.
 fn libraries(loaded: &str) -> impl Iterator<Item = &str> {
     loaded.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C while a guest runs: once ends the recording and keeps it, twice ends the guest.
+//! Ctrl-C while a guest runs: the first one ends the recording and keeps it, the second one ends the guest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::error::Error;
 
-/// Counts the signals that ask this process to end. Dropped, it lets them end it again.
+/// Counter of SIGINT and SIGTERM. After this is dropped, the signals have their default effect again.
 #[derive(Debug)]
 pub struct Interrupts {
     count: Arc<AtomicUsize>,
@@ -18,7 +18,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Begins to count.
+    /// Starts counting.
     ///
     /// # Errors
     /// When signals cannot be caught.
@@ -30,7 +30,7 @@ impl Interrupts {
         thread::spawn(move || {
             for signal in signals.forever() {
                 if is_over.load(Ordering::Relaxed) {
-                    // It fails only for signals that cannot be caught.
+                    // This fails only for signals that cannot be caught.
                     let _ = emulate_default_handler(signal);
                 }
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// How many came so far.
+    /// Returns the number of signals so far.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

@@ -10,21 +10,21 @@ use crate::{host, image};
 /// A kernel on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its release, as `uname -r` says.
+    /// Release, as `uname -r` prints it.
     pub release: String,
-    /// Path of its image.
+    /// Path of the image.
     pub image: PathBuf,
-    /// Its modules: the folder `lib/modules/RELEASE`.
+    /// Folder with the modules: `lib/modules/RELEASE`.
     modules: Option<PathBuf>,
-    /// The folder that packages of it were unpacked in.
+    /// Folder that the kernel's packages were unpacked in.
     home: Option<PathBuf>,
 }
 
 impl Kernel {
-    /// The kernel whose image lies at `image`; modules are looked for where packages and builds put them.
+    /// Opens the kernel with the image at `image`. Modules are searched where packages and builds put them.
     ///
     /// # Errors
-    /// [`Error::Input`] if that is no image.
+    /// [`Error::Input`] if the file is not an image.
     pub fn open(image: &Path) -> Result<Kernel, Error> {
         let release = image::release(image)?;
         let folder = image.parent().unwrap_or(Path::new("."));
@@ -36,8 +36,8 @@ impl Kernel {
         Ok(Kernel { release, image: image.to_owned(), modules, home: None })
     }
 
-    /// The kernel that lies unpacked below `root`, as Debian's packages have it: before 7.0 in `boot`, since then
-    /// beside its modules.
+    /// Returns the kernel that is unpacked below `root`, in the layout of Debian's packages: the image is in `boot`
+    /// before 7.0, and beside its modules since then.
     pub(crate) fn below(root: &Path) -> Option<Kernel> {
         let in_boot = entries(&root.join("boot")).find(|path| file_name(path).starts_with("vmlinuz-"));
         let image = in_boot
@@ -50,15 +50,15 @@ impl Kernel {
         Some(kernel)
     }
 
-    /// The folder that its packages were unpacked in; `None` for an image of somebody's.
+    /// Returns the folder that the kernel's packages were unpacked in; `None` for an image that the user named.
     pub(crate) fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// The module called `name`, unpacked; `None` if this kernel has none, and then it may be built in.
+    /// Returns the module `name`, decompressed; `None` if there is no such file, in which case it may be built in.
     ///
     /// # Errors
-    /// When the file cannot be read or unpacked.
+    /// When the file cannot be read or decompressed.
     pub fn module(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let Some(path) = self.modules.as_deref().and_then(|modules| find_module(&modules.join("kernel"), name)) else {
             return Ok(None);
@@ -73,12 +73,12 @@ impl Kernel {
     }
 }
 
-/// The image that is beside the modules of a release, in a folder of modules.
+/// Returns the image beside the modules of a release, below a folder `lib/modules`.
 fn image_beside_modules(folder: &Path) -> Option<PathBuf> {
     entries(folder).map(|modules| modules.join("vmlinuz")).find(|image| image.is_file())
 }
 
-/// The file of the module `name` somewhere below `folder`.
+/// Returns the path of the module `name` below `folder`.
 fn find_module(folder: &Path, name: &str) -> Option<PathBuf> {
     let stem = format!("{name}.ko");
     entries(folder).find_map(|entry| match entry.is_dir() {
@@ -100,7 +100,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::image::tests::image_bytes;
 
-    /// An unpacked package of `release`, whose image lies at `image` below `root`.
+    /// Creates an unpacked package of `release`, whose image is at `image` below `root`.
     pub(crate) fn unpack_package(root: &Path, release: &str, image: &str) {
         let image_path = root.join(image);
         let modules = root.join("lib/modules").join(release).join("kernel/drivers/block");

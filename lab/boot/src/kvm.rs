@@ -1,7 +1,8 @@
-//! Whether KVM works on this machine.
+//! Test whether KVM works on this machine.
 //!
-//! A device that is there is no proof, nor is a boot sector that runs: nested and foreign hypervisors have the one and
-//! execute the other, and give up at the first instruction that they cannot emulate. So a kernel is what is tried.
+//! The presence of the device proves nothing, and neither does a boot sector that runs. Under nested and foreign
+//! hypervisors both can succeed, and KVM then fails at the first instruction that it cannot emulate. So a kernel is
+//! booted as the test.
 
 use std::fs::File;
 use std::sync::mpsc::Receiver;
@@ -14,16 +15,17 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::tools::Tools;
 
-/// How long a kernel may take to find that it has no root: a second, where KVM is the processor's own.
+/// Maximum time until a kernel panics for lack of a root. It takes a second where KVM uses the processor directly.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What a kernel dies of that has come as far as that. linux: init/do_mounts.c:mount_root_generic
+/// Panic message of a kernel that reached that point. linux: init/do_mounts.c:mount_root_generic
 const NO_ROOT: &str = "VFS: Unable to mount root fs";
 
 impl Tools {
-    /// Returns the accelerator for guests of these kernels: the wanted one, or else KVM where it works with all of them.
+    /// Returns the accelerator for guests of these kernels: the wanted one, or else KVM where it works with all of
+    /// them.
     ///
     /// # Errors
-    /// [`Error::Missing`] where KVM is wanted, and does not work.
+    /// [`Error::Missing`] where KVM is wanted and does not work.
     pub fn accelerator(&self, wanted: Option<Accelerator>, kernels: &[&Kernel]) -> Result<Accelerator, Error> {
         match wanted {
             None if works_with_all(self, kernels) => Ok(Accelerator::Kvm),
@@ -47,7 +49,7 @@ fn works_with_all(tools: &Tools, kernels: &[&Kernel]) -> bool {
     true
 }
 
-/// Whether `kernel`, booted under KVM without a root, lives until it misses that.
+/// Boots `kernel` under KVM without a root, and returns whether it panics for lack of one.
 fn works(tools: &Tools, kernel: &Kernel) -> bool {
     if File::options().read(true).write(true).open("/dev/kvm").is_err() {
         return false;
@@ -57,7 +59,7 @@ fn works(tools: &Tools, kernel: &Kernel) -> bool {
     Emulator::start(command).is_ok_and(|(_emulator, lines)| misses_its_root(&lines, Instant::now() + PATIENCE))
 }
 
-/// Whether a guest comes as far as that by then.
+/// Returns whether the guest panics for lack of a root before `end`.
 fn misses_its_root(lines: &Receiver<Line>, end: Instant) -> bool {
     while Instant::now() < end {
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -80,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// What is made of a guest that prints this, and QEMU that.
+    /// Returns the result of `misses_its_root` for these lines of the guest and of QEMU.
     fn misses_root(lines: impl IntoIterator<Item = Line>) -> bool {
         let (sender, received) = mpsc::channel();
         lines.into_iter().for_each(|line| sender.send(line).unwrap());

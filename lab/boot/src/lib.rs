@@ -1,12 +1,12 @@
-//! Boot: a real kernel in QEMU, a workload in it, and the recording of both.
+//! Boots a real kernel in QEMU, runs a workload in it, and returns a recording of both.
 //!
-//! In the order of execution: a [`Kernel`] is an [`image`] of somebody's, or one that a [`Store`] has by its
-//! [`version`] or fetches from [`debian`]; [`module`] builds ours for it, if the [`Workload`] needs that; [`initramfs`]
-//! packs the recorder, the workload and the [`Setting`]s for the guest; [`machine`] boots it in an [`emulator`],
-//! follows its [`console`], and stops it whatever happens; [`delivery`] checks that what came out is whole, and only
-//! then gives it its name.
+//! In the order of execution: a [`Kernel`] is opened from an [`image`] that the user names, or a [`Store`] returns it
+//! by its [`version`] or fetches it from [`debian`]. [`module`] builds Freehold's kernel module for it, if the
+//! [`Workload`] needs that. [`initramfs`] packs the recorder, the workload and the [`Setting`]s for the guest.
+//! [`machine`] boots it in an [`emulator`], follows its [`console`], and stops it in every case. [`delivery`] checks
+//! that the recording is complete, and only then gives it its name.
 //!
-//! Where QEMU has to emulate, time in the guest is not that of any machine; order, counts and states are exactly the
+//! Under emulation, time in the guest is not that of any real machine. Order, counts and states are exactly the
 //! kernel's.
 
 mod accelerator;

@@ -1,9 +1,9 @@
-//! One run of a guest: started, followed by its console, and brought to its end.
+//! One run of a guest: starts it, follows its console, and ends it.
 //!
-//! The guest speaks to us over its serial console, one line a message (see [`Message`]); everything else there is the
-//! kernel talking, kept for the error if things go wrong. The recording comes out through a virtio serial port straight
-//! into a file, so no byte of it passes the console. Disks and archives are files without a name, which QEMU opens
-//! through `/proc`: they are gone when we are.
+//! The guest sends messages over its serial console, one per line (see [`Message`]). All other lines there are the
+//! kernel's, and are kept for the error report. The recording is transferred through a virtio serial port straight into
+//! a file, so no byte of it passes the console. Disks and archives are files without a name, which QEMU opens through
+//! `/proc`. The system deletes them when this process ends.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -20,42 +20,42 @@ use crate::interrupt::Interrupts;
 use crate::outcome::RecordingEnd;
 use crate::tools::Tools;
 
-/// How often Ctrl-C and the time limit are looked at.
+/// Interval of the checks for Ctrl-C and for the time limit.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a guest may take to end its recording once it is told to.
+/// Maximum time in which a guest must end its recording after it was told to.
 const GRACE: Duration = Duration::from_secs(90);
 
-/// A guest that is to be booted once.
+/// A guest to be booted once.
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
-    /// Emulator and what comes along.
+    /// Programs of the host.
     pub tools: &'a Tools,
-    /// What runs.
+    /// Guest to boot.
     pub guest: &'a Guest,
-    /// What executes its instructions.
+    /// Way to execute its instructions.
     pub accelerator: Accelerator,
-    /// What [`crate::initramfs::pack`] made.
+    /// Archive from [`crate::initramfs::pack`].
     pub initramfs: &'a File,
-    /// The scratch disk, and the disk of the root folder if there is one.
+    /// Scratch disk, and the disk of the root folder if there is one.
     pub disks: Vec<&'a File>,
-    /// Where the recording goes.
+    /// File for the recording.
     pub delivery: &'a File,
 }
 
-/// How a run ended, unless it failed.
+/// End of a run that did not fail.
 #[derive(Debug)]
 pub(crate) enum RunOutcome {
-    /// The guest handed something out: so many bytes.
+    /// The guest delivered this number of bytes.
     Delivered(u64, RecordingEnd),
-    /// The kernel died of the emulator: boot again.
+    /// The kernel died of the emulator and should be booted again.
     Slipped,
 }
 
 impl Machine<'_> {
-    /// Boots, and follows the guest to its end. `say` hears its sentences.
+    /// Boots the guest and follows it to its end. Its progress messages are passed to `say`.
     ///
     /// # Errors
-    /// [`Error::Guest`], after `say` heard the end of the console; [`Error::Interrupted`].
+    /// [`Error::Guest`], after the last lines of the console were passed to `say`; [`Error::Interrupted`].
     pub(crate) fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<RunOutcome, Error> {
         let (emulator, lines) = Emulator::start(self.command())?;
         let mut run = Run {
@@ -101,21 +101,21 @@ impl Machine<'_> {
     }
 }
 
-/// A path to a file that has no name.
+/// Returns a path to a file that has no name.
 fn nameless(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
-/// A guest that runs.
+/// A running guest.
 struct Run<'a> {
     machine: &'a Machine<'a>,
     emulator: Emulator,
     console: Console,
     started: Instant,
     is_recording: bool,
-    /// What QEMU itself said last.
+    /// Last message of QEMU itself.
     last_message: String,
-    /// Since when and why it was told to end early.
+    /// Time and reason of the request to end early.
     early: Option<(Instant, RecordingEnd)>,
 }
 
@@ -158,7 +158,8 @@ impl Run<'_> {
         }
     }
 
-    /// Tells the guest to end its recording when it is interrupted or out of time; gives it up when it does not.
+    /// Tells the guest to end its recording if it is interrupted or out of time. Fails if the guest does not do so in
+    /// time.
     fn look_at_time(&mut self, interrupts: &Interrupts) -> Result<(), Error> {
         let limit = self.machine.guest.timeout;
         match (self.early, interrupts.count()) {
@@ -189,7 +190,7 @@ impl Run<'_> {
         Err(guest("the guest hangs: it was told to end its recording, and did not"))
     }
 
-    /// How the recording ended, and the workload's status with it.
+    /// Returns the end of the recording, with the status of the workload.
     fn end(&self, status: Option<i32>) -> RecordingEnd {
         match (self.early, status) {
             (Some((_, why)), _) => why,
@@ -198,7 +199,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the error for a QEMU that has ended by itself.
+    /// Returns the error for a QEMU that ended without being told to.
     fn end_error(&mut self) -> Error {
         match self.emulator.wait() {
             Some(status) if !status.success() => guest(format!("QEMU ended with {status}: {}", self.last_message)),

@@ -1,13 +1,13 @@
-//! Our kernel module, built for one kernel: the load that no program can make.
+//! Freehold's kernel module, built for one kernel: it makes requests that user space cannot make.
 //!
-//! A workload that says `# needs: module` has it. The kernel must be one that [`crate::Store`] fetched: Debian's
+//! Workloads with a line `# needs: module` use it. The kernel must be one that [`crate::Store`] fetched. Debian's
 //! headers of its release are fetched into a folder beside it, and the kernel's own makefiles build the module there
-//! with this machine's `gcc` and `make`. What comes out is kept, together with the source it was made from, and built
-//! again only when the source is another one.
+//! with this machine's `gcc` and `make`. The result is kept together with its source, and is built again only when the
+//! source has changed.
 //!
-//! Debian builds headers with a newer compiler and a newer C library than a machine may have. Options that only the
-//! newer compiler knows are switched off, none of which changes what a structure looks like. Of the programs that come
-//! with the headers, those that are linked against the library run on one that lies beside them.
+//! Debian's headers may be built with a newer compiler and a newer C library than this machine has. Options that only
+//! the newer compiler knows are switched off; none of them changes the layout of a structure. Those programs among the
+//! headers that are linked against the C library run with a copy of the library beside them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,26 +20,27 @@ use crate::error::{Error, on_file};
 use crate::host;
 use crate::kernel::Kernel;
 
-/// What the module is called, in the guest too.
+/// Name of the module, also in the guest.
 pub(crate) const NAME: &str = "freehold_load";
-/// Its source, and the makefile that the kernel's own read.
+/// Source of the module, and the makefile that the kernel's makefiles read.
 const SOURCES: [(&str, &str); 2] =
     [("freehold_load.c", include_str!("../module/freehold_load.c")), ("Makefile", include_str!("../module/Makefile"))];
-/// Programs among the headers that need their library.
+/// Programs among the headers that need the C library beside them.
 const WRAPPED: [&str; 2] = ["scripts/mod/modpost.real-lsb-64", "tools/objtool/objtool.real-x86"];
-/// Runs one of them on the library beside it: the folders of both are Debian's.
+/// Script that runs such a program with the library beside it. Both are in folders of Debian's packages.
 const WRAPPER: &str = r#"#!/bin/sh
 libraries=$(dirname "$0")/../../../x86_64-linux-gnu
 exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$0.elf" "$@"
 "#;
-/// Given to make: what the newer compiler has and an older one lacks, and type information, which needs a program more.
+/// Variables for make. They disable options that an older compiler lacks, and type information, which would need
+/// another program.
 const OVERRIDES: [&str; 5] =
     ["CC=gcc", "HOSTCC=gcc", "KCFLAGS=-w", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO_BTF_MODULES="];
 
-/// Held while one is built: of several boots at once, the first one builds.
+/// Lock for builds. If several boots run at once, the first one builds.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// The module for `kernel`, built unless it is there. `say` hears what takes time.
+/// Returns the module for `kernel`, and builds it first if it is missing or outdated. Slow steps are reported to `say`.
 ///
 /// # Errors
 /// [`Error::Missing`] if Debian has no headers of this kernel, or this machine cannot build.
@@ -65,14 +66,14 @@ pub(crate) fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u
     fs::read(&built).map_err(on_file("read", &built))
 }
 
-/// Whether the module in `folder` was built from the source that we have.
+/// Returns whether the module in `folder` was built from the current source.
 fn is_current(folder: &Path) -> bool {
     let is_same =
         SOURCES.iter().all(|(name, text)| fs::read(folder.join(name)).is_ok_and(|bytes| bytes == text.as_bytes()));
     is_same && folder.join(NAME).with_extension("ko").is_file()
 }
 
-/// The folder of the release's headers, fetched unless it is there.
+/// Returns the folder of the release's headers, and fetches them first if it does not exist.
 fn fetch_headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
     let headers = home.join("headers");
     let store = home.parent().unwrap_or(home);
@@ -89,7 +90,7 @@ fn fetch_headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Resul
     Ok(headers)
 }
 
-/// Puts the wrapper in the place of `program`.
+/// Replaces `program` by the wrapper.
 fn wrap(program: &Path) -> Result<(), Error> {
     let mut real = program.as_os_str().to_owned();
     real.push(".elf");
@@ -117,22 +118,22 @@ fn build(headers: &Path, release: &str, folder: &Path) -> Result<(), Error> {
     replace_folder(&done, folder)
 }
 
-/// The command that builds in `work`.
+/// Returns the command that builds in `work`.
 fn make(headers: &Path, release: &str, work: &Path) -> Result<Command, Error> {
     let (sources, names) = (headers.join("usr/src"), Headers::for_release(release)?);
     let configured = sources.join(&names.configured);
     let mut command = Command::new("make");
     command.arg("--silent").arg("-C").arg(&configured);
-    // The makefile of the configured headers names the common one by where a system would have it.
+    // The makefile in the configured headers refers to the common makefile by its path in an installation.
     command.arg("-f").arg(sources.join(&names.common).join("Makefile"));
     command.arg(format!("KBUILD_OUTPUT={}", configured.display())).arg(format!("M={}", work.display()));
     command.args(OVERRIDES).arg("modules");
-    // Whoever calls us from a make of his own means nothing by it.
+    // Variables of a surrounding make must not affect this build.
     command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
     Ok(command)
 }
 
-/// The sentence for a build that failed: the first error of many lines.
+/// Returns the error for a failed build, with the first of its error lines.
 fn build_error(error: &Error, release: &str) -> Error {
     let message = error.to_string();
     let first = message.lines().find(|line| line.contains("rror:") || line.contains("not found"));
@@ -140,7 +141,7 @@ fn build_error(error: &Error, release: &str) -> Error {
     Error::Missing(format!("the module {NAME} for Linux {release} does not build on this machine: {reason}"))
 }
 
-/// Moves the folder `from` to `to`, in the place of an older one.
+/// Moves the folder `from` to `to`, replacing an older one.
 fn replace_folder(from: &Path, to: &Path) -> Result<(), Error> {
     if to.is_dir() {
         fs::remove_dir_all(to).map_err(on_file("remove", to))?;

@@ -1,24 +1,24 @@
-//! Outcome of a boot: how the recording ended, and what the emulator did.
+//! Outcome of a boot: the end of the recording, and the emulator's failures.
 
 use std::time::Duration;
 
 use crate::accelerator::Accelerator;
 
-/// How a recording ended.
+/// End of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordingEnd {
-    /// With its workload, which succeeded.
+    /// The workload succeeded.
     Whole,
-    /// With its workload, which failed with this status (-1: unknown).
+    /// The workload failed with this status (-1: unknown).
     Failed(i32),
-    /// When the time was over.
+    /// The time limit was reached.
     OutOfTime,
-    /// By Ctrl-C.
+    /// The recording was interrupted by Ctrl-C.
     Interrupted,
 }
 
 impl RecordingEnd {
-    /// What the workload did instead of succeeding within the limit; nothing where it did, or nobody let it.
+    /// Formats the failure of the workload; `None` if it succeeded or was interrupted.
     pub fn shortfall(self, limit: Duration) -> Option<String> {
         match self {
             RecordingEnd::Whole | RecordingEnd::Interrupted => None,
@@ -33,10 +33,10 @@ impl RecordingEnd {
 pub struct BootOutcome {
     /// Bytes of the recording.
     pub bytes: u64,
-    /// How it ended.
+    /// End of the recording.
     pub end: RecordingEnd,
-    /// Boots that died of the emulator before this one.
+    /// Earlier boots that died of the emulator.
     pub slips: u32,
-    /// What executed it.
+    /// Way in which the guest was executed.
     pub accelerator: Accelerator,
 }

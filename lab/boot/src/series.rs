@@ -1,8 +1,8 @@
-//! A series: several guests booted so many times each, interleaved, several boots at once.
+//! A series of boots: several guests, each booted several times, interleaved, with several boots at once.
 //!
-//! Recordings lie in a folder of their own, a file a run, and a file that is there is whole. A series that is started
-//! again in its folder boots only what is missing: the folder also holds the *plan*, a text that says what was asked
-//! for, and runs of another plan are refused.
+//! The recordings are in one folder, one file per run, and a file that exists is complete. A series that is started
+//! again in its folder boots only the missing runs. The folder also holds the *plan*, a text that describes the
+//! request; runs of another plan are refused.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,51 +19,51 @@ use crate::interrupt::Interrupts;
 use crate::outcome::{BootOutcome, RecordingEnd};
 use crate::tools::Tools;
 
-/// The file that says what the runs of a folder are.
+/// File with the plan of the runs in a folder.
 const PLAN: &str = "plan.txt";
-/// How a file ends that is no run yet.
+/// File name extension of an unfinished run.
 const PART: &str = "part";
 
-/// What is booted, how often, and where the recordings go.
+/// Guests to boot, number of boots, and folder for the recordings.
 #[derive(Debug)]
 pub struct Series<'a> {
-    /// Emulator and what comes along.
+    /// Programs of the host.
     pub tools: &'a Tools,
-    /// Guests, by the name that their files begin with.
+    /// Guests, each with the name that its files begin with.
     pub sides: &'a [(String, Guest)],
-    /// Boots of each.
+    /// Boots of each guest.
     pub runs: usize,
-    /// Boots at once.
+    /// Concurrent boots.
     pub jobs: usize,
-    /// What executes them.
+    /// Way to execute the guests.
     pub accelerator: Accelerator,
-    /// The folder, which need not exist.
+    /// Folder for the recordings, which need not exist.
     pub folder: &'a Path,
 }
 
-/// A run that is to be made, or is there.
+/// A run that is to be made or exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turn {
     side: usize,
     run: usize,
 }
 
-/// A run of a series.
+/// A finished run of a series.
 #[derive(Clone, Copy, Debug)]
 pub struct SeriesRun<'a> {
-    /// The side's name.
+    /// Name of the guest.
     pub side: &'a str,
-    /// Which run, from 1.
+    /// Number of the run, from 1.
     pub run: usize,
-    /// The boot; `None` if the recording was there.
+    /// Outcome of the boot; `None` if the recording existed already.
     pub boot: Option<BootOutcome>,
 }
 
 impl Series<'_> {
-    /// Boots what is missing, and calls `on_run` for every run as it ends. Returns the recordings, by side and run.
+    /// Boots the missing runs, and calls `on_run` for every run as it ends. Returns the recordings, by guest and run.
     ///
     /// # Errors
-    /// The first that a boot meets; [`Error::Interrupted`]. What was recorded until then stays in the folder.
+    /// The first error of a boot; [`Error::Interrupted`]. Recordings that are complete by then remain in the folder.
     pub fn record(
         &self,
         interrupts: &Interrupts,
@@ -96,8 +96,8 @@ impl Series<'_> {
         }
     }
 
-    /// Makes the folder, or sees that it holds runs of this very plan, and keeps other series out of it for as long as
-    /// the file lives.
+    /// Creates the folder, or checks that it holds runs of the same plan. Other series are locked out of the folder
+    /// until the returned file is dropped.
     fn open(&self) -> Result<File, Error> {
         fs::create_dir_all(self.folder).map_err(on_file("create", self.folder))?;
         let path = self.folder.join(PLAN);
@@ -121,7 +121,7 @@ impl Series<'_> {
         Ok(lock)
     }
 
-    /// Removes what a series that was killed had begun.
+    /// Removes unfinished files of a series that was killed.
     fn clear_parts(&self) -> Result<(), Error> {
         for entry in fs::read_dir(self.folder).map_err(on_file("read", self.folder))? {
             let path = entry.map_err(on_file("read", self.folder))?.path();
@@ -132,8 +132,8 @@ impl Series<'_> {
         Ok(())
     }
 
-    /// What was asked for, in words, with fingerprints of what has a name only. The number of runs is no part of it:
-    /// more may be asked for later.
+    /// Returns the plan as text, with fingerprints of the files that it names. The number of runs is not part of it, so
+    /// that a later series can request more.
     fn plan(&self) -> Result<String, Error> {
         let mut plan = format!("executed by: {:?}\nrecorder: {}\n", self.accelerator, hash_file(&self.tools.freehold)?);
         for (name, guest) in self.sides {
@@ -146,7 +146,8 @@ impl Series<'_> {
         Ok(plan)
     }
 
-    /// Runs in the order in which they are begun: each round has all sides, every other one in reverse.
+    /// Returns the runs in the order in which they are started: each round has all guests, and every other round is in
+    /// reverse order.
     fn turns(&self) -> Vec<Turn> {
         let count = self.sides.len();
         let mut turns = Vec::with_capacity(self.runs * count);
@@ -166,7 +167,7 @@ impl Series<'_> {
         if interrupts.count() > 0 {
             return Err(Error::Interrupted);
         }
-        // What is cut short is none of the runs, so it never gets a run's name.
+        // A run that is interrupted must not be counted, so a recording gets its final name only at the end.
         let part = tempfile::Builder::new()
             .suffix(&format!(".{PART}"))
             .tempfile_in(self.folder)
@@ -231,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A series whose folder is `runs` below this one.
+    /// Calls `check` with a series of three runs whose folder is `runs` below `folder`.
     fn with_series(folder: &Path, guest: &Guest, check: impl Fn(&Series<'_>)) {
         fs::write(folder.join("freehold"), "recorder").unwrap();
         let tools = Tools {
@@ -254,7 +255,7 @@ mod tests {
         });
     }
 
-    /// Files stand for whole runs, so a series whose files are all there boots nothing.
+    /// Files represent complete runs, so a series whose files all exist boots nothing.
     #[test]
     fn what_is_there_is_not_booted() {
         let folder = tempfile::tempdir().unwrap();

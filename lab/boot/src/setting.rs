@@ -1,12 +1,12 @@
-//! Settings of the guest, by the names that recordings have them under.
+//! Settings of the guest, by the names that recordings use.
 //!
-//! `transparent_hugepage.enabled` and `lru_gen.enabled` lie below `/sys/kernel/mm`; all else is a `sysctl` and lies
-//! below `/proc/sys`, `vm.min_free_kbytes` for instance.
+//! `transparent_hugepage.enabled` and `lru_gen.enabled` are files below `/sys/kernel/mm`. All other settings are
+//! sysctls, such as `vm.min_free_kbytes`, and are files below `/proc/sys`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Folders below `/sys/kernel/mm`, which come first in a setting's name.
+/// Folders below `/sys/kernel/mm`. A setting whose name begins with one of them is a file there.
 const OF_MM: [&str; 4] = ["transparent_hugepage", "lru_gen", "ksm", "numa"];
 
 /// A setting and its value.
@@ -17,14 +17,14 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The file that is written.
+    /// Returns the path of the file that is written.
     pub fn path(&self) -> String {
         let below = self.name.replace('.', "/");
         let is_of_mm = self.name.split('.').next().is_some_and(|first| OF_MM.contains(&first));
         format!("{}/{below}", if is_of_mm { "/sys/kernel/mm" } else { "/proc/sys" })
     }
 
-    /// What is written into it.
+    /// Returns the value that is written into the file.
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -49,7 +49,7 @@ impl FromStr for Setting {
     }
 }
 
-/// Returns whether a text is words that are separated by dots, at least two.
+/// Returns whether a text consists of at least two words separated by dots.
 fn is_name(text: &str) -> bool {
     text.contains('.') && text.split('.').all(is_word)
 }

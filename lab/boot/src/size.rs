@@ -1,9 +1,9 @@
-//! A guest's memory size, as people write it: `512M`, `1G`.
+//! Memory sizes of guests, as people write them: `512M`, `1G`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The smallest guest in which the kernel, the recorder and a workload fit.
+/// Minimum memory for the kernel, the recorder and a workload, in MiB.
 const SMALLEST: u32 = 256;
 
 /// A number of MiB, at least 256.
@@ -11,10 +11,10 @@ const SMALLEST: u32 = 256;
 pub struct Mebibytes(u32);
 
 impl Mebibytes {
-    /// A small machine in which every workload still fits: 512 MiB.
+    /// Size of a small machine in which every workload still fits: 512 MiB.
     pub const SMALL: Mebibytes = Mebibytes(512);
 
-    /// The size as a number of MiB.
+    /// Returns the size in MiB.
     pub fn get(self) -> u32 {
         self.0
     }

@@ -1,6 +1,6 @@
-//! Kernels by version: a folder of those that were fetched, one folder a release.
+//! A folder of fetched kernels, one subfolder per release.
 //!
-//! A folder that exists is whole: packages are unpacked next door and moved at the end.
+//! A subfolder that exists is complete: packages are unpacked beside it and moved at the end.
 
 use std::env;
 use std::fs;
@@ -11,22 +11,22 @@ use crate::error::{Error, on_file};
 use crate::kernel::Kernel;
 use crate::version::{Version, compare_releases};
 
-/// Where kernels lie.
+/// Folder of fetched kernels.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    /// The store in this folder, which need not exist.
+    /// Creates a store for this folder, which need not exist.
     pub fn new(folder: PathBuf) -> Store {
         Store { folder }
     }
 
-    /// The user's own: `freehold/kernels` in the folder for what can be fetched again.
+    /// Returns the user's store: `freehold/kernels` in the user's cache folder.
     ///
     /// # Errors
-    /// [`Error::Missing`] for a user without a home.
+    /// [`Error::Missing`] for a user without a home folder.
     pub fn for_user() -> Result<Store, Error> {
         let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
         let folder =
@@ -37,7 +37,7 @@ impl Store {
         Ok(Store::new(folder.join("freehold/kernels")))
     }
 
-    /// The newest kernel of `version` that is here.
+    /// Returns the newest kernel of `version` in the store.
     fn find(&self, version: &Version) -> Option<Kernel> {
         let entries = fs::read_dir(&self.folder).ok()?;
         let releases = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -45,17 +45,17 @@ impl Store {
         Kernel::below(&self.folder.join(newest))
     }
 
-    /// The newest kernel of `version` that is here; where none is, the newest that Debian packages, as [`Store::fetch`]
-    /// gets it.
+    /// Returns the newest kernel of `version` in the store. If there is none, fetches the newest one that Debian
+    /// packages, like [`Store::fetch`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Store::fetch`].
     pub fn get(&self, version: &Version, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
         self.find(version).map_or_else(|| self.fetch(version, say), Ok)
     }
 
-    /// The newest kernel of `version` that Debian packages, fetched unless it is here. Takes tens of seconds, and some
-    /// 150 MB of disk for a release; `say` hears what is being done.
+    /// Returns the newest kernel of `version` that Debian packages, and fetches it unless it is in the store. A fetch
+    /// takes tens of seconds, and about 150 MB of disk per release. Progress is reported to `say`.
     ///
     /// # Errors
     /// When apt or dpkg is missing, cannot reach its mirror, or knows no such package.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::host;
 
-/// Programs of this machine that a boot is made of.
+/// Paths of the programs that a boot needs.
 #[derive(Clone, Debug)]
 pub struct Tools {
     pub(crate) qemu: PathBuf,
@@ -15,7 +15,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Finds them. `freehold` is the program that records in the guest.
+    /// Finds the programs. `freehold` is the program that records in the guest.
     ///
     /// # Errors
     /// [`Error::Missing`] with the Debian package to install.

@@ -1,31 +1,31 @@
-//! Versions of kernels, as far as people write them: `6.12`, `6.12.117`.
+//! Versions of kernels as people write them: `6.12`, `6.12.117`.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// A version, or the front of one.
+/// A version, or the leading numbers of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);
 
 impl Version {
-    /// Whether `release` is of this version: `6.12` has `6.12.117+deb13-cloud-amd64`, and has no `6.1`.
+    /// Returns whether `release` is of this version: `6.12` includes `6.12.117+deb13-cloud-amd64`, but `6.1` does not.
     pub fn has(&self, release: &str) -> bool {
         release.strip_prefix(&self.0).is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_ascii_digit()))
     }
 
-    /// What its release begins with, as an extended regular expression.
+    /// Returns an extended regular expression for the beginning of its releases.
     pub fn pattern(&self) -> String {
         self.0.replace('.', r"\.") + "[.+-]"
     }
 }
 
-/// The older of two releases is the smaller one.
+/// Compares two releases by age; the older one is less.
 pub(crate) fn compare_releases(a: &str, b: &str) -> Ordering {
     numbers(a).cmp(numbers(b))
 }
 
-/// The numbers in a release, in order.
+/// Returns the numbers in a release, in order.
 fn numbers(release: &str) -> impl Iterator<Item = u64> {
     release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok())
 }

@@ -1,9 +1,9 @@
 //! Workloads: shell scripts that the guest runs.
 //!
 //! A script is called as `NAME prepare` before the recording starts, and as `NAME run` under the recorder. It must end
-//! by itself, and always do the same work. Its first comment line is its summary; a line `# needs: PROGRAM` names a
-//! program of the host that the guest must carry; `# needs: module` stands for our kernel module. Ours are part of this
-//! program; any file can take their place.
+//! without intervention, and always do the same work. Its first comment line is its summary. A line `# needs: PROGRAM`
+//! names a program of the host that the guest must carry; `# needs: module` means Freehold's kernel module. Some
+//! scripts are bundled with this program; any other file can be used instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::error::{Error, on_file};
 use crate::host;
 
-/// Ours: name and script.
+/// Bundled workloads: name and script.
 const BUNDLED: [(&str, &str); 11] = [
     ("atomic", include_str!("../workloads/atomic.sh")),
     ("build", include_str!("../workloads/build.sh")),
@@ -27,34 +27,34 @@ const BUNDLED: [(&str, &str); 11] = [
     ("stress-ng", include_str!("../workloads/stress-ng.sh")),
 ];
 
-/// Stands for our module among the needs of a script.
+/// Word for Freehold's kernel module in the `needs` line of a script.
 const MODULE: &str = "module";
 
 /// A script that the guest runs while it records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name: that of its file, without `.sh`.
+    /// Name: the file name without `.sh`.
     pub name: String,
-    /// What the script does, in a sentence.
+    /// Summary of the script in one sentence.
     pub summary: String,
-    /// Programs of the host that it runs.
+    /// Programs of the host that the script runs.
     pub needs: Vec<String>,
-    /// Whether it makes requests by our module.
+    /// Whether the script makes requests with Freehold's kernel module.
     pub needs_module: bool,
-    /// Its text.
+    /// Text of the script.
     pub script: String,
 }
 
 impl Workload {
-    /// Those that come along.
+    /// Returns the bundled workloads.
     pub fn bundled() -> Vec<Workload> {
         BUNDLED.iter().map(|(name, script)| Workload::read(name, script)).collect()
     }
 
-    /// The bundled workload of this name; else the script at this path.
+    /// Returns the bundled workload with this name, or else the script at this path.
     ///
     /// # Errors
-    /// If there is neither, [`Error::Input`] with the names that there are.
+    /// [`Error::Input`] with the available names if there is neither.
     pub fn find(name: &str) -> Result<Workload, Error> {
         if let Some((name, script)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
             return Ok(Workload::read(name, script));
@@ -69,10 +69,10 @@ impl Workload {
         Ok(Workload::read(&stem, &script))
     }
 
-    /// The programs of this machine that it needs, by name.
+    /// Returns the programs of this machine that the script needs, with their names.
     ///
     /// # Errors
-    /// [`Error::Missing`] for the first that is not there.
+    /// [`Error::Missing`] for the first program that is not installed.
     pub fn programs(&self) -> Result<Vec<(&str, PathBuf)>, Error> {
         let found = self.needs.iter().map(|name| {
             let program = host::find(name, name).ok().or_else(|| find_compiler_program(name));
@@ -101,7 +101,7 @@ fn missing(program: &str, workload: &str) -> Error {
     ))
 }
 
-/// The programs that a compiler is made of lie where only it finds them.
+/// Finds a program that is part of a compiler. Its path is known only to the compiler.
 fn find_compiler_program(name: &str) -> Option<PathBuf> {
     let printed = host::text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
     Some(PathBuf::from(printed.trim())).filter(|path| path.is_absolute())
