@@ -1,9 +1,9 @@
-//! Where the code of a function of this program begins and ends, and its bytes.
+//! Finds the extent and the bytes of a function of this program.
 //!
-//! All that is known of a function is its address at run time. Its bytes are read from the file that is running, so
-//! no memory is looked at behind the compiler's back. Three tables lead there: `/proc/self/maps` says which part of the
-//! file is mapped at the address, the file's segments say which address the linker gave to that part, and the unwind
-//! table says where the function there begins and ends. Stripping a program leaves all three alone.
+//! The input is a function's address at run time. Its bytes are read from the running file, so no code is read as data
+//! through memory. Three tables lead from the address to the bytes: `/proc/self/maps` gives the part of the file that
+//! is mapped at the address, the file's segments give the address that the linker assigned to that part, and the unwind
+//! table gives the extent of the function. Stripping a program keeps all three.
 
 use std::fs;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 use super::CodeError;
 
-/// This program's file, as it is running.
+/// Path of this program's file.
 const FILE: &str = "/proc/self/exe";
-/// What is mapped where.
+/// Path of the list of mappings.
 const MAPS: &str = "/proc/self/maps";
 
-/// This program: its file, and where that is mapped.
+/// This program's file and its mappings.
 #[derive(Debug)]
 pub(crate) struct Image {
     file: Vec<u8>,
@@ -28,14 +28,14 @@ pub(crate) struct Image {
 /// The code of one function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'a> {
-    /// Where the linker placed it; disassemblers that read the file show the same addresses.
+    /// Address that the linker assigned. Disassemblers that read the file show the same addresses.
     pub address: u64,
-    /// All its bytes.
+    /// Bytes of the function.
     pub bytes: &'a [u8],
 }
 
 impl Image {
-    /// Reads this program's file: some ten megabytes.
+    /// Reads this program's file, which has about ten megabytes.
     ///
     /// # Errors
     /// [`CodeError::Read`] where there is no `/proc`.
@@ -45,10 +45,10 @@ impl Image {
         Ok(Image { file, maps })
     }
 
-    /// The function that begins at `address`; `name` is for the error.
+    /// Returns the function that begins at `address`; `name` is for the error.
     ///
     /// # Errors
-    /// [`CodeError::Extent`] when the program's tables do not know it.
+    /// [`CodeError::Extent`] when the program's tables do not contain it.
     pub(crate) fn function(&self, name: &'static str, address: usize) -> Result<Code<'_>, CodeError> {
         self.find_code(address).map_err(|reason| CodeError::Extent { name, reason })
     }
@@ -70,8 +70,8 @@ impl Image {
     }
 }
 
-/// The offset into the file of what is mapped at `address`, if this line of `/proc/self/maps` is about it:
-/// `start-end permissions offset ...`, in hexadecimal.
+/// Returns the file offset that is mapped at `address`, if this line of `/proc/self/maps` contains the address. The
+/// format is `start-end permissions offset ...`, in hexadecimal.
 fn file_offset(line: &str, address: u64) -> Option<u64> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -84,7 +84,7 @@ fn parse_hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 
-/// From where to where the function that begins at `address` goes, by the unwind table.
+/// Returns the extent of the function that begins at `address`, from the unwind table.
 fn extent(elf: &object::File, address: u64) -> Result<Range<u64>, String> {
     let section = elf.section_by_name(".eh_frame").ok_or("there is no unwind table")?;
     let data = section.data().map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! `freehold disasm`: the machine code of rival functions in this very program, counted and side by side.
+//! `freehold disasm`: shows the machine code of rival functions in this program side by side, with counts.
 //!
-//! What is shown is what runs: [`subjects`] names the functions, [`image`] finds their bytes in the program's own file,
-//! [`listing`] decodes and counts them, [`report`] sets them side by side. Nothing is compiled for the occasion, so a
-//! build with other settings has other figures.
+//! The code shown is the code that runs. [`subjects`] names the functions, [`image`] finds their bytes in the program's
+//! own file, [`listing`] decodes and counts them, and [`report`] shows them side by side. Nothing is compiled
+//! separately, so a build with other settings has other figures.
 
 mod image;
 mod listing;
@@ -18,57 +18,57 @@ use listing::Listing;
 use serde::Serialize;
 use subjects::{Function, Pair, Subject};
 
-/// The only architecture whose code is understood.
+/// The supported architecture.
 const UNDERSTOOD: &str = "x86_64";
 
-/// Why code could not be shown.
+/// Reason why code could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeError {
-    /// Another processor's code.
+    /// The program is built for another architecture.
     #[error(
         "this program is built for {ARCH}, and only {UNDERSTOOD} code can be shown; build and run it on such a machine"
     )]
     Architecture,
 
-    /// The program cannot look at itself.
+    /// The program cannot read its own file.
     #[error("cannot read {path}: {source}; mount /proc, where Linux shows a program its own file")]
     Read {
-        /// What is missing.
+        /// Missing file.
         path: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 
-    /// It is not known where the function begins and ends.
+    /// The extent of the function is unknown.
     #[error("this program's file does not tell the extent of `{name}`: {reason}; build it with cargo's own settings")]
     Extent {
-        /// The function.
+        /// Name of the function.
         name: &'static str,
-        /// What is missing.
+        /// Reason.
         reason: String,
     },
 
-    /// The function holds bytes that are no instruction.
+    /// The function contains bytes that are not an instruction.
     #[error("the bytes of `{name}` at +{offset:#x} are no known instruction; build for a processor of today")]
     Instruction {
-        /// The function.
+        /// Name of the function.
         name: &'static str,
-        /// Bytes from the function's first.
+        /// Offset of the bytes from the function's start.
         offset: u64,
     },
 }
 
-/// The code of some subjects.
+/// Machine code of some subjects.
 #[derive(Debug, Serialize)]
 pub struct Disassembly {
-    /// The processor's architecture.
+    /// Architecture of the processor.
     architecture: &'static str,
-    /// Whether the program was built as users have it.
+    /// Whether the program was built without debug assertions, as it is for users.
     optimized: bool,
     subjects: Vec<SubjectListing>,
 }
 
-/// One subject's code.
+/// Machine code of one subject.
 #[derive(Debug, Serialize)]
 struct SubjectListing {
     name: &'static str,
@@ -77,7 +77,7 @@ struct SubjectListing {
     further: &'static str,
 }
 
-/// One function's code, before and after.
+/// Machine code of one function, before and after the change.
 #[derive(Debug, Serialize)]
 struct PairListing {
     name: &'static str,
@@ -86,7 +86,7 @@ struct PairListing {
     likeness: Likeness,
 }
 
-/// One function's code.
+/// Machine code of one function.
 #[derive(Debug, Serialize)]
 struct FunctionListing {
     function: &'static str,
@@ -95,22 +95,22 @@ struct FunctionListing {
     listing: Listing,
 }
 
-/// How two functions' codes compare.
+/// Result of comparing the code of two functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Likeness {
-    /// They are at the same address.
+    /// Both functions are at the same address.
     Merged,
-    /// They have the same instructions.
+    /// Both functions have the same instructions.
     Same,
-    /// They have not.
+    /// The instructions differ.
     Different,
 }
 
-/// Looks up and decodes every function of `subjects`.
+/// Finds and decodes every function of `subjects`.
 ///
 /// # Errors
-/// [`CodeError`], before anything is shown.
+/// [`CodeError`] for the first function that cannot be decoded.
 pub fn disassemble(subjects: &[&Subject]) -> Result<Disassembly, CodeError> {
     if ARCH != UNDERSTOOD {
         return Err(CodeError::Architecture);
@@ -123,9 +123,9 @@ pub fn disassemble(subjects: &[&Subject]) -> Result<Disassembly, CodeError> {
 /// Counts of a subject's code, for a page that does not show the code.
 #[derive(Debug)]
 pub struct CodeCounts {
-    /// Each function, before the change and after it: what it does, its name, its counts.
+    /// Description, name and counts of each function, before and after the change.
     pub functions: Vec<(&'static str, &'static str, Counts)>,
-    /// How the two of each pair compare, in a sentence.
+    /// Sentences that compare the two functions of each pair.
     pub sentences: Vec<String>,
 }
 
@@ -177,7 +177,8 @@ impl FunctionListing {
 }
 
 impl Likeness {
-    /// Calls of the same place from different places have different bytes and the same text, so texts are compared.
+    /// Compares two functions by the text of their instructions. Calls of the same address from different places have
+    /// different bytes but equal text.
     fn compare(before: &FunctionListing, after: &FunctionListing) -> Likeness {
         if before.address == after.address {
             Likeness::Merged

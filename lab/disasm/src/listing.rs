@@ -1,8 +1,8 @@
-//! One function, instruction by instruction, and what there is to count.
+//! The instructions of one function, and their counts.
 //!
 //! The function is decoded from its first byte to its last. Jumps within it are shown by their distance from its first
-//! byte, so that equal code reads equal wherever it lies. A jump out of it is a call that leaves the return to the
-//! callee, and counts as a call.
+//! byte, so that equal code has equal text at any address. A jump out of the function is a tail call, and counts as a
+//! call.
 
 use iced_x86::{
     ConditionCode, Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, InstructionInfoFactory,
@@ -12,45 +12,45 @@ use serde::Serialize;
 
 use super::image::Code;
 
-/// A function's instructions.
+/// Instructions of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Listing {
-    /// What was counted.
+    /// Counts of the function.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Every instruction, in order of address.
+    /// Instructions in order of address.
     pub lines: Vec<Line>,
 }
 
-/// Properties of a function's code.
+/// Counts of a function's code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Instructions.
     pub instructions: usize,
     /// Bytes.
     pub bytes: usize,
-    /// Jumps that depend on a condition.
+    /// Conditional jumps.
     pub conditional_branches: usize,
-    /// Moves and sets that depend on a condition, and need no guess about it.
+    /// Conditional moves and sets, which need no branch prediction.
     pub conditional_moves: usize,
-    /// Jumps that do not depend on a condition, and stay inside; indirect ones too.
+    /// Unconditional jumps within the function, and indirect jumps.
     pub jumps: usize,
     /// Calls, and jumps out of the function.
     pub calls: usize,
-    /// Instructions that read memory, calls and returns aside.
+    /// Instructions that read memory, except calls and returns.
     pub loads: usize,
-    /// Instructions that write memory, calls and returns aside.
+    /// Instructions that write memory, except calls and returns.
     pub stores: usize,
 }
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Line {
-    /// Bytes from the function's first.
+    /// Offset from the function's start, in bytes.
     pub offset: u64,
-    /// Its bytes in hexadecimal.
+    /// Bytes of the instruction in hexadecimal.
     pub bytes: String,
-    /// The instruction as the GNU assembler writes it.
+    /// Text of the instruction in the syntax of the GNU assembler.
     pub text: String,
 }
 
@@ -58,7 +58,7 @@ impl Listing {
     /// Decodes `code`.
     ///
     /// # Errors
-    /// The offset of the first bytes that are no instruction.
+    /// The offset of the first bytes that are not an instruction.
     pub(crate) fn decode(code: Code) -> Result<Listing, u64> {
         let mut formatter = GasFormatter::with_options(Some(Box::new(Labels::find(code))), None);
         let options = formatter.options_mut();
@@ -119,7 +119,7 @@ impl Code<'_> {
     }
 }
 
-/// Names the places inside a function by their distance from its first byte.
+/// Symbol resolver that names addresses inside a function by their distance from its first byte.
 struct Labels {
     start: u64,
     length: u64,
@@ -150,7 +150,7 @@ impl SymbolResolver for Labels {
 mod tests {
     use super::*;
 
-    /// A function that does one thing of each kind, and then jumps elsewhere.
+    /// A function with one instruction of each kind, which then jumps elsewhere.
     const CODE: [u8; 37] = [
         0x53, // push %rbx: a store
         0x85, 0xff, // test %edi, %edi

@@ -1,4 +1,4 @@
-//! Machine code as tables, with a sentence on what they say.
+//! Machine code as tables, with sentences that summarize them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use freehold_report::report::{Column, Report, Table, Value};
 use super::listing::{Counts, Line};
 use super::{Disassembly, FunctionListing, Likeness, PairListing, SubjectListing};
 
-/// What is counted of a function.
+/// Titles of the counts.
 const COUNTED: [&str; 8] = ["instructions", "bytes", "branches", "cmov, set", "jumps", "calls", "loads", "stores"];
 
 impl Document for Disassembly {
@@ -59,7 +59,7 @@ fn numbers(counts: Counts) -> [usize; 8] {
 }
 
 impl PairListing {
-    /// One line on how the two compare.
+    /// Formats the comparison of the two functions in one line.
     pub(super) fn meaning(&self) -> String {
         let (before, after) = (&self.before, &self.after);
         let code = match self.likeness {
@@ -74,7 +74,7 @@ impl PairListing {
         format!("{}: {code}; {branches}.", self.name)
     }
 
-    /// Code that is the same is shown once.
+    /// Returns the table of the instructions. Equal code is shown once.
     fn listing(&self) -> Table {
         let (before, after) = (&self.before, &self.after);
         if self.likeness == Likeness::Different {
@@ -96,7 +96,7 @@ fn side_by_side(title: &str, before: &FunctionListing, after: &FunctionListing) 
     Table::new(title, columns.concat(), rows.map(|row| [cells(before.get(row)), cells(after.get(row))].concat()))
 }
 
-/// Returns the cells of a line of code, empty ones where one of two codes is at its end.
+/// Returns the cells of a line of code; empty cells for the shorter of two functions after its end.
 fn cells(line: Option<&Line>) -> [Value; 2] {
     line.map_or([Value::text(""), Value::text("")], |line| [offset(line), Value::text(&line.text)])
 }
@@ -105,7 +105,7 @@ fn offset(line: &Line) -> Value {
     Value::Faint(format!("+{:#x}", line.offset))
 }
 
-/// What sets two codes that are not the same apart.
+/// Formats the difference between two functions whose code differs.
 fn difference(before: &FunctionListing, after: &FunctionListing) -> String {
     let (old, new) = (before.counts(), after.counts());
     if (old.instructions, old.bytes) == (new.instructions, new.bytes) {
@@ -116,7 +116,7 @@ fn difference(before: &FunctionListing, after: &FunctionListing) -> String {
     format!("{} has {instructions} and {bytes} than {}", after.function, before.function)
 }
 
-/// How many more or fewer `after` has, with the noun.
+/// Formats the number of additional or missing items in `after`, with the noun.
 fn more(before: usize, after: usize, noun: &str) -> String {
     let difference = before.abs_diff(after);
     let nouns = if difference == 1 { noun.to_owned() } else { format!("{noun}s") };
@@ -160,7 +160,7 @@ mod tests {
         );
         let shorter = pair(function("old", 0, &[0x90, 0xc3]), function("new", 16, &RETURN));
         assert!(shorter.meaning().contains("1 instruction fewer and 1 byte fewer"), "{}", shorter.meaning());
-        // push %rbx against push %rax: as long, but not the same.
+        // push %rbx and push %rax: equally long, but different.
         let alike = pair(function("old", 0, &[0x53]), function("new", 16, &[0x50]));
         assert!(alike.meaning().contains("as many instructions and bytes, but"), "{}", alike.meaning());
     }

@@ -1,47 +1,47 @@
-//! What can be shown: pairs of functions, one from before a change and one from after it.
+//! The functions that can be shown, in pairs: one from before a change and one from after it.
 //!
-//! A subject is one row. Its functions are named by their addresses, which is also what keeps them in the program as
-//! functions of their own, however often the compiler has put copies of them into others.
+//! A subject is one row of the table. The pointers to its functions also keep these in the program as separate
+//! functions, even if the compiler has inlined copies of them elsewhere.
 
 use freehold::policy::flags;
 
-/// A change whose machine code can be looked at.
+/// A change whose machine code can be shown.
 #[derive(Debug)]
 pub struct Subject {
-    /// Its name.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What the change is.
+    /// Description of the change.
     pub about: &'static str,
-    /// What it did to each function.
+    /// Functions that it changed.
     pub pairs: &'static [Pair],
-    /// What else can be looked at.
+    /// Hint on further comparisons.
     pub further: &'static str,
 }
 
 /// One function, before the change and after it.
 #[derive(Debug)]
 pub struct Pair {
-    /// What both do.
+    /// Description of both.
     pub name: &'static str,
-    /// Before.
+    /// Function before the change.
     pub before: Function,
-    /// After.
+    /// Function after the change.
     pub after: Function,
 }
 
 /// A function of this program.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: &'static str,
-    /// Where it is.
+    /// Returns the address of the function.
     pub address: fn() -> usize,
 }
 
-/// Every subject.
+/// All subjects.
 pub const SUBJECTS: &[&Subject] = &[&FLAGS];
 
-/// The first of the five changes.
+/// The first of the five changes: the conversion of GFP flags.
 pub const FLAGS: Subject = Subject {
     name: "flags",
     about: "GFP flags become allocation flags: two bits copied by mask (before), two bits tested (after)",
