@@ -1,11 +1,12 @@
-//! A fiber: code on a stack of its own, which can stop in the middle of a call and go on later.
+//! Fibers: code that runs on a stack of its own, and can be suspended in the middle of a call and resumed later.
 //!
-//! The engine calls its platform from deep inside: for a lock, to reclaim, to let others run. There the platform stops
-//! the code ([`suspend`]), and whoever drives the fibers goes on with another one. Stacks are reused: what a run needs
-//! was mostly allocated by the run before.
+//! The engine calls its platform from deep inside: for a lock, to reclaim, or to let other tasks run. There the
+//! platform suspends the code ([`suspend`]), and the driver of the fibers resumes another fiber. Stacks are reused, so
+//! most of the stacks that a run needs were allocated by the run before.
 //!
-//! Hundreds of fibers that take turns find nothing of their own in the nearest caches. So their stacks begin at
-//! different places within a page ([`stack`]), and who drives them says which one is next ([`Fiber::expect`]).
+//! When hundreds of fibers take turns, a resumed fiber finds none of its data in the nearest caches. So the stacks
+//! begin at different offsets within a page ([`stack`]), and the driver announces the fiber that it will resume next
+//! ([`Fiber::expect`]).
 
 mod stack;
 
@@ -17,24 +18,24 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use stack::StaggeredStack;
 
-/// What the running fiber needs to suspend itself.
+/// Handle with which the running fiber suspends itself.
 type Running = NonNull<Yielder<(), ()>>;
 
 thread_local! {
     static STACKS: RefCell<Vec<StaggeredStack>> = const { RefCell::new(Vec::new()) };
-    /// The fiber that runs on this thread; none while the code that drives them does.
+    /// Handle of the fiber that runs on this thread; `None` while its driver runs.
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
-    /// What the fiber that runs, or was suspended last, looks at first when it goes on.
+    /// First addresses for the fiber that runs or was suspended last.
     static FIRST: Cell<First> = const { Cell::new(First { depth: 0, noted: [0; NOTES], notes: 0 }) };
 }
 
-/// Values that a fiber may note down for each time it stops; of more, the last count.
+/// Maximum number of values that a fiber can note between two suspensions; older ones are overwritten.
 const NOTES: usize = 4;
 
-/// Addresses at which a fiber looks when it goes on.
+/// Addresses that a fiber accesses first when it is resumed.
 #[derive(Clone, Copy)]
 struct First {
-    /// How far down its stack it is.
+    /// Address in the stack frame of [`suspend`], near the end of the used stack.
     depth: usize,
     noted: [usize; NOTES],
     notes: usize,
@@ -43,14 +44,14 @@ struct First {
 /// A fiber whose code lives for `'f`.
 pub struct Fiber<'f> {
     coroutine: Option<Coroutine<(), (), (), StaggeredStack>>,
-    /// What it needs to suspend itself, once it has begun.
+    /// Handle with which it suspends itself, once it has begun.
     running: Option<Running>,
     first: First,
     code: PhantomData<&'f ()>,
 }
 
 impl<'f> Fiber<'f> {
-    /// Code that begins when the fiber is first resumed.
+    /// Creates a fiber whose code begins when the fiber is first resumed.
     ///
     /// # Errors
     /// If the system has no memory for another stack.
@@ -59,8 +60,9 @@ impl<'f> Fiber<'f> {
             Some(stack) => stack,
             None => StaggeredStack::new()?,
         };
-        // SAFETY: the fiber is dropped before `'f` ends, and with it the coroutine; if it is forgotten instead, the
-        // coroutine is never resumed, so nobody ever looks at what it borrowed.
+        // SAFETY: data borrowed by `code` lives for `'f`, and the fiber, which owns the coroutine, is dropped before
+        // `'f` ends. If the fiber is forgotten instead, the coroutine is never resumed or unwound, so the borrowed data
+        // is not accessed again.
         let coroutine = unsafe {
             Coroutine::with_stack_unchecked(stack, move |yielder: &Yielder<(), ()>, ()| {
                 RUNNING.set(Some(NonNull::from(yielder)));
@@ -70,8 +72,8 @@ impl<'f> Fiber<'f> {
         Ok(Fiber { coroutine: Some(coroutine), running: None, first: FIRST.get(), code: PhantomData })
     }
 
-    /// Goes on with the code until it suspends itself or ends; says whether it has ended. A panic of the code comes out
-    /// here.
+    /// Resumes the code until it suspends itself or ends. Returns whether it has ended. A panic of the code propagates
+    /// to the caller.
     pub fn resume(&mut self) -> bool {
         let coroutine = self.coroutine.as_mut().expect("present until it is dropped");
         let _outer = Outer(RUNNING.replace(self.running));
@@ -80,8 +82,8 @@ impl<'f> Fiber<'f> {
         has_ended
     }
 
-    /// Says that this fiber is resumed soon: the processor fetches meanwhile what it looks at first, on its stack and
-    /// of what it [noted](note).
+    /// Announces that this fiber will be resumed soon: the processor prefetches the used end of its stack and the
+    /// values that it [noted](note).
     #[inline]
     pub fn expect(&self) {
         self.first.noted.iter().for_each(|&address| stack::fetch(address));
@@ -90,7 +92,7 @@ impl<'f> Fiber<'f> {
 }
 
 impl Drop for Fiber<'_> {
-    /// Keeps the stack for the next fiber. What is suspended is unwound: its values are dropped.
+    /// Keeps the stack for the next fiber. A suspended fiber is unwound, which drops its values.
     fn drop(&mut self) {
         if let Some(mut coroutine) = self.coroutine.take() {
             let _outer = Outer(RUNNING.get());
@@ -100,7 +102,7 @@ impl Drop for Fiber<'_> {
     }
 }
 
-/// What ran before a fiber was resumed, and runs again once it stopped, however that came about.
+/// Handle that was current before a fiber was resumed. It is restored on drop, also when the fiber panics.
 struct Outer(Option<Running>);
 
 impl Drop for Outer {
@@ -109,19 +111,20 @@ impl Drop for Outer {
     }
 }
 
-/// Suspends the fiber that runs: [`Fiber::resume`] returns, and the next one returns from here.
+/// Suspends the running fiber: [`Fiber::resume`] returns. This function returns at the next call of `resume`.
 ///
 /// # Panics
 /// If no fiber runs on this thread.
 pub fn suspend() {
     let running = RUNNING.get().expect("a fiber runs");
     FIRST.set(First { depth: (&raw const running).addr(), ..FIRST.get() });
-    // SAFETY: the yielder is on the stack that this very code runs on: who begins notes its own, who is resumed is
-    // given it back, and who resumes restores what ran before as soon as it stops.
+    // SAFETY: `RUNNING` points to the yielder of the coroutine that this code runs on, which lives as long as the
+    // coroutine. A fiber stores its yielder when it begins, `resume` sets the stored one again, and `Outer` restores
+    // the previous one as soon as the fiber stops.
     unsafe { running.as_ref() }.suspend(());
 }
 
-/// Notes that the running fiber looks at this value as soon as it goes on after it has stopped. A hint, a few stores.
+/// Notes that the running fiber accesses this value first after its next resumption. A hint, which costs a few stores.
 #[inline]
 pub fn note<T>(value: &T) {
     let mut first = FIRST.get();
@@ -130,7 +133,7 @@ pub fn note<T>(value: &T) {
     FIRST.set(first);
 }
 
-/// Whether a fiber runs on this thread.
+/// Returns whether a fiber runs on this thread.
 pub fn is_running() -> bool {
     RUNNING.get().is_some()
 }
