@@ -1,23 +1,23 @@
-//! The CPUs that this process may use, and threads that stay on one of them.
+//! The CPUs that this process may use, and pinning of threads to one of them.
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// This process may not run where it was to be measured: a sentence that says what to do.
+/// Error of a process that may not run on the requested CPU; the sentence tells what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PinError(pub String);
 
-/// CPUs that the calling thread may use, in order. A thread that was pinned may use one.
+/// Returns the CPUs that the calling thread may use, in ascending order: one CPU if the thread is pinned.
 ///
 /// # Errors
-/// When the system does not say.
+/// When the system does not report them.
 pub fn usable() -> Result<Vec<u16>, Errno> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU as u16).filter(|&cpu| allowed.is_set(usize::from(cpu))).collect())
 }
 
-/// Keeps the calling thread, and those that it starts, on one CPU.
+/// Pins the calling thread, and the threads that it starts later, to one CPU.
 ///
 /// # Errors
 /// When this process may not run there.

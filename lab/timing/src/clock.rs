@@ -1,9 +1,9 @@
-//! The clock of all measurements, and the CPU on which they are made.
+//! The clock of all measurements, and the choice of their CPU.
 //!
-//! The clock counts what this thread ran (`CLOCK_THREAD_CPUTIME_ID`), so other programs do not count, though they still
-//! disturb the caches. A thread that wandered between CPUs would measure the wandering; so it is pinned. Reading the
-//! clock takes time as well, half a microsecond on some machines, and that is taken off: it would make the slower of
-//! two short pieces of work look better than it is.
+//! The clock counts the CPU time of this thread (`CLOCK_THREAD_CPUTIME_ID`), so the time of other programs is not
+//! included, though they still disturb the caches. A migration of the thread between CPUs would be measured too, so the
+//! thread is pinned. Reading the clock takes time as well, half a microsecond on some machines. That time is
+//! subtracted: otherwise the slower of two short pieces of work would look better than it is.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -14,17 +14,17 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::affinity::{self, PinError};
 use freehold_stats::intervals::median;
 
-/// One measurement: so much of the thread's CPU time for so many operations.
+/// Result of one measurement: CPU time of the thread, and the operations done in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// CPU time in nanoseconds.
     pub nanoseconds: u64,
-    /// What was done in it.
+    /// Number of operations in that time.
     pub operations: u64,
 }
 
 impl Sample {
-    /// Returns the nanoseconds of one operation.
+    /// Returns the nanoseconds per operation.
     pub fn per_operation(self) -> f64 {
         self.nanoseconds as f64 / self.operations as f64
     }
@@ -44,27 +44,27 @@ impl Sum for Sample {
     }
 }
 
-/// How reports name the clock.
+/// Name of the clock in reports.
 pub const NAME: &str = "CPU time of the thread (CLOCK_THREAD_CPUTIME_ID)";
 
-/// Nanoseconds that this thread has run.
+/// Returns the CPU time of this thread in nanoseconds.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // The clock counts up from zero; neither part is ever negative.
+    // The clock counts up from zero, so neither part is negative.
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// What the clock says of no work at all, in nanoseconds: the median of many readings.
+/// Time between two readings of the clock without work, in nanoseconds: the median of many measurements.
 static READING: LazyLock<u64> = LazyLock::new(|| {
     let mut readings: Vec<f64> = (0..READINGS).map(|_| elapsed(|| {}) as f64).collect();
     median(&mut readings) as u64
 });
 
-/// Readings behind that.
+/// Number of these measurements.
 const READINGS: usize = 1001;
 
-/// Times `work`, which does so many operations, without what the reading takes. Never nothing: a ratio needs two
-/// numbers above zero.
+/// Times `work`, which does `operations` operations, and subtracts the time of reading the clock. Returns at least one
+/// nanosecond, because ratios need numbers above zero.
 pub fn time(operations: u64, work: impl FnOnce()) -> Sample {
     let reading = *READING;
     Sample { nanoseconds: elapsed(work).saturating_sub(reading).max(1), operations }
@@ -77,16 +77,16 @@ fn elapsed(work: impl FnOnce()) -> u64 {
     now() - start
 }
 
-/// Where a measurement runs.
+/// CPUs of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The CPU that the calling thread is pinned to.
+    /// CPU that the calling thread is pinned to.
     pub cpu: u16,
     /// Another CPU for a second thread, if this process may use one.
     pub partner: Option<u16>,
 }
 
-/// Pins the calling thread to `cpu`, or without one to the last CPU that it may use: the first one serves most
+/// Pins the calling thread to `cpu`; without `cpu`, to the last CPU that it may use, because the first CPU serves most
 /// interrupts.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ pub fn pin(cpu: Option<u16>) -> Result<Place, PinError> {
     Ok(Place { cpu: wanted, partner: usable.into_iter().rev().find(|&other| other != wanted) })
 }
 
-/// CPUs as text, runs of them shortened: `0-3, 8`.
+/// Formats CPUs as text, with ranges shortened: `0-3, 8`.
 fn list(cpus: &[u16]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);
     let texts = runs.map(|run| match run {

@@ -1,5 +1,5 @@
-//! Two threads that do something at the same time, and where they wait for each other, so that what they do is timed
-//! while both do it.
+//! Two threads that work at the same time, and a barrier at which they wait for each other, so that their work is timed
+//! while both are running.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,31 +7,33 @@ use std::thread;
 
 use crate::affinity::{self, PinError};
 
-/// Looks at the others before the CPU is given to somebody else: they may need this very one.
+/// Number of checks before a waiting thread yields its CPU, which another waiting thread may need.
 const PATIENCE: u32 = 20_000;
 
-/// A barrier for a fixed number of threads, round after round. They spin, so that they leave it together.
+/// Barrier for a fixed number of threads, reusable for any number of rounds. The threads spin, so that they leave it
+/// together.
 pub struct SpinBarrier {
     threads: u32,
     arrived: AtomicU32,
 }
 
 impl SpinBarrier {
-    /// A barrier that opens when this many threads wait.
+    /// Creates a barrier that opens when `threads` threads wait.
     pub fn new(threads: u32) -> SpinBarrier {
         SpinBarrier { threads, arrived: AtomicU32::new(0) }
     }
 
-    /// Waits until all threads are there.
+    /// Waits until all threads have arrived.
     pub fn wait(&self) {
         let place = self.arrived.fetch_add(1, Ordering::AcqRel);
         let full = (place / self.threads + 1) * self.threads;
-        // All threads may have come to the next round before this one looks again, but none to the round after that.
+        // Before this check, all other threads may have arrived at the next round, but none at the round after that.
         spin_until(|| self.arrived.load(Ordering::Acquire) >= full);
     }
 }
 
-/// Waits without sleep, so that it ends at once when another CPU makes it true; but lets others run now and then.
+/// Spins until `is_true` returns true, so that it returns at once after another CPU makes the condition true. Yields
+/// the CPU now and then.
 pub fn spin_until(is_true: impl Fn() -> bool) {
     let mut looks = 0u32;
     while !is_true() {
@@ -40,10 +42,10 @@ pub fn spin_until(is_true: impl Fn() -> bool) {
     }
 }
 
-/// Runs one function on this thread, and another one on a new thread that is pinned to another CPU.
+/// Runs one function on this thread, and another one on a new thread that is pinned to the CPU `partner`.
 ///
 /// # Errors
-/// When the new thread may not run on that CPU; both are done all the same.
+/// When the new thread may not run on that CPU; both functions are run nevertheless.
 pub fn run_beside<R, S: Send>(
     partner: u16,
     here: impl FnOnce(&SpinBarrier) -> R,
@@ -53,7 +55,7 @@ pub fn run_beside<R, S: Send>(
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             let pinned = affinity::pin(partner);
-            // Even where it must not run: the other thread waits for this one.
+            // The function runs even if pinning failed, because the other thread waits for this one at the barrier.
             let done = there(&barrier);
             pinned.map(|()| done)
         });
