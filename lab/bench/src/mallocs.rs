@@ -2,9 +2,9 @@
 //! ([`program`](super::program)).
 //!
 //! ```text
-//! freehold-mallocs --list      [{"malloc": "libc", "version": "glibc 2.36", ...}, ...]
-//! freehold-mallocs --serve     PIN <cpu> [<second cpu>]                            -> OK
-//!                              SAMPLE <malloc> <loop> <bytes> <objects> <rounds>   -> OK <objects> <ticks>..., or ERR ...
+//! freehold-mallocs --list   [{"malloc": "libc", "version": "glibc 2.36", ...}, ...]
+//! freehold-mallocs --serve  PIN <cpu> [<second cpu>]                          -> OK
+//!                           SAMPLE <malloc> <loop> <bytes> <objects> <rounds> -> OK <objects> <ticks>..., or ERR ...
 //! ```
 //!
 //! Each malloc has a process of its own, started anew for each run, so that memory left behind by another malloc has no

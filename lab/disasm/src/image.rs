@@ -35,7 +35,7 @@ pub(crate) struct Code<'a> {
 }
 
 impl Image {
-    /// Reads this program's file, which has about ten megabytes.
+    /// Reads this program's file of about ten megabytes.
     ///
     /// # Errors
     /// [`CodeError::Read`] where there is no `/proc`.

@@ -1,9 +1,9 @@
 //! `freehold compare`: replays recordings through the engine under policy A and under each policy B.
 //!
 //! Every replay is exact, but a few pages may decide what follows. So each policy is also replayed with watermarks that
-//! vary by 1 %: a difference is sensitive to watermarks if these ranges overlap. The rules of the recorded kernel are
-//! also replayed in any case, as far as the engine implements them, because only that replay can be compared with the
-//! kernel itself.
+//! vary by 1 %, which yields a range for each measure. A difference is sensitive to watermarks if the ranges of A and B
+//! overlap. The rules of the recorded kernel are also replayed in any case, as far as the engine implements them,
+//! because only that replay can be compared with the kernel itself.
 
 use std::iter;
 use std::num::NonZeroU16;
