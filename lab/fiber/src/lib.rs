@@ -95,7 +95,8 @@ impl Drop for Fiber<'_> {
     /// Keeps the stack for the next fiber. A suspended fiber is unwound, which drops its values.
     fn drop(&mut self) {
         if let Some(mut coroutine) = self.coroutine.take() {
-            let _outer = Outer(RUNNING.get());
+            // A destructor that suspends panics: the driver of an unwound fiber does not resume it.
+            let _outer = Outer(RUNNING.take());
             coroutine.force_unwind();
             STACKS.with_borrow_mut(|stacks| stacks.push(coroutine.into_stack()));
         }
@@ -181,5 +182,30 @@ mod tests {
         assert!(!fiber.resume() && !dropped.get());
         drop(fiber);
         assert!(dropped.get() && !is_running());
+    }
+
+    /// A fiber that is dropped by another fiber runs its destructors; these cannot suspend the other fiber.
+    #[test]
+    fn an_unwound_fiber_does_not_run_as_its_dropper() {
+        struct Look<'l>(&'l Cell<Option<bool>>);
+        impl Drop for Look<'_> {
+            fn drop(&mut self) {
+                self.0.set(Some(is_running()));
+            }
+        }
+        let seen = Cell::new(None);
+        let mut outer = Fiber::new(|| {
+            let mut inner = Fiber::new(|| {
+                let _look = Look(&seen);
+                suspend();
+            })
+            .unwrap();
+            assert!(!inner.resume());
+            drop(inner);
+            assert!(is_running());
+        })
+        .unwrap();
+        assert!(outer.resume());
+        assert_eq!(seen.get(), Some(false));
     }
 }

@@ -22,27 +22,7 @@ use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 
-/// Fast path, as a type. The trait is sealed, since popped objects are handed out unchecked:
-///
-/// ```compile_fail,E0277
-/// use freehold::Policy;
-/// use freehold::slab::address::ObjectAddress;
-/// use freehold::slab::cpu::{CpuLocal, FreedObject, PushOutcome, Slots};
-/// use freehold::slab::{hot::Hot, path::FastPath};
-/// #[derive(Clone, Copy)]
-/// struct Mine;
-/// impl FastPath for Mine {
-///     fn serves(_: &Policy) -> bool {
-///         true
-///     }
-///     fn pop<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
-///         Some(ObjectAddress::new(0xdead_0000))
-///     }
-///     fn push<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot, _: FreedObject<'_>) -> PushOutcome {
-///         PushOutcome::Refused
-///     }
-/// }
-/// ```
+/// Fast path, as a type. The trait is sealed, since popped objects are handed out unchecked.
 pub trait FastPath: Copy + Sealed {
     /// Returns whether the caches of an allocator with this policy use this fast path.
     fn serves(policy: &Policy) -> bool;

@@ -170,8 +170,11 @@ fn allocate_numbered(c: C, bytes: usize, number: usize) -> *mut u8 {
 }
 
 fn is_number(block: *mut u8, bytes: usize, number: usize) -> bool {
-    // SAFETY: a block that is not null has `bytes` bytes, all of which `allocate_numbered` has written, and it has not
-    // been freed.
-    let all = unsafe { std::slice::from_raw_parts(block, if block.is_null() { 0 } else { bytes }) };
+    if block.is_null() {
+        return true;
+    }
+    // SAFETY: the block is not null, so it has `bytes` bytes, all of which `allocate_numbered` has written, and it has
+    // not been freed.
+    let all = unsafe { std::slice::from_raw_parts(block, bytes) };
     all.iter().zip(number.to_le_bytes().iter().cycle()).all(|(at, byte)| at == byte)
 }
