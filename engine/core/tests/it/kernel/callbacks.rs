@@ -10,7 +10,10 @@ use freehold::kernel::{Cpu, PageSink, Pages};
 use freehold::platform::{Migrated, Migration, OutOfMemory, Reclaim, Reclaimed, Request};
 
 use crate::common::panic_hook;
-use crate::kernel::machine::{CPU, audit, boot, machine, take_all_pages};
+use crate::kernel::machine::{
+    CPU, Equipped, FourCpus, Hooks, Machine, OneCpu, Variant, audit, boot_with, current_machine, join_machine,
+    take_all_pages,
+};
 
 thread_local! {
     /// How deep this thread is in callbacks, and how deep it was at most.
@@ -29,9 +32,9 @@ fn one_level_deeper(run: impl FnOnce()) {
 }
 
 /// Requests pages until there are none, of all kinds.
-fn request_until_failure<H: Cpu>() {
+fn request_until_failure<V: Variant>() {
     one_level_deeper(|| {
-        let kernel = H::kernel();
+        let kernel = Machine::<V>::kernel();
         for order in [9, 5, 3].map(Order::new) {
             drop(kernel.alloc_pages(Gfp::KERNEL | Gfp::NOMEMALLOC, order));
         }
@@ -46,8 +49,10 @@ fn request_until_failure<H: Cpu>() {
 /// Runs this on a small stack, as a CPU's; returns how deep callbacks were nested.
 fn depth_of(run: impl FnOnce() + Send) -> u32 {
     const STACK: usize = if cfg!(debug_assertions) { 96 << 10 } else { 64 << 10 };
+    let machine = current_machine();
     let (_, most) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
+            join_machine(machine, 0);
             run();
             DEPTH.get()
         });
@@ -58,31 +63,26 @@ fn depth_of(run: impl FnOnce() + Send) -> u32 {
 
 #[test]
 fn a_reclaim_that_requests_memory_does_not_nest() {
-    machine!(Greedy, 1, promises {
-        fn reclaim(_: &PageSink<'_, Greedy>, _: &Reclaim) -> Reclaimed {
-            request_until_failure::<Greedy>();
-            Reclaimed::default()
-        }
-        fn out_of_memory(_: &PageSink<'_, Greedy>, _: &Request) -> OutOfMemory {
-            request_until_failure::<Greedy>();
-            OutOfMemory::NothingFreed
-        }
-    });
-    let kernel = boot::<Greedy>(16);
+    fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
+        request_until_failure::<OneCpu>();
+        Reclaimed::default()
+    }
+    fn out_of_memory(_: &PageSink<'_, Machine>, _: &Request) -> OutOfMemory {
+        request_until_failure::<OneCpu>();
+        OutOfMemory::NothingFreed
+    }
+    let kernel = boot_with::<OneCpu>(16, Hooks { reclaim, out_of_memory, ..Hooks::default() });
     assert_eq!(depth_of(|| drop(take_all_pages(kernel, Gfp::KERNEL))), 1);
-    audit::<Greedy>();
+    audit::<OneCpu>();
 }
 
 #[test]
 fn a_migrate_that_requests_memory_does_not_nest() {
-    machine!(Mover, 1, promises {
-        const MIGRATES: bool = true;
-        fn migrate(_: &Migration) -> Migrated {
-            request_until_failure::<Mover>();
-            Migrated::Refused
-        }
-    });
-    let kernel = boot::<Mover>(16);
+    fn migrate(_: &Migration) -> Migrated {
+        request_until_failure::<Equipped>();
+        Migrated::Refused
+    }
+    let kernel = boot_with::<Equipped>(16, Hooks { migrate, ..Hooks::default() });
     let all = take_all_pages(kernel, Gfp::KERNEL | Gfp::MOVABLE);
     let mut raw = Vec::new();
     for (page, at) in all.into_iter().zip(0..) {
@@ -99,25 +99,23 @@ fn a_migrate_that_requests_memory_does_not_nest() {
     assert_eq!(depth, 1);
     for (pfn, order) in raw {
         // SAFETY: it was taken apart above, once, and no migration is ever said to have moved it.
-        drop(unsafe { Pages::<Mover>::from_raw(pfn, order) });
+        drop(unsafe { Pages::<Machine<Equipped>>::from_raw(pfn, order) });
     }
-    audit::<Mover>();
+    audit::<Equipped>();
 }
 
 /// The reserve is for a callback that needs a page to free many.
 #[test]
 fn a_callback_gets_pages_of_the_reserve() {
     static GOT: AtomicU32 = AtomicU32::new(0);
-    machine!(Served, 1, promises {
-        fn reclaim(_: &PageSink<'_, Served>, _: &Reclaim) -> Reclaimed {
-            one_level_deeper(|| {
-                let page = Served::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO);
-                GOT.fetch_add(u32::from(page.is_ok()), SeqCst);
-            });
-            Reclaimed::default()
-        }
-    });
-    let kernel = boot::<Served>(16);
+    fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
+        one_level_deeper(|| {
+            let page = <Machine>::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO);
+            GOT.fetch_add(u32::from(page.is_ok()), SeqCst);
+        });
+        Reclaimed::default()
+    }
+    let kernel = boot_with::<OneCpu>(16, Hooks { reclaim, ..Hooks::default() });
     drop(take_all_pages(kernel, Gfp::KERNEL));
     assert!(GOT.load(SeqCst) > 0, "the request that reclaims found nothing, and its callback did");
 }
@@ -126,27 +124,25 @@ fn a_callback_gets_pages_of_the_reserve() {
 #[test]
 fn pages_that_a_callback_frees_serve_the_request() {
     use std::sync::Mutex;
-    static CACHED: Mutex<Vec<Pages<Cached>>> = Mutex::new(Vec::new());
-    machine!(Cached, 1, promises {
-        fn reclaim(pages: &PageSink<'_, Cached>, wanted: &Reclaim) -> Reclaimed {
-            let mut count = 0;
-            while count < wanted.goal && !pages.has_enough() {
-                let Some(page) = CACHED.lock().unwrap().pop() else { break };
-                pages.free(page);
-                count += 1;
-            }
-            Reclaimed { pages: count, scanned: count }
+    static CACHED: Mutex<Vec<Pages<Machine>>> = Mutex::new(Vec::new());
+    fn reclaim(pages: &PageSink<'_, Machine>, wanted: &Reclaim) -> Reclaimed {
+        let mut count = 0;
+        while count < wanted.goal && !pages.has_enough() {
+            let Some(page) = CACHED.lock().unwrap().pop() else { break };
+            pages.free(page);
+            count += 1;
         }
-    });
-    let kernel = boot::<Cached>(16);
-    let before = audit::<Cached>().0;
+        Reclaimed { pages: count, scanned: count }
+    }
+    let kernel = boot_with::<OneCpu>(16, Hooks { reclaim, ..Hooks::default() });
+    let before = audit::<OneCpu>().0;
     let all = take_all_pages(kernel, Gfp::KERNEL);
     let count = all.len();
     CACHED.lock().unwrap().extend(all);
     let again: Vec<_> = (0..count).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
     assert!(CACHED.lock().unwrap().len() < 64, "each page that went served a request");
     drop((again, std::mem::take(&mut *CACHED.lock().unwrap())));
-    assert_eq!(audit::<Cached>().0, before);
+    assert_eq!(audit::<OneCpu>().0, before);
 }
 
 struct Planned;
@@ -157,15 +153,13 @@ fn a_callback_that_panics_or_moves_leaves_no_mark() {
     thread_local! {
         static DOES: Cell<fn()> = const { Cell::new(|| ()) };
     }
-    machine!(Marked, 2, promises {
-        fn reclaim(_: &PageSink<'_, Marked>, _: &Reclaim) -> Reclaimed {
-            CALLS.fetch_add(1, SeqCst);
-            DOES.get()();
-            Reclaimed::default()
-        }
-    });
+    fn reclaim(_: &PageSink<'_, Machine<FourCpus>>, _: &Reclaim) -> Reclaimed {
+        CALLS.fetch_add(1, SeqCst);
+        DOES.get()();
+        Reclaimed::default()
+    }
     panic_hook::silence_payload::<Planned>();
-    let kernel = boot::<Marked>(16);
+    let kernel = boot_with::<FourCpus>(16, Hooks { reclaim, ..Hooks::default() });
     let _all = take_all_pages(kernel, Gfp::KERNEL);
     let calls_of_a_request = || {
         let before = CALLS.load(SeqCst);
@@ -190,16 +184,14 @@ fn a_callback_that_panics_or_moves_leaves_no_mark() {
 #[test]
 fn a_handler_that_comes_into_a_callback_is_served() {
     static SERVED: AtomicU32 = AtomicU32::new(0);
-    machine!(Interrupted, 1, promises {
-        fn reclaim(_: &PageSink<'_, Interrupted>, _: &Reclaim) -> Reclaimed {
-            one_level_deeper(|| {
-                let page = Interrupted::kernel().alloc_pages(Gfp::ATOMIC, Order::ZERO);
-                SERVED.fetch_add(u32::from(page.is_ok()), SeqCst);
-            });
-            Reclaimed::default()
-        }
-    });
-    let kernel = boot::<Interrupted>(16);
+    fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
+        one_level_deeper(|| {
+            let page = <Machine>::kernel().alloc_pages(Gfp::ATOMIC, Order::ZERO);
+            SERVED.fetch_add(u32::from(page.is_ok()), SeqCst);
+        });
+        Reclaimed::default()
+    }
+    let kernel = boot_with::<OneCpu>(16, Hooks { reclaim, ..Hooks::default() });
     drop(take_all_pages(kernel, Gfp::KERNEL));
     assert!(SERVED.load(SeqCst) > 0);
     assert_eq!(DEPTH.get(), (0, 1));
@@ -215,30 +207,29 @@ thread_local! {
 #[test]
 fn a_mark_of_tasks_keeps_no_other_task_from_reclaim() {
     static BY_TASK: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
-    machine!(Tasks, 1, promises {
-        fn is_reclaiming() -> Option<bool> {
-            Some(RECLAIMS.get()[TASK.get()])
-        }
-        fn set_reclaiming(is_reclaiming: bool) {
-            let mut reclaims = RECLAIMS.get();
-            reclaims[TASK.get()] = is_reclaiming;
-            RECLAIMS.set(reclaims);
-        }
-        fn reclaim(_: &PageSink<'_, Tasks>, _: &Reclaim) -> Reclaimed {
-            BY_TASK[TASK.get()].fetch_add(1, SeqCst);
-            one_level_deeper(|| {
-                drop(take_all_pages(Tasks::kernel(), Gfp::KERNEL));
-                if TASK.replace(1) == 0 {
-                    drop(take_all_pages(Tasks::kernel(), Gfp::KERNEL));
-                    TASK.set(0);
-                }
-            });
-            Reclaimed::default()
-        }
-    });
-    let kernel = boot::<Tasks>(16);
+    fn is_reclaiming() -> Option<bool> {
+        Some(RECLAIMS.get()[TASK.get()])
+    }
+    fn set_reclaiming(is_reclaiming: bool) {
+        let mut reclaims = RECLAIMS.get();
+        reclaims[TASK.get()] = is_reclaiming;
+        RECLAIMS.set(reclaims);
+    }
+    fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
+        BY_TASK[TASK.get()].fetch_add(1, SeqCst);
+        one_level_deeper(|| {
+            drop(take_all_pages(<Machine>::kernel(), Gfp::KERNEL));
+            if TASK.replace(1) == 0 {
+                drop(take_all_pages(<Machine>::kernel(), Gfp::KERNEL));
+                TASK.set(0);
+            }
+        });
+        Reclaimed::default()
+    }
+    let hooks = Hooks { is_reclaiming, set_reclaiming, reclaim, ..Hooks::default() };
+    let kernel = boot_with::<OneCpu>(16, hooks);
     drop(take_all_pages(kernel, Gfp::KERNEL));
     assert!(BY_TASK[0].load(SeqCst) > 0 && BY_TASK[1].load(SeqCst) > 0, "{BY_TASK:?}");
     assert_eq!((DEPTH.get(), RECLAIMS.get()), ((0, 2), [false; 2]), "each task is in one callback at most");
-    audit::<Tasks>();
+    audit::<OneCpu>();
 }

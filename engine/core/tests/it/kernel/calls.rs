@@ -6,27 +6,27 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use freehold::base::{CpuId, Gfp, Order, Rank, RawLock};
-use freehold::kernel::{Cpu, Kernel, Promises, SpinLock};
-use freehold::policy::Policy;
+use freehold::kernel::{Cpu, Kernel, SpinLock};
 use freehold::slab::cpu::FenceOutcome;
 use freehold::slab::{CpuLocal, SlabViolation};
 
-use crate::kernel::machine::{CPU, IRQS_OFF, UNANSWERED, audit, boot, machine, stand_for, touch};
+use crate::kernel::machine::{
+    CPU, FourCpus, Hooks, IRQS_OFF, Impatient, ImpatientOwner, Machine, OneCpu, UNANSWERED, Variant, audit, boot,
+    boot_with, spawn_cpu, stand_for, touch,
+};
 
 /// A CPU waits for a lock with interrupts off, and the holder for that CPU.
 #[test]
 fn a_cpu_that_waits_for_a_lock_answers() {
-    machine!(Crossed, 2);
-    let kernel = boot::<Crossed>(32);
-    let (lock, waits, is_over) = (SpinLock::<Crossed>::new(), AtomicBool::new(false), AtomicBool::new(false));
+    let kernel = boot::<FourCpus>(32);
+    let (lock, waits, is_over) = (SpinLock::<Machine<FourCpus>>::new(), AtomicBool::new(false), AtomicBool::new(false));
     lock.lock(Rank::Zone);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            stand_for::<Crossed>(
-                1,
+        spawn_cpu(scope, 1, || {
+            stand_for::<FourCpus>(
                 || is_over.load(Acquire),
                 || {
-                    touch::<Crossed>();
+                    touch::<FourCpus>();
                     waits.store(true, Release);
                     lock.lock(Rank::Zone);
                     // SAFETY: it was taken above.
@@ -50,9 +50,8 @@ fn a_cpu_that_waits_for_a_lock_answers() {
 
 #[test]
 fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
-    machine!(Nested, 1);
-    boot::<Nested>(32);
-    let (first, second) = (SpinLock::<Nested>::new(), SpinLock::<Nested>::new());
+    boot::<OneCpu>(32);
+    let (first, second) = (SpinLock::<Machine>::new(), SpinLock::<Machine>::new());
     first.lock(Rank::Pcp);
     assert!(second.try_lock(Rank::Zone) && !second.try_lock(Rank::Zone));
     // SAFETY: both were taken above.
@@ -62,73 +61,63 @@ fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
         second.unlock(Rank::Zone);
     }
     assert!(!IRQS_OFF.get());
-    let flags = Nested::irq_save();
+    let flags = <Machine>::irq_save();
     first.lock(Rank::Pcp);
     // SAFETY: it was taken above.
     unsafe { first.unlock(Rank::Pcp) };
     assert!(IRQS_OFF.get(), "they were off before");
-    Nested::irq_restore(flags);
+    <Machine>::irq_restore(flags);
 }
 
 #[test]
 fn a_cpu_that_never_asked_for_anything_is_not_called() {
-    machine!(Asleep, 4);
-    let kernel = boot::<Asleep>(32);
+    let kernel = boot::<FourCpus>(32);
     let local = kernel.slab().unwrap().local();
     assert_eq!((1..4).map(|cpu| CpuLocal::fence(local, CpuId(cpu))).collect::<Vec<_>>(), [FenceOutcome::Ended; 3]);
-    assert!(Asleep::calls().iter().all(|call| !call.load(Acquire)));
+    assert!(Machine::<FourCpus>::calls().iter().all(|call| !call.load(Acquire)));
     kernel.shrink();
 }
 
 /// A CPU uses the allocator, and then takes no interrupt any more.
 #[test]
 fn what_a_cpu_may_be_using_that_does_not_answer_is_lost_and_nothing_else() {
-    machine!(Deaf, 2, const CALL_ROUNDS_MAX: u64 = 50;);
-    lose::<Deaf>();
+    lose(boot::<Impatient>(32));
 }
 
 /// The same where CPUs own slabs, which are disowned before the fence.
 #[test]
 fn slabs_of_a_cpu_that_does_not_answer_are_left_alone() {
-    machine!(DeafOwner, 2, const CALL_ROUNDS_MAX: u64 = 50;, const POLICY: Policy = Policy::LINUX_6_12;);
-    lose::<DeafOwner>();
+    lose(boot::<ImpatientOwner>(32));
 }
 
 /// The same by a clock.
 #[test]
 fn a_clock_says_when_a_call_was_not_answered() {
-    machine!(
-        DeafByClock,
-        2,
-        const CALL_ROUNDS_MAX: u64 = u64::MAX;,
-        const CALL_NANOS_MAX: u64 = 5_000;,
-        fn time() -> Option<u64> {
-            static TIME: AtomicU64 = AtomicU64::new(0);
-            Some(TIME.fetch_add(100, Relaxed))
-        }
-    );
-    lose::<DeafByClock>();
+    fn time() -> Option<u64> {
+        static TIME: AtomicU64 = AtomicU64::new(0);
+        Some(TIME.fetch_add(100, Relaxed))
+    }
+    lose(boot_with::<FourCpus>(32, Hooks { time, ..Hooks::default() }));
 }
 
 /// Once it was given up, nobody waits for it any more; and who comes with interrupts off waits for nobody at all.
 #[test]
 fn a_cpu_that_does_not_answer_is_waited_for_once() {
-    machine!(Waited, 2, const CALL_ROUNDS_MAX: u64 = 50;);
-    let kernel = boot::<Waited>(32);
-    as_other(use_many_sizes::<Waited>);
+    let kernel = boot::<Impatient>(32);
+    as_other(use_many_sizes::<Impatient>);
     UNANSWERED.set(0);
-    let flags = Waited::irq_save();
+    let flags = Machine::<Impatient>::irq_save();
     assert!(kernel.alloc_pages(Gfp::KERNEL, Order::MAX).is_ok());
     assert!(kernel.kmalloc(1 << 30, Gfp::KERNEL).is_err());
     assert!((0..100).any(|_| kernel.alloc_pages(Gfp::KERNEL, Order::MAX).map(core::mem::forget).is_err()));
-    Waited::irq_restore(flags);
+    Machine::<Impatient>::irq_restore(flags);
     assert_eq!(UNANSWERED.get(), 0, "interrupts were off");
     kernel.shrink();
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1, "of all its caches, one was waited for");
     // It takes the call that waits when its interrupts come on, and then it is waited for again, and loses nothing
     // more.
-    as_other(Waited::deliver);
+    as_other(Machine::<Impatient>::deliver);
     assert!(!CpuLocal::is_out_of_reach(kernel.slab().unwrap().local(), CpuId(1)));
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 2, "it does not answer any more");
@@ -138,9 +127,8 @@ fn a_cpu_that_does_not_answer_is_waited_for_once() {
 /// is called again, whatever it owed.
 #[test]
 fn a_cpu_that_was_given_up_keeps_what_it_has() {
-    machine!(Kept, 2, const CALL_ROUNDS_MAX: u64 = 50;);
-    let kernel = boot::<Kept>(32);
-    as_other(use_many_sizes::<Kept>);
+    let kernel = boot::<Impatient>(32);
+    as_other(use_many_sizes::<Impatient>);
     UNANSWERED.set(0);
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1);
@@ -152,7 +140,7 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
     let objects = unsafe { kernel.slab().unwrap().check() };
     let few = matches!(objects, Ok(_) | Err(SlabViolation::Sheaves { expected: 0..=2, found: 0 }));
     assert!(few, "the main sheaf of a cache was lost, and its spare: {objects:?}");
-    as_other(|| _ = touch::<Kept>());
+    as_other(|| _ = touch::<Impatient>());
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 2, "it is up again, and was waited for");
 }
@@ -160,46 +148,44 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
 /// It may come back in the middle of things, with interrupts off: it reaches itself, and calls nobody for that.
 #[test]
 fn a_cpu_that_was_given_up_reaches_itself() {
-    machine!(Back, 2, const CALL_ROUNDS_MAX: u64 = 50;);
-    let kernel = boot::<Back>(32);
-    as_other(use_many_sizes::<Back>);
+    let kernel = boot::<Impatient>(32);
+    as_other(use_many_sizes::<Impatient>);
     UNANSWERED.set(0);
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1);
     as_other(|| {
-        let flags = Back::irq_save();
-        Back::kernel().shrink();
-        Back::irq_restore(flags);
+        let flags = Machine::<Impatient>::irq_save();
+        Machine::<Impatient>::kernel().shrink();
+        Machine::<Impatient>::irq_restore(flags);
     });
 }
 
 /// Runs this as CPU 1, to the end.
 fn as_other(run: fn()) {
-    let other = std::thread::spawn(move || {
-        CPU.set(1);
-        run();
-    });
-    other.join().unwrap();
+    std::thread::scope(|scope| spawn_cpu(scope, 1, run).join().unwrap());
 }
 
 /// Has this CPU have objects of many caches at hand.
-fn use_many_sizes<H: Cpu>() {
+fn use_many_sizes<V: Variant>() {
+    let kernel = Machine::<V>::kernel();
     for size in [16, 64, 200, 500, 1000, 3000] {
-        let object = H::kernel().kmalloc(size, Gfp::KERNEL).unwrap();
+        let object = kernel.kmalloc(size, Gfp::KERNEL).unwrap();
         // SAFETY: it was just allocated.
-        unsafe { H::kernel().kfree(object) }.unwrap();
+        unsafe { kernel.kfree(object) }.unwrap();
     }
 }
 
-fn lose<H: Cpu>() {
-    let kernel = boot::<H>(32);
+/// Loses CPU 1 of a machine that was just set up, and what it may be using.
+fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
     let mine = kernel.kmalloc(256, Gfp::KERNEL).unwrap();
-    let other = std::thread::spawn(|| {
-        CPU.set(1);
-        touch::<H>();
-        kernel.kmalloc(256, Gfp::KERNEL).unwrap().as_ptr().expose_provenance()
+    let its = std::thread::scope(|scope| {
+        let other = spawn_cpu(scope, 1, || {
+            touch::<V>();
+            kernel.kmalloc(256, Gfp::KERNEL).unwrap().as_ptr().expose_provenance()
+        });
+        other.join().unwrap()
     });
-    let its = NonNull::new(core::ptr::with_exposed_provenance_mut(other.join().unwrap())).unwrap();
+    let its = NonNull::new(core::ptr::with_exposed_provenance_mut(its)).unwrap();
     UNANSWERED.set(0);
     kernel.shrink();
     assert!(UNANSWERED.get() >= 1, "it is reported");
@@ -210,7 +196,7 @@ fn lose<H: Cpu>() {
     }
     let blocks: Vec<_> = (0..500).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
     drop(blocks);
-    touch::<H>();
+    touch::<V>();
     // SAFETY: nothing else runs, and the pages are only looked at.
     let (pages, objects) = unsafe { (kernel.pages().unwrap().check(), kernel.slab().unwrap().check()) };
     assert!(pages.is_ok(), "{pages:?}");
@@ -220,60 +206,36 @@ fn lose<H: Cpu>() {
     // It comes back to its senses: what it has from now on is found again.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| stand_for::<H>(1, || is_over.load(Acquire), || _ = touch::<H>()));
+        spawn_cpu(scope, 1, || stand_for::<V>(|| is_over.load(Acquire), || _ = touch::<V>()));
         while CpuLocal::fence(kernel.slab().unwrap().local(), CpuId(1)) == FenceOutcome::Unanswered {
             std::thread::yield_now();
         }
         is_over.store(true, Release);
     });
-    audit_lost::<H>();
-}
-
-/// As [`audit`], where a CPU may have ended without an answer.
-fn audit_lost<H: Cpu>() {
+    // The slab is not audited: the CPU may have ended without an answer.
     // SAFETY: nothing else runs, and the pages are only looked at.
-    unsafe { H::kernel().pages().unwrap().check().unwrap() };
+    unsafe { kernel.pages().unwrap().check().unwrap() };
 }
 
 #[test]
 fn a_number_that_no_cpu_has_is_refused() {
-    machine!(Liar, 2);
-    let kernel = boot::<Liar>(32);
-    let before = audit::<Liar>();
-    CPU.set(2);
+    let kernel = boot::<FourCpus>(32);
+    let before = audit::<FourCpus>();
+    CPU.set(FourCpus::CPUS);
     let pages = catch_unwind(AssertUnwindSafe(|| drop(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO))));
     let object = catch_unwind(AssertUnwindSafe(|| kernel.kmalloc(64, Gfp::KERNEL).is_ok()));
     CPU.set(0);
     IRQS_OFF.set(false);
     assert!(pages.is_err() && object.is_err());
-    assert_eq!(audit::<Liar>(), before);
+    assert_eq!(audit::<FourCpus>(), before);
 }
 
 #[test]
 #[cfg(debug_assertions)]
 fn interrupts_that_stay_on_are_noticed() {
-    struct On;
-    impl Promises for On {}
-    // SAFETY: one thread uses it, so nothing interrupts anything.
-    unsafe impl Cpu for On {
-        const CPUS: u16 = 1;
-        fn kernel() -> &'static Kernel<On> {
-            static KERNEL: Kernel<On> = Kernel::new();
-            &KERNEL
-        }
-        fn id() -> u16 {
-            0
-        }
-        fn irq_save() -> usize {
-            0
-        }
-        fn irq_restore(_: usize) {}
-        fn call(_: u16) {}
-        fn irqs_disabled() -> Option<bool> {
-            Some(false)
-        }
-    }
-    assert!(catch_unwind(|| SpinLock::<On>::new().lock(Rank::Zone)).is_err());
+    crate::kernel::machine::install::<OneCpu>(Hooks { irqs_disabled: || Some(false), ..Hooks::default() });
+    assert!(catch_unwind(|| SpinLock::<Machine>::new().lock(Rank::Zone)).is_err());
+    IRQS_OFF.set(false);
 }
 
 thread_local! {
@@ -284,49 +246,27 @@ thread_local! {
 #[test]
 #[cfg(debug_assertions)]
 fn an_nmi_that_allocates_in_a_section_is_noticed() {
-    struct Struck;
-    impl Promises for Struck {}
-    // SAFETY: one thread uses it; what interrupts it is what the test is about.
-    unsafe impl Cpu for Struck {
-        const CPUS: u16 = 1;
-        fn kernel() -> &'static Kernel<Struck> {
-            static KERNEL: Kernel<Struck> = Kernel::new();
-            &KERNEL
-        }
-        fn id() -> u16 {
-            0
-        }
-        fn irq_save() -> usize {
-            IRQS_OFF.replace(true).into()
-        }
-        fn irq_restore(flags: usize) {
-            IRQS_OFF.set(flags != 0);
-        }
-        fn call(_: u16) {}
-        fn irqs_disabled() -> Option<bool> {
-            if IRQS_OFF.get()
-                && Struck::is_in_section()
-                && let Some(handler) = NMI.take()
-            {
-                handler();
-            }
-            Some(IRQS_OFF.get())
-        }
-    }
-    impl Struck {
-        /// The second look of a section is at its end.
-        fn is_in_section() -> bool {
-            LOOKS.set(LOOKS.get() + 1);
-            LOOKS.get() == 2
-        }
-    }
     thread_local! {
         static LOOKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }
-    let kernel = boot::<Struck>(32);
-    touch::<Struck>();
+    /// Counts looks at interrupts that are off. Returns whether this is the second, at the end of a section.
+    fn is_in_section() -> bool {
+        LOOKS.set(LOOKS.get() + 1);
+        LOOKS.get() == 2
+    }
+    fn irqs_disabled() -> Option<bool> {
+        if IRQS_OFF.get()
+            && is_in_section()
+            && let Some(handler) = NMI.take()
+        {
+            handler();
+        }
+        Some(IRQS_OFF.get())
+    }
+    let kernel = boot_with::<OneCpu>(32, Hooks { irqs_disabled, ..Hooks::default() });
+    touch::<OneCpu>();
     LOOKS.set(0);
-    NMI.set(Some(|| _ = Struck::kernel().kmalloc(64, Gfp::ATOMIC)));
+    NMI.set(Some(|| _ = <Machine>::kernel().kmalloc(64, Gfp::ATOMIC)));
     let noticed = catch_unwind(AssertUnwindSafe(|| kernel.kmalloc(64, Gfp::KERNEL).is_ok())).unwrap_err();
     let said = noticed.downcast_ref::<&str>().map(|said| (*said).to_owned());
     assert!(said.is_some_and(|said| said.contains("a section was interrupted")));

@@ -8,13 +8,12 @@ use freehold::kernel::{Boot, Contig, Cpu, Error, Pages, Region};
 use freehold::page::{AllocError, CmaError, ContigError};
 use freehold::slab::CreateError;
 
-use crate::kernel::machine::{MIB, audit, boot, init, machine, take_all_pages};
+use crate::kernel::machine::{Hooks, MIB, Machine, OneCpu, audit, boot, init, install, take_all_pages};
 
 #[test]
 fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
-    machine!(Paged, 1);
-    let kernel = boot::<Paged>(32);
-    let (before, _) = audit::<Paged>();
+    let kernel = boot::<OneCpu>(32);
+    let (before, _) = audit::<OneCpu>();
     for order in Order::all() {
         let mut dirty = kernel.alloc_pages(Gfp::KERNEL, order).unwrap();
         dirty.as_uninit().fill(core::mem::MaybeUninit::new(0xa5));
@@ -26,28 +25,26 @@ fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
         // SAFETY: all of them were written: zeros were asked for.
         assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0), "{order} at {place}");
     }
-    assert_eq!(audit::<Paged>().0, before);
+    assert_eq!(audit::<OneCpu>().0, before);
     let two = kernel.alloc_pages(Gfp::KERNEL | Gfp::DMA | Gfp::DMA32, Order::ZERO);
     assert_eq!(two.unwrap_err(), Error::Pages(AllocError::Flags));
 }
 
 #[test]
 fn pages_may_be_kept_in_another_way() {
-    machine!(Kept, 1);
-    let kernel = boot::<Kept>(32);
-    let (before, _) = audit::<Kept>();
+    let kernel = boot::<OneCpu>(32);
+    let (before, _) = audit::<OneCpu>();
     let (pfn, order) = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap().into_raw();
-    assert_eq!(audit::<Kept>().0.allocated, before.allocated + 8);
+    assert_eq!(audit::<OneCpu>().0.allocated, before.allocated + 8);
     // SAFETY: it was taken apart above, once.
-    drop(unsafe { Pages::<Kept>::from_raw(pfn, order) });
-    assert_eq!(audit::<Kept>().0, before);
+    drop(unsafe { Pages::<Machine>::from_raw(pfn, order) });
+    assert_eq!(audit::<OneCpu>().0, before);
 }
 
 #[test]
 fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
-    machine!(Raw, 1);
-    let kernel = boot::<Raw>(64);
-    let (before, _) = audit::<Raw>();
+    let kernel = boot::<OneCpu>(64);
+    let (before, _) = audit::<OneCpu>();
     let mut dirty = kernel.alloc_contig_pages(Gfp::KERNEL, 100).unwrap();
     dirty.as_uninit().fill(core::mem::MaybeUninit::new(0x55));
     let frames = dirty.range();
@@ -63,25 +60,25 @@ fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
     let stats = kernel.stats();
     assert_eq!(stats.used(), before.allocated + 100, "{stats:?}");
     // SAFETY: it was taken apart above, once.
-    drop(unsafe { Contig::<Raw>::from_raw(kept) });
-    assert_eq!(audit::<Raw>().0, before);
+    drop(unsafe { Contig::<Machine>::from_raw(kept) });
+    assert_eq!(audit::<OneCpu>().0, before);
     assert_eq!(kernel.stats().managed, before.free + before.cached + before.allocated);
 }
 
 #[test]
 fn ranges_and_areas_have_owners_too() {
-    machine!(Ranged, 1);
     let reserved = 16 * MIB..20 * MIB;
     let frames = Pfn::new(16 << 8)..Pfn::new(20 << 8);
     let map = [Region::usable(0, 64 * MIB)];
-    init::<Ranged>(&map, 64, &Boot { reserved: &[reserved], ..Boot::default() }).unwrap();
-    let kernel = Ranged::kernel();
+    install::<OneCpu>(Hooks::default());
+    init::<OneCpu>(&map, 64, &Boot { reserved: &[reserved], ..Boot::default() }).unwrap();
+    let kernel = <Machine>::kernel();
     // SAFETY: nothing was there that anybody uses.
     let cma = unsafe { kernel.reserve_cma(frames.clone(), Order::ZERO) }.unwrap();
     // SAFETY: likewise; it is refused.
     let again = unsafe { kernel.reserve_cma(frames.clone(), Order::ZERO) };
     assert!(matches!(again, Err(Error::Cma(CmaError::NotReserved { .. }))));
-    let (before, _) = audit::<Ranged>();
+    let (before, _) = audit::<OneCpu>();
     {
         let first = cma.alloc(100, 1, Gfp::KERNEL).unwrap();
         let second = cma.alloc(300, 64, Gfp::KERNEL).unwrap();
@@ -96,7 +93,7 @@ fn ranges_and_areas_have_owners_too() {
         drop(range);
         assert_eq!(kernel.alloc_contig_range(again.clone(), Gfp::KERNEL).unwrap().range(), again);
     }
-    assert_eq!((audit::<Ranged>().0, cma.allocated()), (before, 0));
+    assert_eq!((audit::<OneCpu>().0, cma.allocated()), (before, 0));
 }
 
 /// Counts how many of it were dropped.
@@ -110,10 +107,9 @@ impl Drop for DropCounter {
 
 #[test]
 fn objects_of_a_type_are_dropped_once_and_their_cache_goes_after_them() {
-    machine!(Typed, 1);
-    let kernel = boot::<Typed>(32);
+    let kernel = boot::<OneCpu>(32);
     let dropped = Rc::new(Cell::new(0));
-    let before = audit::<Typed>();
+    let before = audit::<OneCpu>();
     {
         let cache = kernel.cache::<DropCounter>("counted").unwrap();
         let mut all: Vec<_> =
@@ -125,13 +121,12 @@ fn objects_of_a_type_are_dropped_once_and_their_cache_goes_after_them() {
         cache.shrink();
     }
     assert_eq!(dropped.get(), 100);
-    assert_eq!(audit::<Typed>(), before, "the cache has gone");
+    assert_eq!(audit::<OneCpu>(), before, "the cache has gone");
 }
 
 #[test]
 fn alignment_is_the_types_and_nothing_is_too_small() {
-    machine!(Shapes, 1);
-    let kernel = boot::<Shapes>(32);
+    let kernel = boot::<OneCpu>(32);
     #[repr(align(256))]
     struct Wide([u8; 3]);
     #[repr(align(8192))]
@@ -148,8 +143,7 @@ fn alignment_is_the_types_and_nothing_is_too_small() {
 
 #[test]
 fn what_idles_is_given_back_before_a_request_fails() {
-    machine!(Idle, 1);
-    let kernel = boot::<Idle>(16);
+    let kernel = boot::<OneCpu>(16);
     let all = take_all_pages(kernel, Gfp::KERNEL).len();
     let objects: Vec<_> = core::iter::from_fn(|| kernel.kmalloc(1024, Gfp::KERNEL).ok()).collect();
     // SAFETY: each was allocated, and is freed once.
@@ -157,7 +151,7 @@ fn what_idles_is_given_back_before_a_request_fails() {
     let pages = take_all_pages(kernel, Gfp::KERNEL);
     assert!(pages.len() >= all, "{} of {all}", pages.len());
     assert_eq!(
-        Idle::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(),
+        <Machine>::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(),
         Error::Pages(AllocError::OutOfMemory)
     );
 }

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use freehold::kernel::{Cpu, Heap};
 
-use crate::kernel::machine::{audit, boot, machine};
+use crate::kernel::machine::{Machine, OneCpu, audit, boot};
 
 /// Sizes around each that something changes at.
 fn sizes() -> impl Iterator<Item = usize> {
@@ -17,9 +17,8 @@ fn sizes() -> impl Iterator<Item = usize> {
 
 #[test]
 fn any_size_has_any_alignment_up_to_the_largest_block() {
-    machine!(Aligned, 1);
-    boot::<Aligned>(64);
-    let heap = Heap::<Aligned>::new();
+    boot::<OneCpu>(64);
+    let heap = Heap::<Machine>::new();
     for align in (0..=20).map(|power| 1_usize << power) {
         let layouts = sizes().map(|size| Layout::from_size_align(size.max(1), align).unwrap());
         let mut all: Vec<(*mut u8, Layout)> = Vec::new();
@@ -37,15 +36,14 @@ fn any_size_has_any_alignment_up_to_the_largest_block() {
         // SAFETY: each was allocated with its layout.
         all.iter().for_each(|&(memory, layout)| unsafe { heap.dealloc(memory, layout) });
     }
-    assert_eq!(audit::<Aligned>().1.objects, 0);
+    assert_eq!(audit::<OneCpu>().1.objects, 0);
 }
 
 /// Above the largest block it is a range.
 #[test]
 fn what_no_block_holds_is_a_range() {
-    machine!(Vast, 1);
-    let kernel = boot::<Vast>(64);
-    let (heap, before) = (Heap::<Vast>::new(), audit::<Vast>().0);
+    let kernel = boot::<OneCpu>(64);
+    let (heap, before) = (Heap::<Machine>::new(), audit::<OneCpu>().0);
     let layout = Layout::from_size_align((12 << 20) + 5, 4096).unwrap();
     // SAFETY: the layout has bytes, and is that of the memory until it has grown.
     unsafe {
@@ -61,15 +59,14 @@ fn what_no_block_holds_is_a_range() {
         let shrunk = heap.realloc(grown, Layout::from_size_align(20 << 20, 4096).unwrap(), 100);
         heap.dealloc(shrunk, Layout::from_size_align(100, 4096).unwrap());
     }
-    assert_eq!(audit::<Vast>().0, before);
+    assert_eq!(audit::<OneCpu>().0, before);
     assert_eq!(kernel.stats().used(), before.allocated);
 }
 
 #[test]
 fn what_nothing_holds_is_null() {
-    machine!(Modest, 1);
-    boot::<Modest>(32);
-    let heap = Heap::<Modest>::new();
+    boot::<OneCpu>(32);
+    let heap = Heap::<Machine>::new();
     for (size, align) in [
         (33 << 20, 8),
         (5 << 20, 8 << 20),
@@ -81,14 +78,13 @@ fn what_nothing_holds_is_null() {
         // SAFETY: the layout has bytes.
         assert!(unsafe { heap.alloc(Layout::from_size_align(size, align).unwrap()) }.is_null(), "{size} {align}");
     }
-    audit::<Modest>();
+    audit::<OneCpu>();
 }
 
 #[test]
 fn zeros_are_zeros_where_others_wrote_before() {
-    machine!(Zeroed, 1);
-    boot::<Zeroed>(32);
-    let heap = Heap::<Zeroed>::new();
+    boot::<OneCpu>(32);
+    let heap = Heap::<Machine>::new();
     for size in [8, 100, 4096, 9000, 33_000, 100_000] {
         let layout = Layout::from_size_align(size, 16).unwrap();
         for _ in 0..3 {
@@ -105,9 +101,8 @@ fn zeros_are_zeros_where_others_wrote_before() {
 
 #[test]
 fn memory_grows_in_its_place_where_there_is_room_and_keeps_what_was_in_it() {
-    machine!(Growing, 1);
-    boot::<Growing>(32);
-    let heap = Heap::<Growing>::new();
+    boot::<OneCpu>(32);
+    let heap = Heap::<Machine>::new();
     // SAFETY: each layout is that of the memory at the time, and its bytes are the test's.
     unsafe {
         let mut layout = Layout::from_size_align(65, 8).unwrap();
@@ -123,14 +118,13 @@ fn memory_grows_in_its_place_where_there_is_room_and_keeps_what_was_in_it() {
         }
         heap.dealloc(memory, layout);
     }
-    assert_eq!(audit::<Growing>().1.objects, 0);
+    assert_eq!(audit::<OneCpu>().1.objects, 0);
 }
 
 #[test]
 fn memory_that_moves_keeps_its_alignment() {
-    machine!(Moved, 1);
-    boot::<Moved>(32);
-    let heap = Heap::<Moved>::new();
+    boot::<OneCpu>(32);
+    let heap = Heap::<Machine>::new();
     for align in [16, 64, 512, 4096, 8192] {
         let (mut size, mut layout) = (24, Layout::from_size_align(24, align).unwrap());
         // SAFETY: each layout is that of the memory at the time.
@@ -145,7 +139,7 @@ fn memory_that_moves_keeps_its_alignment() {
             heap.dealloc(memory, layout);
         }
     }
-    assert_eq!(audit::<Moved>().1.objects, 0);
+    assert_eq!(audit::<OneCpu>().1.objects, 0);
 }
 
 /// Allocates blocks until there is no memory, and frees them; returns how many there were.
@@ -160,12 +154,11 @@ fn fill_and_empty(heap: &impl GlobalAlloc, layout: Layout) -> usize {
 
 #[test]
 fn little_memory_is_null_and_comes_back() {
-    machine!(Short, 1);
-    boot::<Short>(16);
-    let heap = Heap::<Short>::new();
+    boot::<OneCpu>(16);
+    let heap = Heap::<Machine>::new();
     let layout = Layout::from_size_align(1000, 8).unwrap();
     let (first, second) = (fill_and_empty(&heap, layout), fill_and_empty(&heap, layout));
     assert!(first > 10_000 && second > first * 99 / 100, "{first}, then {second}");
-    assert_eq!(audit::<Short>().1.objects, 0);
-    assert_eq!(Short::kernel().slab().unwrap().policy(), &Short::POLICY);
+    assert_eq!(audit::<OneCpu>().1.objects, 0);
+    assert_eq!(<Machine>::kernel().slab().unwrap().policy(), &<Machine>::POLICY);
 }

@@ -8,12 +8,15 @@ use freehold::kernel::{Boot, Cpu, Error, Heap, Kernel, Pages, Region, RegionKind
 use freehold::page::{OnlineError, Zone};
 use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
-use crate::kernel::machine::{MIB, audit, boot, init, machine, memory, take_all_pages};
+use crate::kernel::machine::{
+    Equipped, FourCpus, Hooks, MIB, Machine, OneCpu, PagesAlone, Variant, audit, boot, init, install, memory,
+    spawn_cpu, take_all_pages,
+};
 
 #[test]
 fn nothing_is_to_be_had_before_a_machine_is_set_up() {
-    machine!(Unborn, 2);
-    let kernel = Unborn::kernel();
+    install::<FourCpus>(Hooks::default());
+    let kernel = Machine::<FourCpus>::kernel();
     let frames = Pfn::new(1)..Pfn::new(2);
     assert_eq!(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(), Error::NotSetUp);
     assert_eq!(kernel.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
@@ -23,7 +26,7 @@ fn nothing_is_to_be_had_before_a_machine_is_set_up() {
     assert!(kernel.slab().is_none());
     kernel.answer();
     kernel.shrink();
-    let heap = Heap::<Unborn>::new();
+    let heap = Heap::<Machine<FourCpus>>::new();
     let layout = std::alloc::Layout::new::<u64>();
     // SAFETY: the layout has bytes; what is freed is null, or nobody's.
     unsafe {
@@ -36,8 +39,7 @@ fn nothing_is_to_be_had_before_a_machine_is_set_up() {
 
 #[test]
 fn a_kernel_may_have_pages_alone() {
-    machine!(Bare, 2, const CACHES: u16 = 0;);
-    let kernel = boot::<Bare>(32);
+    let kernel = boot::<PagesAlone>(32);
     let page = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap();
     assert!(kernel.slab().is_none());
     assert_eq!(kernel.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NoCaches);
@@ -57,87 +59,86 @@ fn a_kernel_may_have_pages_alone() {
 
 #[test]
 fn checks_of_objects_are_there_if_they_were_built_in() {
-    machine!(Trusting, 1);
     let checked = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
-    assert_eq!(init::<Trusting>(&[Region::usable(0, 32 * MIB)], 32, &checked), Err(SetupError::NoSlabDebug));
-    boot::<Trusting>(32);
+    let map = [Region::usable(0, 32 * MIB)];
+    install::<OneCpu>(Hooks::default());
+    assert_eq!(init::<OneCpu>(&map, 32, &checked), Err(SetupError::NoSlabDebug));
+    init::<OneCpu>(&map, 32, &Boot::default()).unwrap();
     // A cache that asks for them goes without.
-    let slab = Trusting::kernel().slab().unwrap();
+    let slab = <Machine>::kernel().slab().unwrap();
     let cache = slab.create(&CacheConfig::new("trusting", 64).with_flags(CacheFlags::DEBUG)).unwrap();
     assert!(!cache.info().is_checked() && cache.info().layout.size == 64);
 
-    machine!(Careful, 1, const SLAB_DEBUG: bool = true;);
-    init::<Careful>(&[Region::usable(0, 32 * MIB)], 32, &checked).unwrap();
-    let object = Careful::kernel().kmalloc(60, Gfp::KERNEL).unwrap();
+    install::<Equipped>(Hooks::default());
+    init::<Equipped>(&map, 32, &checked).unwrap();
+    let object = Machine::<Equipped>::kernel().kmalloc(60, Gfp::KERNEL).unwrap();
     // SAFETY: it was just allocated, and the second free is refused.
     unsafe {
         object.as_ptr().add(60).write(7);
-        assert!(matches!(Careful::kernel().kfree(object), Err(ObjectFreeError::Damaged { .. })));
+        assert!(matches!(Machine::<Equipped>::kernel().kfree(object), Err(ObjectFreeError::Damaged { .. })));
     }
 }
 
 #[test]
 fn a_machine_is_set_up_once() {
-    machine!(Once, 1);
-    boot::<Once>(32);
-    let again = init::<Once>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default());
+    boot::<OneCpu>(32);
+    let again = init::<OneCpu>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default());
     assert_eq!(again, Err(SetupError::Twice));
-    audit::<Once>();
+    audit::<OneCpu>();
 }
 
 #[test]
 fn of_two_cpus_at_once_one_sets_it_up() {
-    machine!(Raced, 2);
+    install::<FourCpus>(Hooks::default());
     let start = Barrier::new(2);
     let mut results = std::thread::scope(|scope| {
         let cpus = [(); 2].map(|()| {
-            scope.spawn(|| {
+            spawn_cpu(scope, 0, || {
                 start.wait();
-                init::<Raced>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default())
+                init::<FourCpus>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default())
             })
         });
         cpus.map(|cpu| cpu.join().unwrap())
     });
     results.sort_by_key(Result::is_err);
     assert_eq!(results, [Ok(()), Err(SetupError::Twice)]);
-    audit::<Raced>();
+    audit::<FourCpus>();
 }
 
 /// Sets a machine up with a map that will not do, and returns the error.
-fn refusal<H: Cpu>(map: &[Region], boot: &Boot<'_>) -> SetupError {
-    init::<H>(map, 32, boot).unwrap_err()
+fn refusal<V: Variant>(map: &[Region], boot: &Boot<'_>) -> SetupError {
+    init::<V>(map, 32, boot).unwrap_err()
 }
 
 #[test]
 fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
-    machine!(Tried, 2);
+    install::<FourCpus>(Hooks::default());
     let none = Boot::default();
-    assert_eq!(refusal::<Tried>(&[], &none), SetupError::NoMemory);
-    assert_eq!(refusal::<Tried>(&[Region::usable(0, 4096)], &none), SetupError::NoMemory);
-    assert_eq!(refusal::<Tried>(&[Region::reserved(0, MIB)], &none), SetupError::NoMemory);
+    assert_eq!(refusal::<FourCpus>(&[], &none), SetupError::NoMemory);
+    assert_eq!(refusal::<FourCpus>(&[Region::usable(0, 4096)], &none), SetupError::NoMemory);
+    assert_eq!(refusal::<FourCpus>(&[Region::reserved(0, MIB)], &none), SetupError::NoMemory);
     let turned = Region { start: 8192, end: 4096, kind: RegionKind::Usable };
-    assert_eq!(refusal::<Tried>(&[turned], &none), SetupError::Backwards { start: 8192, end: 4096 });
+    assert_eq!(refusal::<FourCpus>(&[turned], &none), SetupError::Backwards { start: 8192, end: 4096 });
     let reserved = core::ops::Range { start: 2, end: 1 };
     let reserved = Boot { reserved: from_ref(&reserved), ..Boot::default() };
-    assert_eq!(refusal::<Tried>(&[Region::usable(0, MIB)], &reserved), SetupError::Backwards { start: 2, end: 1 });
+    assert_eq!(refusal::<FourCpus>(&[Region::usable(0, MIB)], &reserved), SetupError::Backwards { start: 2, end: 1 });
     let page = [Region::usable(MIB, 4096)];
-    assert!(matches!(refusal::<Tried>(&page, &none), SetupError::NoRoom { largest: 4096, .. }));
+    assert!(matches!(refusal::<FourCpus>(&page, &none), SetupError::NoRoom { largest: 4096, .. }));
     let odd = Boot { direct_map: 4096, ..Boot::default() };
     // SAFETY: nothing is written where the offset leads before it is refused: the metadata lies there, and is memory.
     let wrong = unsafe {
         let offset = memory(64 * MIB) + 4096;
-        Tried::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
+        Machine::<FourCpus>::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
     };
     assert_eq!(wrong, Err(SetupError::DirectMap { largest: 4 << 20 }));
-    assert_eq!(Tried::kernel().kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
-    boot::<Tried>(32);
-    audit::<Tried>();
+    assert_eq!(Machine::<FourCpus>::kernel().kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
+    init::<FourCpus>(&[Region::usable(0, 32 * MIB)], 32, &none).unwrap();
+    audit::<FourCpus>();
 }
 
 /// Regions of a PC, out of order, that overlap and are cut anywhere.
 #[test]
 fn every_usable_frame_is_free_and_no_other_ever_given() {
-    machine!(Ragged, 2);
     let map = [
         Region::usable(20 * MIB, 12 * MIB),
         Region::usable(0, 0x9_fc00),
@@ -147,10 +148,11 @@ fn every_usable_frame_is_free_and_no_other_ever_given() {
         Region::reserved(1 << 40, u64::MAX),
     ];
     let kernel_image = 2 * MIB..3 * MIB + 100;
-    init::<Ragged>(&map, 32, &Boot { reserved: from_ref(&kernel_image), ..Boot::default() }).unwrap();
+    install::<FourCpus>(Hooks::default());
+    init::<FourCpus>(&map, 32, &Boot { reserved: from_ref(&kernel_image), ..Boot::default() }).unwrap();
     let reserved = [0..4096, 0x9_f000..MIB, 5 * MIB..5 * MIB + 4096, kernel_image, 32 * MIB..u64::MAX];
-    let (before, _) = audit::<Ragged>();
-    let all: Vec<_> = core::iter::from_fn(|| Ragged::kernel().alloc_pages(Gfp::ATOMIC, Order::ZERO).ok()).collect();
+    let (before, _) = audit::<FourCpus>();
+    let all = take_all_pages(Machine::<FourCpus>::kernel(), Gfp::ATOMIC);
     for pages in &all {
         let (start, end) = (pages.physical(), pages.physical() + 4096);
         assert!(reserved.iter().all(|range| end <= range.start || range.end <= start), "{start:#x} is not usable");
@@ -159,7 +161,7 @@ fn every_usable_frame_is_free_and_no_other_ever_given() {
     frames.sort();
     assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "no frame is two owners'");
     drop(all);
-    assert_eq!(audit::<Ragged>().0, before, "all of it comes back");
+    assert_eq!(audit::<FourCpus>().0, before, "all of it comes back");
     let holes = 1 + 0x61 + 1 + 0x101;
     let metadata = before.reserved - 0x101;
     assert_eq!(before.free + before.cached + before.allocated + metadata, 32 * MIB / 4096 - holes);
@@ -168,10 +170,10 @@ fn every_usable_frame_is_free_and_no_other_ever_given() {
 
 #[test]
 fn zones_lie_where_the_machine_says() {
-    machine!(Zoned, 1);
     let map = [Region::usable(0, 64 * MIB)];
-    init::<Zoned>(&map, 64, &Boot { dma_end: 8 * MIB, dma32_end: 32 * MIB, ..Boot::default() }).unwrap();
-    let kernel = Zoned::kernel();
+    install::<OneCpu>(Hooks::default());
+    init::<OneCpu>(&map, 64, &Boot { dma_end: 8 * MIB, dma32_end: 32 * MIB, ..Boot::default() }).unwrap();
+    let kernel = <Machine>::kernel();
     // SAFETY: the zones are only looked at.
     let zones = unsafe { kernel.pages() }.unwrap().zones();
     for (kind, mib) in [(ZoneKind::Dma, 7), (ZoneKind::Dma32, 24), (ZoneKind::Normal, 32)] {
@@ -197,10 +199,10 @@ fn add_mib<H: Cpu>(kernel: &'static Kernel<H>, start: u64, end: u64) -> Result<u
 
 #[test]
 fn memory_comes_later_and_goes_again() {
-    machine!(Grown, 2);
     let map = [Region::usable(0, 32 * MIB)];
-    init::<Grown>(&map, 512, &Boot { end_max: 256 * MIB, ..Boot::default() }).unwrap();
-    let kernel = Grown::kernel();
+    install::<FourCpus>(Hooks::default());
+    init::<FourCpus>(&map, 512, &Boot { end_max: 256 * MIB, ..Boot::default() }).unwrap();
+    let kernel = Machine::<FourCpus>::kernel();
     let few = take_all_pages(kernel, Gfp::ATOMIC);
     assert!(matches!(add_mib(kernel, 33, 34), Err(SetupError::Misaligned { .. })));
     assert!(matches!(add_mib(kernel, 34, 34), Err(SetupError::Backwards { .. })));
@@ -212,17 +214,16 @@ fn memory_comes_later_and_goes_again() {
     let more = take_all_pages(kernel, Gfp::ATOMIC);
     assert!(more.len() as u32 > free + 7000);
     drop((few, more));
-    audit::<Grown>();
+    audit::<FourCpus>();
     // SAFETY: the range is free, and given back by its number.
     unsafe { kernel.pages() }.unwrap().offline(Pfn::new(32 << 8)..Pfn::new(64 << 8)).unwrap();
     assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "it may come back");
-    audit::<Grown>();
+    audit::<FourCpus>();
 }
 
 #[test]
 fn a_kernel_is_empty_in_a_static() {
-    machine!(Empty, 1);
-    static KERNEL: Kernel<Empty> = Kernel::new();
+    static KERNEL: Kernel<Machine> = Kernel::new();
     assert!(format!("{KERNEL:?}").contains("Kernel"));
     assert!(KERNEL.slab().is_none());
 }
@@ -230,18 +231,19 @@ fn a_kernel_is_empty_in_a_static() {
 /// Handles have no room for the kernel that they are of: they are all of `Cpu::kernel`.
 #[test]
 fn a_second_kernel_of_a_machine_is_refused() {
-    machine!(Twofold, 1);
-    static SECOND: Kernel<Twofold> = Kernel::new();
+    static SECOND: Kernel<Machine> = Kernel::new();
     let set_up_second = || {
         let boot = Boot { direct_map: memory(32 * MIB), ..Boot::default() };
         // SAFETY: the memory is there for ever, and nobody else's.
         unsafe { SECOND.init([Region::usable(0, 32 * MIB)], &boot) }
     };
+    install::<OneCpu>(Hooks::default());
     assert_eq!(set_up_second(), Err(SetupError::NotTheKernel), "before the first is set up");
-    let kernel = boot::<Twofold>(32);
+    init::<OneCpu>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default()).unwrap();
+    let kernel = <Machine>::kernel();
     assert_eq!(set_up_second(), Err(SetupError::NotTheKernel));
     assert!(SetupError::NotTheKernel.to_string().contains("Cpu::kernel"));
-    let before = audit::<Twofold>();
+    let before = audit::<OneCpu>();
     assert_eq!(SECOND.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(), Error::NotSetUp);
     assert_eq!(SECOND.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
     assert_eq!(SECOND.cache::<u64>("second").unwrap_err(), Error::NotSetUp);
@@ -257,6 +259,6 @@ fn a_second_kernel_of_a_machine_is_refused() {
         assert_eq!(SECOND.add_memory(0..MIB), Err(SetupError::NotSetUp));
         SECOND.cpu_dead(freehold::base::CpuId(0));
     }
-    assert_eq!(audit::<Twofold>(), before);
+    assert_eq!(audit::<OneCpu>(), before);
     drop(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap());
 }

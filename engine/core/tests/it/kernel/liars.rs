@@ -14,30 +14,27 @@ use freehold::base::{CpuId, NodeId, Order, Pfn};
 use freehold::kernel::{Boot, Cma, CmaPages, Contig, Cpu, Pages, Region};
 use freehold::platform::{Migrated, Migration};
 
-use crate::kernel::machine::{MIB, init, machine};
+use crate::kernel::machine::{Equipped, Hooks, MIB, Machine, Variant, init, install};
 
 /// Memory of a machine.
 const MEMORY_MIB: u64 = 24;
 const FRAMES: usize = (MEMORY_MIB << 8) as usize;
 /// CPUs of a machine.
-pub(crate) const CPUS: u16 = 3;
+pub(crate) const CPUS: u16 = Equipped::CPUS;
 
 /// A machine whose callbacks are those of `attackers::promises`.
-pub(crate) trait Liar: Cpu {
-    /// Blocks and their owners.
-    fn state() -> &'static State<Self>;
-}
+pub(crate) type Liar = Machine<Equipped>;
 
 /// Who owns which frame of a machine, and the first faults.
-pub(crate) struct State<H: Liar> {
+pub(crate) struct State {
     /// For each frame the number of the block that it is in, or 0.
     owners: [AtomicU32; FRAMES],
     next_number: AtomicU32,
     /// Blocks that are kept by number, without a handle.
     raw: Mutex<Vec<RawBlock>>,
     /// Blocks with handles, by CPU; callbacks take from these.
-    hoards: [Mutex<Vec<Held<H>>>; CPUS as usize],
-    area: OnceLock<Cma<H>>,
+    hoards: [Mutex<Vec<Held>>; CPUS as usize],
+    area: OnceLock<Cma<Liar>>,
     faults: Mutex<Vec<String>>,
     /// Calls of `Promises::slab_error`.
     pub reports: AtomicU32,
@@ -55,15 +52,15 @@ struct RawBlock {
 }
 
 /// Memory that a handle owns.
-enum Memory<H: Cpu> {
-    Pages(Pages<H>),
-    Contig(Contig<H>),
-    Cma(CmaPages<'static, H>, u32),
+enum Memory {
+    Pages(Pages<Liar>),
+    Contig(Contig<Liar>),
+    Cma(CmaPages<'static, Liar>, u32),
     /// A planted fault: a block that its owner uses, and that nothing pins.
     Unpinned(Pfn, Order),
 }
 
-impl<H: Cpu> Memory<H> {
+impl Memory {
     fn frames(&self) -> core::ops::Range<u32> {
         match self {
             Memory::Pages(pages) => pages.pfn().raw()..pages.pfn().raw() + pages.order().pages(),
@@ -79,7 +76,7 @@ impl<H: Cpu> Memory<H> {
             Memory::Contig(pages) => pages.as_uninit(),
             Memory::Cma(pages, _) => pages.as_uninit(),
             Memory::Unpinned(pfn, order) => {
-                let start = H::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).cast();
+                let start = Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).cast();
                 // SAFETY: the block is mapped there, and was this value's until the planted fault.
                 unsafe { core::slice::from_raw_parts_mut(start, (order.pages() as usize) << 12) }
             }
@@ -88,27 +85,32 @@ impl<H: Cpu> Memory<H> {
 }
 
 /// Memory with a handle, with its number in each page. Dropped, it is looked at and freed.
-pub(crate) struct Held<H: Liar> {
-    memory: Option<Memory<H>>,
+pub(crate) struct Held {
+    memory: Option<Memory>,
     number: u32,
 }
 
 /// Locks without keeping others waiting for this CPU, as a kernel's lock does.
-fn lock<H: Cpu, T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     loop {
         match mutex.try_lock() {
             Ok(guard) => return guard,
             Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                H::kernel().answer();
+                Liar::kernel().answer();
                 std::thread::yield_now();
             }
         }
     }
 }
 
-impl<H: Liar> State<H> {
-    const fn new() -> State<H> {
+impl State {
+    /// Returns the state of the calling thread's machine.
+    pub(crate) fn current() -> &'static State {
+        Liar::context()
+    }
+
+    const fn new() -> State {
         State {
             owners: [const { AtomicU32::new(0) }; FRAMES],
             next_number: AtomicU32::new(1),
@@ -123,16 +125,16 @@ impl<H: Liar> State<H> {
 
     /// Notes a fault.
     pub(crate) fn note_fault(&self, fault: String) {
-        lock::<H, _>(&self.faults).push(fault);
+        lock(&self.faults).push(fault);
     }
 
     /// The faults so far.
     pub(crate) fn faults(&self) -> Vec<String> {
-        lock::<H, _>(&self.faults).clone()
+        lock(&self.faults).clone()
     }
 
     fn is_faulty(&self) -> bool {
-        !lock::<H, _>(&self.faults).is_empty()
+        !lock(&self.faults).is_empty()
     }
 
     fn own(&self, frames: core::ops::Range<u32>, number: u32) {
@@ -154,17 +156,17 @@ impl<H: Liar> State<H> {
     }
 
     /// This CPU's blocks.
-    fn hoard(&self) -> MutexGuard<'_, Vec<Held<H>>> {
-        lock::<H, _>(&self.hoards[usize::from(H::id())])
+    fn hoard(&self) -> MutexGuard<'_, Vec<Held>> {
+        lock(&self.hoards[usize::from(Liar::id())])
     }
 
     /// Adds a block to this CPU's.
-    pub(crate) fn keep(&self, held: Held<H>) {
+    pub(crate) fn keep(&self, held: Held) {
         self.hoard().push(held);
     }
 
     /// Takes one of this CPU's blocks.
-    pub(crate) fn take(&self, at: usize) -> Option<Held<H>> {
+    pub(crate) fn take(&self, at: usize) -> Option<Held> {
         let mut hoard = self.hoard();
         let count = hoard.len();
         (count > 0).then(|| hoard.swap_remove(at % count))
@@ -176,8 +178,8 @@ impl<H: Liar> State<H> {
     }
 
     /// Makes a handle of a block that is kept by number, by the rules of `Pages::from_raw`.
-    pub(crate) fn retake(&self, at: usize) -> Option<Held<H>> {
-        let mut raw = lock::<H, _>(&self.raw);
+    pub(crate) fn retake(&self, at: usize) -> Option<Held> {
+        let mut raw = lock(&self.raw);
         let count = raw.len();
         let RawBlock { pfn, order, number, is_spoiled } = (count > 0).then(|| raw.swap_remove(at % count))?;
         // SAFETY: the block left its handle in `Held::into_raw`, and its number is what the last `Moved` gave, which is
@@ -193,25 +195,25 @@ impl<H: Liar> State<H> {
 
     /// How many blocks are kept by number.
     pub(crate) fn raw_count(&self) -> usize {
-        lock::<H, _>(&self.raw).len()
+        lock(&self.raw).len()
     }
 
     /// The first frame of a block that is kept by number.
     pub(crate) fn raw_frame(&self, at: usize) -> Option<Pfn> {
-        let raw = lock::<H, _>(&self.raw);
+        let raw = lock(&self.raw);
         (!raw.is_empty()).then(|| raw[at % raw.len()].pfn)
     }
 
     /// Moves a block if it is kept by number, with its contents unless that is the lie.
     pub(crate) fn migrate(&self, migration: &Migration, copies: bool) -> Migrated {
-        let mut raw = lock::<H, _>(&self.raw);
+        let mut raw = lock(&self.raw);
         let Some(block) = raw.iter_mut().find(|block| (block.pfn, block.order) == (migration.from, migration.order))
         else {
             return Migrated::Refused;
         };
         let pages = block.order.pages();
         if copies {
-            copy::<H>(migration);
+            copy(migration);
         } else {
             block.is_spoiled = true;
         }
@@ -223,16 +225,16 @@ impl<H: Liar> State<H> {
 
     /// Copies a block that is kept by number, and refuses nevertheless.
     pub(crate) fn copy_and_refuse(&self, migration: &Migration) -> Migrated {
-        let raw = lock::<H, _>(&self.raw);
+        let raw = lock(&self.raw);
         if raw.iter().any(|block| (block.pfn, block.order) == (migration.from, migration.order)) {
-            copy::<H>(migration);
+            copy(migration);
         }
         Migrated::Refused
     }
 
     /// Makes a handle of the very block that is to be moved, if it is kept by number.
     pub(crate) fn retake_source(&self, migration: &Migration) {
-        let at = lock::<H, _>(&self.raw).iter().position(|block| block.pfn == migration.from);
+        let at = lock(&self.raw).iter().position(|block| block.pfn == migration.from);
         let held = at.and_then(|at| self.retake(at));
         if let Some(held) = held {
             self.keep(held);
@@ -240,36 +242,36 @@ impl<H: Liar> State<H> {
     }
 
     /// Allocates pages of the machine's CMA area.
-    pub(crate) fn alloc_cma(&'static self, pages: u32, gfp: freehold::base::Gfp) -> Option<Held<H>> {
+    pub(crate) fn alloc_cma(&'static self, pages: u32, gfp: freehold::base::Gfp) -> Option<Held> {
         let taken = self.area.get()?.alloc(pages, 1, gfp).ok()?;
         Some(Held::new(Memory::Cma(taken, pages)))
     }
 }
 
 /// Copies the bytes of a block that nobody writes to, onto one that is nobody's.
-fn copy<H: Cpu>(migration: &Migration) {
-    let [from, to] = [migration.from, migration.to].map(|pfn| H::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
+fn copy(migration: &Migration) {
+    let [from, to] = [migration.from, migration.to].map(|pfn| Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
     // SAFETY: both blocks are mapped; the old one is kept by number, under the lock that the caller holds, and the new
     // one is the engine's until the callback has answered.
     unsafe { to.copy_from_nonoverlapping(from, (migration.order.pages() as usize) << 12) };
 }
 
-impl<H: Liar> Held<H> {
-    fn new(memory: Memory<H>) -> Held<H> {
-        let number = H::state().next_number.fetch_add(1, SeqCst);
-        H::state().own(memory.frames(), number);
+impl Held {
+    fn new(memory: Memory) -> Held {
+        let number = State::current().next_number.fetch_add(1, SeqCst);
+        State::current().own(memory.frames(), number);
         let mut held = Held { memory: Some(memory), number };
         held.fill();
         held
     }
 
     /// Notes who owns a block from now on.
-    pub(crate) fn pages(pages: Pages<H>) -> Held<H> {
+    pub(crate) fn pages(pages: Pages<Liar>) -> Held {
         Held::new(Memory::Pages(pages))
     }
 
     /// Notes who owns a range from now on.
-    pub(crate) fn contig(range: Contig<H>) -> Held<H> {
+    pub(crate) fn contig(range: Contig<Liar>) -> Held {
         Held::new(Memory::Contig(range))
     }
 
@@ -297,7 +299,7 @@ impl<H: Liar> Held<H> {
                 if found != mark {
                     let other = u32::from_le_bytes(found);
                     let what = format!("frame {} of block {} holds {other:#x}", first + at as u32, self.number);
-                    H::state().note_fault(what);
+                    State::current().note_fault(what);
                     return;
                 }
             }
@@ -305,12 +307,12 @@ impl<H: Liar> Held<H> {
     }
 
     /// Takes the memory out, if it is a block: it is not owned from now on, and about to be freed.
-    pub(crate) fn into_pages(mut self) -> Option<Pages<H>> {
+    pub(crate) fn into_pages(mut self) -> Option<Pages<Liar>> {
         self.check();
         match self.memory.take()? {
-            Memory::Pages(pages) if !H::state().is_faulty() => {
+            Memory::Pages(pages) if !State::current().is_faulty() => {
                 let frames = pages.pfn().raw()..pages.pfn().raw() + pages.order().pages();
-                H::state().disown(frames, self.number);
+                State::current().disown(frames, self.number);
                 Some(pages)
             }
             other => {
@@ -325,7 +327,7 @@ impl<H: Liar> Held<H> {
         self.check();
         match self.memory.take() {
             Some(Memory::Pages(pages)) => {
-                let mut raw = lock::<H, _>(&H::state().raw);
+                let mut raw = lock(&State::current().raw);
                 let (pfn, order) = pages.into_raw();
                 raw.push(RawBlock { pfn, order, number: self.number, is_spoiled: false });
             }
@@ -335,7 +337,7 @@ impl<H: Liar> Held<H> {
 
     /// Loses it for ever.
     pub(crate) fn forget(self) {
-        H::state().forgotten.fetch_add(1, SeqCst);
+        State::current().forgotten.fetch_add(1, SeqCst);
         core::mem::forget(self);
     }
 
@@ -345,13 +347,13 @@ impl<H: Liar> Held<H> {
         if let Some(Memory::Pages(pages)) = &self.memory {
             // SAFETY: it is not sound, on purpose. The test ends at the first fault, which it expects, and touches
             // no memory but its own machine's.
-            let _freed = unsafe { H::kernel().pages() }.map(|engine| engine.free_pages(pages.pfn(), pages.order()));
+            let _freed = unsafe { Liar::kernel().pages() }.map(|engine| engine.free_pages(pages.pfn(), pages.order()));
         }
     }
 
     /// The other planted fault: lets the block move while its owner has it. That is what a handle was before it pinned
     /// its block.
-    pub(crate) fn unpin(mut self) -> Held<H> {
+    pub(crate) fn unpin(mut self) -> Held {
         if let Some(Memory::Pages(pages)) = self.memory.take() {
             let (pfn, order) = pages.into_raw();
             self.memory = Some(Memory::Unpinned(pfn, order));
@@ -360,109 +362,44 @@ impl<H: Liar> Held<H> {
     }
 }
 
-impl<H: Liar> Drop for Held<H> {
+impl Drop for Held {
     fn drop(&mut self) {
         self.check();
         let Some(memory) = self.memory.take() else { return };
-        if H::state().is_faulty() {
+        if State::current().is_faulty() {
             // Somebody else may have it.
             return core::mem::forget(memory);
         }
-        H::state().disown(memory.frames(), self.number);
+        State::current().disown(memory.frames(), self.number);
         drop(memory);
     }
 }
 
-/// Sets a machine up, with a CMA area.
-pub(crate) fn set_up<H: Liar>() {
+/// Sets a machine with these callbacks up, with a CMA area.
+pub(crate) fn set_up(callbacks: Hooks<Equipped>) {
+    install::<Equipped>(Hooks { context: Box::leak(Box::new(State::new())), ..callbacks });
     let area = 16 * MIB..20 * MIB;
     let map = [Region::usable(0, MEMORY_MIB * MIB)];
-    init::<H>(&map, MEMORY_MIB, &Boot { reserved: core::slice::from_ref(&area), ..Boot::default() }).unwrap();
+    init::<Equipped>(&map, MEMORY_MIB, &Boot { reserved: core::slice::from_ref(&area), ..Boot::default() }).unwrap();
     // SAFETY: these frames were reserved for this.
-    let area = unsafe { H::kernel().reserve_cma(Pfn::new(16 << 8)..Pfn::new(20 << 8), Order::ZERO) }.unwrap();
-    assert!(H::state().area.set(area).is_ok());
+    let area = unsafe { Liar::kernel().reserve_cma(Pfn::new(16 << 8)..Pfn::new(20 << 8), Order::ZERO) }.unwrap();
+    assert!(State::current().area.set(area).is_ok());
 }
 
 /// What a kernel's background tasks do.
-pub(crate) fn run_in_background<H: Cpu>() {
+pub(crate) fn run_in_background() {
     // SAFETY: nothing is freed by number.
-    let Some(pages) = (unsafe { H::kernel().pages() }) else { return };
+    let Some(pages) = (unsafe { Liar::kernel().pages() }) else { return };
     pages.run_kswapd(NodeId(0));
     pages.tick_kcompactd(NodeId(0));
     pages.run_kcompactd(NodeId(0));
 }
 
 /// Takes what other CPUs have left, which no thread stands for any more.
-pub(crate) fn retire_others<H: Cpu>() {
+pub(crate) fn retire_others() {
     for cpu in 1..CPUS {
         // SAFETY: no thread stands for it.
-        unsafe { H::kernel().cpu_dead(CpuId(cpu)) };
-        H::kernel().cpu_online(CpuId(cpu));
+        unsafe { Liar::kernel().cpu_dead(CpuId(cpu)) };
+        Liar::kernel().cpu_online(CpuId(cpu));
     }
 }
-
-/// A machine of liars.
-macro_rules! liar {
-    ($name:ident $(, $promise:item)*) => {
-        machine!($name, CPUS, promises {
-            const MIGRATES: bool = true;
-
-            fn task() -> freehold::platform::Task {
-                $crate::attackers::promises::task::<$name>()
-            }
-
-            fn reclaim(
-                pages: &freehold::kernel::PageSink<'_, $name>,
-                _: &freehold::platform::Reclaim,
-            ) -> freehold::platform::Reclaimed {
-                $crate::attackers::promises::reclaim(pages)
-            }
-
-            fn reclaimable(_: NodeId, _: freehold::base::ZoneKind) -> u64 {
-                $crate::attackers::promises::reclaimable::<$name>()
-            }
-
-            fn migrate(migration: &Migration) -> Migrated {
-                $crate::attackers::promises::migrate::<$name>(migration)
-            }
-
-            fn out_of_memory(
-                pages: &freehold::kernel::PageSink<'_, $name>,
-                _: &freehold::platform::Request,
-            ) -> freehold::platform::OutOfMemory {
-                $crate::attackers::promises::out_of_memory(pages)
-            }
-
-            fn relax() -> freehold::platform::Patience {
-                $crate::attackers::promises::relax::<$name>()
-            }
-
-            fn slab_error(_: &freehold::platform::SlabReport<'_>) {
-                $name::state().reports.fetch_add(1, SeqCst);
-            }
-
-            $($promise)*
-        });
-
-        impl Liar for $name {
-            fn state() -> &'static State<$name> {
-                static STATE: State<$name> = State::new();
-                &STATE
-            }
-        }
-    };
-}
-
-liar!(Lying);
-liar!(LyingAtOnce);
-liar!(FreesByNumber);
-liar!(MovesHandles);
-liar!(
-    LyingTasks,
-    fn is_reclaiming() -> Option<bool> {
-        crate::attackers::promises::is_reclaiming()
-    },
-    fn set_reclaiming(is_reclaiming: bool) {
-        crate::attackers::promises::set_reclaiming(is_reclaiming);
-    }
-);

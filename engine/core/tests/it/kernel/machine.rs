@@ -1,15 +1,31 @@
-//! Machines for tests: each has a kernel of its own, and memory that is never given back.
+//! Machines for tests: a kernel, calls between its CPUs, and memory that is never given back.
+//!
+//! All tests share one type, [`Machine`], because the engine is compiled once more for each type of a machine. A thread
+//! belongs to one machine at a time and stands for one of its CPUs. [`install`] makes a machine and puts the calling
+//! thread on its CPU 0; [`boot`] also gives the machine memory; [`spawn_cpu`] starts a thread on another CPU of the
+//! caller's machine. Handles of a kernel are used and dropped on threads of its machine only.
 
 use std::alloc::{Layout, alloc};
+use std::any::Any;
 use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Release};
+use std::thread::{Scope, ScopedJoinHandle};
 
-use freehold::base::{CpuId, Gfp, Order};
-use freehold::kernel::{Boot, Cpu, Kernel, Pages, Region, SetupError};
+use freehold::base::{CpuId, Gfp, NodeId, Order, ZoneKind};
+use freehold::kernel::{Boot, Cpu, Kernel, PageSink, Pages, Promises, Region, SetupError};
 use freehold::page::Census;
+use freehold::platform::{Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task};
+use freehold::policy::Policy;
 use freehold::slab::SlabCensus;
+
+pub(crate) use crate::kernel::hooks::Hooks;
+pub(crate) use crate::kernel::variants::{Equipped, FourCpus, Impatient, ImpatientOwner, OneCpu, PagesAlone, Variant};
 
 /// One MiB.
 pub(crate) const MIB: u64 = 1 << 20;
+/// Most CPUs that a machine has.
+const CPUS_MAX: usize = 4;
 
 thread_local! {
     /// The CPU that this thread stands for.
@@ -18,112 +34,211 @@ thread_local! {
     pub static IRQS_OFF: Cell<bool> = const { Cell::new(false) };
     /// CPUs that did not answer this thread.
     pub static UNANSWERED: Cell<u32> = const { Cell::new(0) };
+    /// The machine that this thread belongs to.
+    static MACHINE: Cell<Option<AnyMachine>> = const { Cell::new(None) };
 }
 
-/// A machine: the type, its kernel, and how many CPUs it has. The items in `promises` go into the implementation of
-/// `Promises`, those that follow into that of `Cpu`.
-macro_rules! machine {
-    ($name:ident, $cpus:expr, promises { $($promise:item)* } $(, $more:item)*) => {
-        pub(crate) struct $name;
+/// A machine of any variant.
+pub(crate) type AnyMachine = &'static (dyn Any + Sync);
 
-        impl $name {
-            /// CPUs for which a call waits.
-            fn calls() -> &'static [std::sync::atomic::AtomicBool] {
-                static CALLS: [std::sync::atomic::AtomicBool; $cpus as usize] =
-                    [const { std::sync::atomic::AtomicBool::new(false) }; $cpus as usize];
-                &CALLS
-            }
-
-            /// Takes the call that waits, if one does: interrupts are on.
-            fn deliver() {
-                let cpu = usize::from($crate::kernel::machine::CPU.get());
-                let waits = Self::calls().get(cpu).is_some_and(|call| call.swap(false, std::sync::atomic::Ordering::AcqRel));
-                if waits {
-                    <$name as freehold::kernel::Cpu>::kernel().answer();
-                }
-            }
-        }
-
-        impl freehold::kernel::Promises for $name {
-            $($promise)*
-
-            fn unanswered(_: freehold::base::CpuId) {
-                $crate::kernel::machine::UNANSWERED.set($crate::kernel::machine::UNANSWERED.get() + 1);
-            }
-        }
-
-        // SAFETY: a thread stays the CPU that it says it is, and a call is answered where interrupts come on.
-        unsafe impl freehold::kernel::Cpu for $name {
-            const CPUS: u16 = $cpus;
-            $($more)*
-
-            fn kernel() -> &'static freehold::kernel::Kernel<$name> {
-                static KERNEL: freehold::kernel::Kernel<$name> = freehold::kernel::Kernel::new();
-                &KERNEL
-            }
-
-            fn id() -> u16 {
-                $crate::kernel::machine::CPU.get()
-            }
-
-            fn irq_save() -> usize {
-                $crate::kernel::machine::IRQS_OFF.replace(true).into()
-            }
-
-            fn irq_restore(flags: usize) {
-                $crate::kernel::machine::IRQS_OFF.set(flags != 0);
-                if flags == 0 {
-                    Self::deliver();
-                }
-            }
-
-            fn call(cpu: u16) {
-                assert_ne!(cpu, $crate::kernel::machine::CPU.get(), "no CPU calls itself");
-                Self::calls()[usize::from(cpu)].store(true, std::sync::atomic::Ordering::Release);
-            }
-
-            fn wait() {
-                std::thread::yield_now();
-            }
-
-            fn irqs_disabled() -> Option<bool> {
-                Some($crate::kernel::machine::IRQS_OFF.get())
-            }
-        }
-    };
-    ($name:ident, $cpus:expr $(, $more:item)*) => {
-        $crate::kernel::machine::machine!($name, $cpus, promises {} $(, $more)*);
-    };
+/// A machine. As a type it is the one of the calling thread.
+pub(crate) struct Machine<V: Variant = OneCpu> {
+    kernel: Kernel<Machine<V>>,
+    /// CPUs for which a call waits.
+    calls: [AtomicBool; CPUS_MAX],
+    hooks: Hooks<V>,
 }
-pub(crate) use machine;
 
-/// Memory for so many bytes of a machine, for ever: what is added to a physical address for its own.
+impl<V: Variant> Machine<V> {
+    /// Returns the machine of the calling thread.
+    fn current() -> &'static Machine<V> {
+        let machine: &dyn Any = current_machine();
+        machine.downcast_ref().expect("the machine of this thread has another variant")
+    }
+
+    /// Returns the data that the callbacks of the calling thread's machine share.
+    pub(crate) fn context<T: 'static>() -> &'static T {
+        let context: &dyn Any = Self::current().hooks.context;
+        context.downcast_ref().expect("the context is what the test that installed the machine put there")
+    }
+
+    /// Returns for each CPU whether a call waits for it.
+    pub(crate) fn calls() -> &'static [AtomicBool] {
+        &Self::current().calls[..usize::from(V::CPUS)]
+    }
+
+    /// Takes the call that waits for this CPU, if there is one: interrupts are on.
+    pub(crate) fn deliver() {
+        let calls = Self::calls();
+        if calls.get(usize::from(CPU.get())).is_some_and(|call| call.swap(false, AcqRel)) {
+            Self::kernel().answer();
+        }
+    }
+}
+
+impl<V: Variant> Promises for Machine<V> {
+    const MIGRATES: bool = V::MIGRATES;
+
+    fn task() -> Task {
+        (Self::current().hooks.task)()
+    }
+
+    fn is_reclaiming() -> Option<bool> {
+        (Self::current().hooks.is_reclaiming)()
+    }
+
+    fn set_reclaiming(is_reclaiming: bool) {
+        (Self::current().hooks.set_reclaiming)(is_reclaiming);
+    }
+
+    fn reclaim(pages: &PageSink<'_, Self>, wanted: &Reclaim) -> Reclaimed {
+        (Self::current().hooks.reclaim)(pages, wanted)
+    }
+
+    fn reclaimable(node: NodeId, zone: ZoneKind) -> u64 {
+        (Self::current().hooks.reclaimable)(node, zone)
+    }
+
+    fn migrate(migration: &Migration) -> Migrated {
+        (Self::current().hooks.migrate)(migration)
+    }
+
+    fn out_of_memory(pages: &PageSink<'_, Self>, request: &Request) -> OutOfMemory {
+        (Self::current().hooks.out_of_memory)(pages, request)
+    }
+
+    fn slab_error(report: &SlabReport<'_>) {
+        (Self::current().hooks.slab_error)(report);
+    }
+
+    fn unanswered(_: CpuId) {
+        UNANSWERED.set(UNANSWERED.get() + 1);
+    }
+
+    fn relax() -> Patience {
+        (Self::current().hooks.relax)()
+    }
+}
+
+// SAFETY: a thread belongs to one machine from before it uses the kernel until it has dropped all that it got there, so
+// `kernel` is the same one to every user of a kernel. A thread keeps its CPU, apart from tests about that, and no two
+// threads of a machine stand for one CPU at once. Nothing interrupts a thread: a call is only answered where
+// `irq_restore` turns interrupts on, or where the engine or `stand_for` waits.
+unsafe impl<V: Variant> Cpu for Machine<V> {
+    const CPUS: u16 = V::CPUS;
+    const POLICY: Policy = V::POLICY;
+    const CACHES: u16 = V::CACHES;
+    const SLAB_DEBUG: bool = V::SLAB_DEBUG;
+    const CALL_ROUNDS_MAX: u64 = V::CALL_ROUNDS_MAX;
+    const CALL_NANOS_MAX: u64 = V::CALL_NANOS_MAX;
+
+    fn kernel() -> &'static Kernel<Machine<V>> {
+        &Self::current().kernel
+    }
+
+    fn id() -> u16 {
+        CPU.get()
+    }
+
+    fn irq_save() -> usize {
+        IRQS_OFF.replace(true).into()
+    }
+
+    fn irq_restore(flags: usize) {
+        IRQS_OFF.set(flags != 0);
+        if flags == 0 {
+            Self::deliver();
+        }
+    }
+
+    fn call(cpu: u16) {
+        assert_ne!(cpu, CPU.get(), "no CPU calls itself");
+        Self::calls()[usize::from(cpu)].store(true, Release);
+    }
+
+    fn wait() {
+        std::thread::yield_now();
+    }
+
+    fn time() -> Option<u64> {
+        (Self::current().hooks.time)()
+    }
+
+    fn irqs_disabled() -> Option<bool> {
+        (Self::current().hooks.irqs_disabled)()
+    }
+}
+
+/// Returns the machine that the calling thread belongs to.
+///
+/// # Panics
+/// If there is none.
+pub(crate) fn current_machine() -> AnyMachine {
+    MACHINE.get().expect("this thread has no machine: `install` makes one, and `spawn_cpu` passes it on")
+}
+
+/// Puts the calling thread on a CPU of a machine, with interrupts on.
+pub(crate) fn join_machine(machine: AnyMachine, cpu: u16) {
+    MACHINE.set(Some(machine));
+    CPU.set(cpu);
+    IRQS_OFF.set(false);
+    UNANSWERED.set(0);
+}
+
+/// Makes a machine whose kernel is not set up, and puts the calling thread on its CPU 0.
+pub(crate) fn install<V: Variant>(hooks: Hooks<V>) {
+    let calls = [const { AtomicBool::new(false) }; CPUS_MAX];
+    join_machine(Box::leak(Box::new(Machine { kernel: Kernel::new(), calls, hooks })), 0);
+}
+
+/// Starts a thread on a CPU of the calling thread's machine.
+pub(crate) fn spawn_cpu<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    cpu: u16,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    let machine = current_machine();
+    scope.spawn(move || {
+        join_machine(machine, cpu);
+        run()
+    })
+}
+
+/// Allocates the memory of a machine, and returns the number that is added to a physical address for its virtual one.
 pub(crate) fn memory(bytes: u64) -> usize {
     let layout = Layout::from_size_align(bytes as usize, 4 << 20).unwrap();
-    // SAFETY: the layout has bytes, so it may be asked for.
+    // SAFETY: every caller passes the size of a machine, so the size of the layout is not zero.
     let memory = unsafe { alloc(layout) };
     assert!(!memory.is_null());
     memory.expose_provenance()
 }
 
-/// Sets a machine up with the memory from address 0 to here.
-pub(crate) fn boot<H: Cpu>(mib: u64) -> &'static Kernel<H> {
-    init::<H>(&[Region::usable(0, mib * MIB)], mib, &Boot::default()).unwrap();
-    H::kernel()
+/// Makes a machine and sets its kernel up with the memory from address 0 to `mib`.
+pub(crate) fn boot<V: Variant>(mib: u64) -> &'static Kernel<Machine<V>> {
+    boot_with(mib, Hooks::default())
 }
 
-/// The same with a map, for memory up to here; the direct map leads to it.
-pub(crate) fn init<H: Cpu>(map: &[Region], mib: u64, boot: &Boot<'_>) -> Result<(), SetupError> {
+/// Makes a machine with these callbacks, and sets its kernel up likewise.
+pub(crate) fn boot_with<V: Variant>(mib: u64, hooks: Hooks<V>) -> &'static Kernel<Machine<V>> {
+    install::<V>(hooks);
+    init::<V>(&[Region::usable(0, mib * MIB)], mib, &Boot::default()).unwrap();
+    Machine::<V>::kernel()
+}
+
+/// Sets the kernel of the calling thread's machine up with a map, for memory from address 0 to `mib`, through which the
+/// direct map leads.
+pub(crate) fn init<V: Variant>(map: &[Region], mib: u64, boot: &Boot<'_>) -> Result<(), SetupError> {
     let boot = Boot { direct_map: memory(mib * MIB), ..boot.clone() };
-    // SAFETY: the memory is there for ever, and nobody else's.
-    unsafe { H::kernel().init(map.iter().copied(), &boot) }
+    // SAFETY: `memory` has just allocated `mib` MiB for this call alone, which are never freed, and the maps of tests
+    // end below that or are refused.
+    unsafe { Machine::<V>::kernel().init(map.iter().copied(), &boot) }
 }
 
-/// What is there when nothing idles: slabs that nobody uses are given back first.
-pub(crate) fn audit<H: Cpu>() -> (Census, SlabCensus) {
-    let kernel = H::kernel();
+/// Counts pages and objects of an idle machine, once unused slabs are given back.
+pub(crate) fn audit<V: Variant>() -> (Census, SlabCensus) {
+    let kernel = Machine::<V>::kernel();
     kernel.shrink();
-    // SAFETY: nobody else uses the kernel, and the pages are only looked at.
+    // SAFETY: no other thread uses the kernel meanwhile, and the pages are only looked at.
     unsafe { (kernel.pages().unwrap().check().unwrap(), kernel.slab().unwrap().check().unwrap()) }
 }
 
@@ -132,20 +247,20 @@ pub(crate) fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Ve
     core::iter::from_fn(|| kernel.alloc_pages(gfp, Order::ZERO).ok()).collect()
 }
 
-/// Runs this as another CPU, and answers calls as if idle until `is_over`.
-pub(crate) fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl FnOnce()) {
-    CPU.set(cpu);
+/// Runs a CPU's work, and then answers calls as an idle CPU does, until `is_over`.
+pub(crate) fn stand_for<V: Variant>(is_over: impl Fn() -> bool, run: impl FnOnce()) {
     run();
     while !is_over() {
-        H::kernel().answer();
-        H::wait();
+        Machine::<V>::kernel().answer();
+        Machine::<V>::wait();
     }
 }
 
 /// Has this CPU use the allocator, so that it counts as up.
-pub(crate) fn touch<H: Cpu>() -> CpuId {
-    let object = H::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
-    // SAFETY: it was just allocated.
-    unsafe { H::kernel().kfree(object) }.unwrap();
-    CpuId(H::id())
+pub(crate) fn touch<V: Variant>() -> CpuId {
+    let kernel = Machine::<V>::kernel();
+    let object = kernel.kmalloc(64, Gfp::KERNEL).unwrap();
+    // SAFETY: the object was just allocated, and is used no more.
+    unsafe { kernel.kfree(object) }.unwrap();
+    CpuId(Machine::<V>::id())
 }

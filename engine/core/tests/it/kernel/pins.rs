@@ -10,7 +10,9 @@ use freehold::kernel::{Boot, Cpu, Error, Kernel, Pages, Region};
 use freehold::page::ContigError;
 use freehold::platform::{Migrated, Migration};
 
-use crate::kernel::machine::{MIB, audit, boot, init, machine, take_all_pages};
+use crate::kernel::machine::{
+    Equipped, Hooks, MIB, Machine, OneCpu, audit, boot, boot_with, init, install, take_all_pages,
+};
 
 const MOVABLE: Gfp = Gfp::KERNEL.union(Gfp::MOVABLE);
 
@@ -33,14 +35,11 @@ fn fragment<H: Cpu>(kernel: &'static Kernel<H>) -> Vec<Pages<H>> {
 #[test]
 fn a_move_that_is_claimed_takes_nothing_from_a_handle() {
     static CLAIMS: AtomicU32 = AtomicU32::new(0);
-    machine!(Claiming, 1, promises {
-        const MIGRATES: bool = true;
-        fn migrate(_: &Migration) -> Migrated {
-            CLAIMS.fetch_add(1, SeqCst);
-            Migrated::Moved
-        }
-    });
-    let kernel = boot::<Claiming>(32);
+    fn claim(_: &Migration) -> Migrated {
+        CLAIMS.fetch_add(1, SeqCst);
+        Migrated::Moved
+    }
+    let kernel = boot_with::<Equipped>(32, Hooks { migrate: claim, ..Hooks::default() });
     let mut handles = fragment(kernel);
     for (handle, number) in handles.iter_mut().zip(0_u32..) {
         handle.as_uninit().fill(core::mem::MaybeUninit::new(number as u8));
@@ -59,24 +58,22 @@ fn a_move_that_is_claimed_takes_nothing_from_a_handle() {
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == number as u8));
     }
     drop(handles);
-    audit::<Claiming>();
+    audit::<Equipped>();
 }
 
 /// Memory of other kinds that was asked for as movable: its owner would not hear where it is.
 #[test]
 fn ranges_areas_and_objects_never_move() {
     static CLAIMS: AtomicU32 = AtomicU32::new(0);
-    machine!(Fixed, 1, promises {
-        const MIGRATES: bool = true;
-        fn migrate(_: &Migration) -> Migrated {
-            CLAIMS.fetch_add(1, SeqCst);
-            Migrated::Moved
-        }
-    });
+    fn claim(_: &Migration) -> Migrated {
+        CLAIMS.fetch_add(1, SeqCst);
+        Migrated::Moved
+    }
     let (map, reserved) = ([Region::usable(0, 64 * MIB)], 16 * MIB..20 * MIB);
     let boot = Boot { reserved: core::slice::from_ref(&reserved), ..Boot::default() };
-    init::<Fixed>(&map, 64, &boot).unwrap();
-    let kernel = Fixed::kernel();
+    install::<Equipped>(Hooks { migrate: claim, ..Hooks::default() });
+    init::<Equipped>(&map, 64, &boot).unwrap();
+    let kernel = Machine::<Equipped>::kernel();
     // SAFETY: these frames were reserved for this.
     let area = unsafe { kernel.reserve_cma(Pfn::new(16 << 8)..Pfn::new(20 << 8), Order::ZERO) }.unwrap();
     let range = kernel.alloc_contig_pages(MOVABLE, 40).unwrap();
@@ -102,23 +99,20 @@ static PLACES: Mutex<Vec<Pfn>> = Mutex::new(Vec::new());
 
 #[test]
 fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
-    machine!(Honest, 1, promises {
-        const MIGRATES: bool = true;
-        fn migrate(migration: &Migration) -> Migrated {
-            let mut places = PLACES.lock().unwrap();
-            let Some(place) = places.iter_mut().find(|place| **place == migration.from) else {
-                return Migrated::Refused;
-            };
-            let [from, to] = [migration.from, migration.to]
-                .map(|pfn| Honest::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
-            // SAFETY: both are pages of the machine, the one of a block that only this table knows, the other fresh.
-            unsafe { to.copy_from_nonoverlapping(from, 4096) };
-            *place = migration.to;
-            Migrated::Moved
-        }
-    });
-    let kernel = boot::<Honest>(32);
-    let before = audit::<Honest>().0;
+    fn copy(migration: &Migration) -> Migrated {
+        let mut places = PLACES.lock().unwrap();
+        let Some(place) = places.iter_mut().find(|place| **place == migration.from) else {
+            return Migrated::Refused;
+        };
+        let [from, to] = [migration.from, migration.to]
+            .map(|pfn| Machine::<Equipped>::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
+        // SAFETY: both are pages of the machine, the one of a block that only this table knows, the other fresh.
+        unsafe { to.copy_from_nonoverlapping(from, 4096) };
+        *place = migration.to;
+        Migrated::Moved
+    }
+    let kernel = boot_with::<Equipped>(32, Hooks { migrate: copy, ..Hooks::default() });
+    let before = audit::<Equipped>().0;
     let mut handles: Vec<_> = (0..8).map(|_| kernel.alloc_pages(MOVABLE, Order::ZERO).unwrap()).collect();
     let first = handles[0].pfn();
     let pinned = kernel.alloc_contig_range(first_of(first), Gfp::KERNEL);
@@ -134,35 +128,32 @@ fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
     drop(taken);
     for (place, fill) in std::mem::take(&mut *PLACES.lock().unwrap()).into_iter().zip(1_u8..) {
         // SAFETY: it was taken apart above, once, and the table says where it is.
-        let mut handle = unsafe { Pages::<Honest>::from_raw(place, Order::ZERO) };
+        let mut handle = unsafe { Pages::<Machine<Equipped>>::from_raw(place, Order::ZERO) };
         // SAFETY: every byte was written above.
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == fill), "block {fill}");
         let refused = kernel.alloc_contig_range(first_of(place), Gfp::KERNEL);
         assert!(refused.is_err(), "it is pinned again");
     }
-    assert_eq!(audit::<Honest>().0, before);
+    assert_eq!(audit::<Equipped>().0, before);
 }
 
 /// The engine is asking about a block at the moment at which its owner makes a handle of it, and is told that it moved.
 #[test]
 fn a_handle_that_is_made_meanwhile_keeps_its_block() {
-    static RETAKEN: Mutex<Option<Pages<Racing>>> = Mutex::new(None);
-    machine!(Racing, 1, promises {
-        const MIGRATES: bool = true;
-        fn migrate(migration: &Migration) -> Migrated {
-            let mut retaken = RETAKEN.lock().unwrap();
-            if retaken.is_some() {
-                return Migrated::Refused;
-            }
-            // SAFETY: the only block without a handle was taken apart once, and did not move.
-            *retaken = Some(unsafe { Pages::from_raw(migration.from, migration.order) });
-            Migrated::Moved
+    static RETAKEN: Mutex<Option<Pages<Machine<Equipped>>>> = Mutex::new(None);
+    fn retake(migration: &Migration) -> Migrated {
+        let mut retaken = RETAKEN.lock().unwrap();
+        if retaken.is_some() {
+            return Migrated::Refused;
         }
-    });
-    let kernel = boot::<Racing>(32);
+        // SAFETY: the only block without a handle was taken apart once, and did not move.
+        *retaken = Some(unsafe { Pages::from_raw(migration.from, migration.order) });
+        Migrated::Moved
+    }
+    let kernel = boot_with::<Equipped>(32, Hooks { migrate: retake, ..Hooks::default() });
     let mut block = kernel.alloc_pages(MOVABLE, Order::new(2)).unwrap();
     block.as_uninit().fill(core::mem::MaybeUninit::new(0x77));
-    let before = audit::<Racing>().0;
+    let before = audit::<Equipped>().0;
     let (pfn, order) = block.into_raw();
     let refused = kernel.alloc_contig_range(first_of(pfn), Gfp::KERNEL).unwrap_err();
     assert!(matches!(refused, Error::Contig(ContigError::Busy { .. })), "{refused}");
@@ -173,20 +164,19 @@ fn a_handle_that_is_made_meanwhile_keeps_its_block() {
     // SAFETY: every byte was written above.
     assert!(block.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0x77));
     drop(others);
-    assert_eq!(audit::<Racing>().0.allocated, before.allocated + 4, "what it was to move to is lost");
+    assert_eq!(audit::<Equipped>().0.allocated, before.allocated + 4, "what it was to move to is lost");
 }
 
 #[test]
 fn a_number_of_no_block_makes_no_handle() {
-    machine!(Wrong, 1);
-    let kernel = boot::<Wrong>(32);
+    let kernel = boot::<OneCpu>(32);
     let (pfn, order) = kernel.alloc_pages(MOVABLE, Order::new(1)).unwrap().into_raw();
     for (pfn, order) in [(pfn, Order::ZERO), (pfn.offset(1), Order::ZERO), (Pfn::new(1 << 30), order)] {
         // SAFETY: no such block begins there, so there is no handle.
-        let made = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Pages::<Wrong>::from_raw(pfn, order) })));
+        let made = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Pages::<Machine>::from_raw(pfn, order) })));
         assert!(made.is_err());
     }
     // SAFETY: it was taken apart above, once.
-    drop(unsafe { Pages::<Wrong>::from_raw(pfn, order) });
-    audit::<Wrong>();
+    drop(unsafe { Pages::<Machine>::from_raw(pfn, order) });
+    audit::<OneCpu>();
 }

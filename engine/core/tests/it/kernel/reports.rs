@@ -9,7 +9,7 @@ use freehold::kernel::{Boot, Cpu, Heap, Region};
 use freehold::platform::SlabReport;
 use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
-use crate::kernel::machine::{MIB, boot, init, machine};
+use crate::kernel::machine::{Equipped, Hooks, MIB, Machine, OneCpu, PagesAlone, Variant, boot_with, init, install};
 
 thread_local! {
     /// Reports since this was asked last: the bug in words, and the address.
@@ -18,6 +18,11 @@ thread_local! {
 
 fn note(report: &SlabReport<'_>) {
     REPORTS.with_borrow_mut(|reports| reports.push((report.bug.to_string(), report.address as usize)));
+}
+
+/// Hooks of a machine whose reports are noted.
+fn noting<V: Variant>() -> Hooks<V> {
+    Hooks { slab_error: note, ..Hooks::default() }
 }
 
 /// Expects exactly one report, about this address; returns the bug.
@@ -33,8 +38,8 @@ const INTERIOR: &str = "Invalid object pointer";
 const TWICE: &str = "Object already free";
 
 /// Frees of all kinds that are refused on a machine, checked or not.
-fn refuse_everything<H: Cpu>() {
-    let kernel = H::kernel();
+fn refuse_everything<V: Variant>() {
+    let kernel = Machine::<V>::kernel();
     let slab = kernel.slab().unwrap();
     let object = kernel.kmalloc(256, Gfp::KERNEL).unwrap();
     let large = kernel.kmalloc(100_000, Gfp::KERNEL).unwrap();
@@ -53,7 +58,7 @@ fn refuse_everything<H: Cpu>() {
             kernel.kfree(stranger).unwrap_err();
             let bug = expect_report(stranger.as_ptr());
             assert!(bugs.contains(&bug.as_str()), "{bug}");
-            Heap::<H>::new().dealloc(stranger.as_ptr(), Layout::new::<u64>());
+            Heap::<Machine<V>>::new().dealloc(stranger.as_ptr(), Layout::new::<u64>());
             expect_report(stranger.as_ptr());
         }
         // What is refused by a cache of the caller's own.
@@ -78,29 +83,23 @@ fn refuse_everything<H: Cpu>() {
 
 #[test]
 fn every_refused_free_is_reported_by_default() {
-    machine!(Default, 1, promises { fn slab_error(report: &SlabReport<'_>) { note(report) } });
-    boot::<Default>(32);
-    refuse_everything::<Default>();
+    boot_with::<OneCpu>(32, noting());
+    refuse_everything::<OneCpu>();
 }
 
 #[test]
 fn every_refused_free_is_reported_once_where_caches_are_checked() {
-    machine!(
-        Checked,
-        1,
-        promises { fn slab_error(report: &SlabReport<'_>) { note(report) } },
-        const SLAB_DEBUG: bool = true;
-    );
+    install::<Equipped>(noting());
     let boot = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
-    init::<Checked>(&[Region::usable(0, 32 * MIB)], 32, &boot).unwrap();
-    refuse_everything::<Checked>();
-    let object = Checked::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
-    let other = Checked::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
+    init::<Equipped>(&[Region::usable(0, 32 * MIB)], 32, &boot).unwrap();
+    refuse_everything::<Equipped>();
+    let kernel = Machine::<Equipped>::kernel();
+    let [object, other] = [(); 2].map(|()| kernel.kmalloc(64, Gfp::KERNEL).unwrap());
     // SAFETY: each is freed once, and one once more, which is refused.
     unsafe {
-        Checked::kernel().kfree(object).unwrap();
-        Checked::kernel().kfree(other).unwrap();
-        Checked::kernel().kfree(object).unwrap_err();
+        kernel.kfree(object).unwrap();
+        kernel.kfree(other).unwrap();
+        kernel.kfree(object).unwrap_err();
     }
     assert_eq!(expect_report(object.as_ptr()), TWICE);
 }
@@ -109,9 +108,8 @@ fn every_refused_free_is_reported_once_where_caches_are_checked() {
 /// when they are flushed, blocks, and ranges.
 #[test]
 fn double_frees_are_reported_where_they_are_noticed() {
-    machine!(Twice, 1, promises { fn slab_error(report: &SlabReport<'_>) { note(report) } });
-    let kernel = boot::<Twice>(64);
-    let heap = Heap::<Twice>::new();
+    let kernel = boot_with::<OneCpu>(64, noting());
+    let heap = Heap::<Machine>::new();
     // SAFETY: the layouts have bytes. What is freed twice is noticed before it is allocated again.
     unsafe {
         let layout = Layout::new::<[u64; 32]>();
@@ -144,9 +142,8 @@ static mut REPORTED_STATIC: u64 = 0;
 /// flushed.
 #[test]
 fn a_box_that_is_dropped_twice_is_reported() {
-    machine!(Boxed, 1, promises { fn slab_error(report: &SlabReport<'_>) { note(report) } });
-    let kernel = boot::<Boxed>(32);
-    let heap = Heap::<Boxed>::new();
+    let kernel = boot_with::<OneCpu>(32, noting());
+    let heap = Heap::<Machine>::new();
     let layout = Layout::new::<[u64; 20]>();
     // SAFETY: the layout has bytes; each is given back once, and one once more.
     unsafe {
@@ -160,13 +157,7 @@ fn a_box_that_is_dropped_twice_is_reported() {
 
 #[test]
 fn a_kernel_without_a_slab_reports_too() {
-    machine!(
-        Slabless,
-        1,
-        promises { fn slab_error(report: &SlabReport<'_>) { note(report) } },
-        const CACHES: u16 = 0;
-    );
-    let kernel = boot::<Slabless>(32);
+    let kernel = boot_with::<PagesAlone>(32, noting());
     let page = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
     // SAFETY: the kernel has no objects, so the free is refused.
     unsafe { kernel.kfree(page.as_ptr()) }.unwrap_err();

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use freehold::base::{CpuId, Gfp, Order};
 use freehold::kernel::{Cpu, Pages};
 
-use crate::kernel::machine::{audit, boot, machine, stand_for, touch};
+use crate::kernel::machine::{FourCpus, Machine, audit, boot, spawn_cpu, stand_for, touch};
 
-machine!(Storm, 4);
+type Storm = Machine<FourCpus>;
 
 /// An object, its size, and the byte that fills it.
 struct FilledObject {
@@ -46,10 +46,9 @@ struct Shared {
     running: AtomicU32,
 }
 
-/// Does a CPU's work, and then answers calls until all CPUs are through.
+/// Does the work of this CPU, and then answers calls until all CPUs are through.
 fn work_as(cpu: u16, shared: &Shared) {
-    stand_for::<Storm>(
-        cpu,
+    stand_for::<FourCpus>(
         || shared.running.load(Acquire) == 0,
         || {
             let mut random = fastrand::Rng::with_seed(cpu.into());
@@ -90,20 +89,20 @@ fn take_step(step: u32, random: &mut fastrand::Rng, shared: &Shared) {
 
 #[test]
 fn nothing_is_lost_when_all_cpus_do_everything() {
-    boot::<Storm>(64);
-    let before = audit::<Storm>();
+    boot::<FourCpus>(64);
+    let before = audit::<FourCpus>();
     let shared = Shared { objects: Mutex::default(), pages: Mutex::default(), running: AtomicU32::new(4) };
     std::thread::scope(|scope| {
         for cpu in 1..4 {
             let shared = &shared;
-            scope.spawn(move || work_as(cpu, shared));
+            spawn_cpu(scope, cpu, move || work_as(cpu, shared));
         }
         work_as(0, &shared);
     });
     shared.objects.into_inner().unwrap().into_iter().for_each(FilledObject::free);
     drop(shared.pages);
     retire();
-    assert_eq!(audit::<Storm>(), before);
+    assert_eq!(audit::<FourCpus>(), before);
 }
 
 /// The other CPUs are gone by now: what they have left is taken from them.
@@ -112,5 +111,5 @@ fn retire() {
         // SAFETY: no thread stands for it any more.
         unsafe { Storm::kernel().cpu_dead(CpuId(cpu)) };
     }
-    touch::<Storm>();
+    touch::<FourCpus>();
 }

@@ -13,11 +13,12 @@ use std::panic::panic_any;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
-use freehold::base::{CpuId, Gfp, Order, Pfn};
-use freehold::kernel::PageSink;
-use freehold::platform::{Context, Migrated, Migration, OutOfMemory, Patience, Reclaimed, Task};
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::kernel::{Cpu, PageSink};
+use freehold::platform::{Context, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, Task};
 
-use crate::kernel::liars::{CPUS, Held, Liar, run_in_background};
+use crate::kernel::liars::{CPUS, Held, Liar, State, run_in_background};
+use crate::kernel::machine::{Equipped, Hooks};
 
 /// What a caught panic carries.
 struct Planned;
@@ -62,7 +63,7 @@ enum Deed {
     UseCache,
     BringCpuOnline,
     RunBackground,
-    /// The planted fault of [`FreesByNumber`].
+    /// A planted fault.
     FreeByNumber,
 }
 
@@ -113,7 +114,7 @@ thread_local! {
     /// How deep the thread is in callbacks that find memory, and in others.
     static NESTED: Cell<u32> = const { Cell::new(0) };
     static INSIDE: Cell<u32> = const { Cell::new(0) };
-    /// The mark of `LyingTasks`.
+    /// The mark of a kernel that keeps it in its tasks.
     static IS_RECLAIMING: Cell<bool> = const { Cell::new(false) };
     /// Rounds of waiting that are left.
     static WAITS: Cell<u32> = const { Cell::new(0) };
@@ -155,16 +156,16 @@ impl Drop for Level {
 }
 
 /// Enters a callback that finds memory, which no other may be inside.
-fn enter<H: Liar>(callback: Callback) -> Level {
+fn enter(callback: Callback) -> Level {
     let level = Level::enter(&NESTED);
     if NESTED.get() > 1 {
-        H::state().note_fault(format!("{callback:?} is nested in another callback"));
+        State::current().note_fault(format!("{callback:?} is nested in another callback"));
     }
     level
 }
 
 /// Does what a callback is told; returns the answer.
-fn act<H: Liar>(callback: Callback, sink: Option<&PageSink<'_, H>>) -> Option<u8> {
+fn act(callback: Callback, sink: Option<&PageSink<'_, Liar>>) -> Option<u8> {
     if INSIDE.get() > 0 && sink.is_none() && callback != Callback::Migrate {
         // A request that such a callback makes asks it again.
         return None;
@@ -174,12 +175,12 @@ fn act<H: Liar>(callback: Callback, sink: Option<&PageSink<'_, H>>) -> Option<u8
     let _inside = Level::enter(&INSIDE);
     // What must not reclaim says so.
     let may_reclaim = !matches!(callback, Callback::Reclaimable | Callback::Relax | Callback::Task);
-    perform::<H>(deed, if may_reclaim { Gfp::KERNEL } else { Gfp::ATOMIC }, sink);
+    perform(deed, if may_reclaim { Gfp::KERNEL } else { Gfp::ATOMIC }, sink);
     Some(answer)
 }
 
-fn perform<H: Liar>(deed: Deed, gfp: Gfp, sink: Option<&PageSink<'_, H>>) {
-    let (kernel, state) = (H::kernel(), H::state());
+fn perform(deed: Deed, gfp: Gfp, sink: Option<&PageSink<'_, Liar>>) {
+    let (kernel, state) = (Liar::kernel(), State::current());
     match deed {
         Deed::Nothing => {}
         Deed::FreeOne => free_one(sink),
@@ -194,26 +195,26 @@ fn perform<H: Liar>(deed: Deed, gfp: Gfp, sink: Option<&PageSink<'_, H>>) {
         Deed::Panic => panic_any(Planned),
         Deed::AllocAndKeep => {
             for gfp in [gfp, gfp | Gfp::MOVABLE] {
-                alloc::<H>(gfp, Order::ZERO).into_iter().for_each(|held| state.keep(held));
+                alloc(gfp, Order::ZERO).into_iter().for_each(|held| state.keep(held));
             }
         }
         Deed::AllocUntilFailure => {
-            let all: Vec<Held<H>> = core::iter::from_fn(|| alloc(gfp | Gfp::MOVABLE, Order::ZERO)).collect();
+            let all: Vec<Held> = core::iter::from_fn(|| alloc(gfp | Gfp::MOVABLE, Order::ZERO)).collect();
             drop(all);
         }
         Deed::AllocLarge => {
             for order in [1, 4, 9].map(Order::new) {
-                drop(alloc::<H>(gfp | Gfp::NOMEMALLOC, order));
+                drop(alloc(gfp | Gfp::NOMEMALLOC, order));
             }
         }
         Deed::IntoRaw => state.take(random(1000)).into_iter().for_each(Held::into_raw),
         Deed::Retake => state.retake(random(1000)).into_iter().for_each(|held| state.keep(held)),
         Deed::Shrink => kernel.shrink(),
-        Deed::TakeRange => take_range::<H>(gfp),
+        Deed::TakeRange => take_range(gfp),
         Deed::TakeArea => drop(state.alloc_cma(7, gfp)),
-        Deed::UseCache => use_cache::<H>(gfp),
+        Deed::UseCache => use_cache(gfp),
         Deed::BringCpuOnline => kernel.cpu_online(CpuId(random(CPUS.into()) as u16)),
-        Deed::RunBackground => run_in_background::<H>(),
+        Deed::RunBackground => run_in_background(),
         Deed::FreeByNumber => {
             let Some(held) = state.take(random(1000)) else { return };
             held.free_by_number();
@@ -222,39 +223,53 @@ fn perform<H: Liar>(deed: Deed, gfp: Gfp, sink: Option<&PageSink<'_, H>>) {
     }
 }
 
-fn free_one<H: Liar>(sink: Option<&PageSink<'_, H>>) {
-    let Some(pages) = H::state().take(random(1000)).and_then(Held::into_pages) else { return };
+fn free_one(sink: Option<&PageSink<'_, Liar>>) {
+    let Some(pages) = State::current().take(random(1000)).and_then(Held::into_pages) else { return };
     match sink {
         Some(sink) => sink.free(pages),
         None => drop(pages),
     }
 }
 
-fn alloc<H: Liar>(gfp: Gfp, order: Order) -> Option<Held<H>> {
-    H::kernel().alloc_pages(gfp | Gfp::NOWARN, order).ok().map(Held::pages)
+fn alloc(gfp: Gfp, order: Order) -> Option<Held> {
+    Liar::kernel().alloc_pages(gfp | Gfp::NOWARN, order).ok().map(Held::pages)
 }
 
 /// Takes a range around a block that may move, and gives it back.
-fn take_range<H: Liar>(gfp: Gfp) {
-    let Some(frame) = H::state().raw_frame(random(1000)) else { return };
+fn take_range(gfp: Gfp) {
+    let Some(frame) = State::current().raw_frame(random(1000)) else { return };
     let start = Pfn::new(frame.raw() & !15);
-    let range = H::kernel().alloc_contig_range(start..start.offset(16), gfp | Gfp::MOVABLE);
-    drop(range.ok().map(Held::<H>::contig));
+    let range = Liar::kernel().alloc_contig_range(start..start.offset(16), gfp | Gfp::MOVABLE);
+    drop(range.ok().map(Held::contig));
 }
 
-fn use_cache<H: Liar>(gfp: Gfp) {
-    let Ok(cache) = H::kernel().cache::<[u64; 20]>("lies") else { return };
+fn use_cache(gfp: Gfp) {
+    let Ok(cache) = Liar::kernel().cache::<[u64; 20]>("lies") else { return };
     let objects: Vec<_> = (0..30).map_while(|at| cache.alloc([at; 20], gfp | Gfp::MOVABLE).ok()).collect();
     let intact = objects.iter().zip(0..).all(|(object, at)| object.iter().all(|&word| word == at));
     if !intact {
-        H::state().note_fault("an object holds what another was given".to_owned());
+        State::current().note_fault("an object holds what another was given".to_owned());
+    }
+}
+
+/// Callbacks that lie as planned.
+fn lying() -> Hooks<Equipped> {
+    Hooks {
+        task,
+        reclaim,
+        reclaimable,
+        migrate,
+        out_of_memory,
+        relax,
+        slab_error: |_| _ = State::current().reports.fetch_add(1, SeqCst),
+        ..Hooks::default()
     }
 }
 
 /// See [`freehold::kernel::Promises::task`].
-pub(crate) fn task<H: Liar>() -> Task {
+fn task() -> Task {
     let context = Context::ALL[random(Context::ALL.len())];
-    match act::<H>(Callback::Task, None) {
+    match act(Callback::Task, None) {
         Some(0) => Task { memalloc: true, ..Task::default() },
         Some(1) => Task { oom_victim: true, realtime: true, ..Task::default() },
         Some(2) => Task { context, ..Task::default() },
@@ -264,8 +279,8 @@ pub(crate) fn task<H: Liar>() -> Task {
 }
 
 /// See [`freehold::kernel::Promises::reclaim`].
-pub(crate) fn reclaim<H: Liar>(sink: &PageSink<'_, H>) -> Reclaimed {
-    let _level = enter::<H>(Callback::Reclaim);
+fn reclaim(sink: &PageSink<'_, Liar>, _: &Reclaim) -> Reclaimed {
+    let _level = enter(Callback::Reclaim);
     let pages = match act(Callback::Reclaim, Some(sink)) {
         Some(0) => 0,
         Some(1) => 1,
@@ -280,10 +295,10 @@ pub(crate) fn reclaim<H: Liar>(sink: &PageSink<'_, H>) -> Reclaimed {
 }
 
 /// See [`freehold::kernel::Promises::migrate`].
-pub(crate) fn migrate<H: Liar>(migration: &Migration) -> Migrated {
-    let _level = enter::<H>(Callback::Migrate);
-    let state = H::state();
-    match act::<H>(Callback::Migrate, None) {
+fn migrate(migration: &Migration) -> Migrated {
+    let _level = enter(Callback::Migrate);
+    let state = State::current();
+    match act(Callback::Migrate, None) {
         // It says so, and nothing has happened, if the block has a handle; and does not copy it, if it has none.
         Some(0) => {
             state.migrate(migration, false);
@@ -300,8 +315,8 @@ pub(crate) fn migrate<H: Liar>(migration: &Migration) -> Migrated {
 }
 
 /// See [`freehold::kernel::Promises::out_of_memory`].
-pub(crate) fn out_of_memory<H: Liar>(sink: &PageSink<'_, H>) -> OutOfMemory {
-    let _level = enter::<H>(Callback::OutOfMemory);
+fn out_of_memory(sink: &PageSink<'_, Liar>, _: &Request) -> OutOfMemory {
+    let _level = enter(Callback::OutOfMemory);
     match act(Callback::OutOfMemory, Some(sink)) {
         Some(0 | 1) => OutOfMemory::Freed,
         Some(_) => OutOfMemory::NothingFreed,
@@ -313,8 +328,8 @@ pub(crate) fn out_of_memory<H: Liar>(sink: &PageSink<'_, H>) -> OutOfMemory {
 }
 
 /// See [`freehold::kernel::Promises::reclaimable`].
-pub(crate) fn reclaimable<H: Liar>() -> u64 {
-    match act::<H>(Callback::Reclaimable, None) {
+fn reclaimable(_: NodeId, _: ZoneKind) -> u64 {
+    match act(Callback::Reclaimable, None) {
         Some(0) => u64::MAX,
         Some(1) => 1 << 40,
         Some(2) => 1,
@@ -323,18 +338,18 @@ pub(crate) fn reclaimable<H: Liar>() -> u64 {
 }
 
 /// See [`freehold::kernel::Promises::relax`].
-pub(crate) fn relax<H: Liar>() -> Patience {
-    let answer = act::<H>(Callback::Relax, None);
+fn relax() -> Patience {
+    let answer = act(Callback::Relax, None);
     WAITS.set(WAITS.get().saturating_sub(1));
     if WAITS.get() > 0 && answer.is_some_and(|answer| answer > 0) { Patience::Wait } else { Patience::GiveUp }
 }
 
 /// See [`freehold::kernel::Promises::is_reclaiming`].
-pub(crate) fn is_reclaiming() -> Option<bool> {
+fn is_reclaiming() -> Option<bool> {
     Some(IS_RECLAIMING.get())
 }
 
 /// See [`freehold::kernel::Promises::set_reclaiming`].
-pub(crate) fn set_reclaiming(is_reclaiming: bool) {
+fn set_reclaiming(is_reclaiming: bool) {
     IS_RECLAIMING.set(is_reclaiming);
 }
