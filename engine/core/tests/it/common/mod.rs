@@ -236,10 +236,20 @@ pub(crate) fn with_machine<'h, R>(
     run: impl FnOnce(&PageAllocator<'_, Host<'h>>) -> R,
 ) -> R {
     let mut memory = Memory::new(config, ranges);
-    let allocator = build(config, ranges, &mut memory);
+    run(&build_released(config, ranges, min_free, &mut memory))
+}
+
+/// Builds the machine of [`with_machine`]. A function of its own, because the caller is compiled once for each scene.
+fn build_released<'m, 'h>(
+    config: &Config<'_>,
+    ranges: &[Range],
+    min_free: MinFree,
+    memory: &'m mut Memory,
+) -> PageAllocator<'m, Host<'h>> {
+    let allocator = build(config, ranges, memory);
     for range in ranges {
         allocator.release(range.start, range.end).expect("the range is online");
     }
     allocator.set_up_watermarks(min_free);
-    run(&allocator)
+    allocator
 }

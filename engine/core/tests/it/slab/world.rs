@@ -78,15 +78,21 @@ pub(super) fn with_meddler<R>(
     (what, at): (Meddling, u64),
     run: impl FnOnce(&Slab<'_, '_, '_>) -> R,
 ) -> R {
+    let (mut run, mut result) = (Some(run), None);
+    run_meddled(policy, pages, (what, at), &mut |slab| result = run.take().map(|run| run(slab)));
+    result.expect("a world runs once")
+}
+
+/// Builds the world of [`with_meddler`], and calls `run` once. The world is compiled once, and not for each test.
+fn run_meddled(policy: Policy, pages: u32, (what, at): (Meddling, u64), run: &mut dyn FnMut(&Slab<'_, '_, '_>)) {
     let nodes = [NodeId(0); CPUS as usize];
     let config = Config { policy, cpu_nodes: &nodes, ..Config::default() };
     let locks: Vec<_> = nodes.iter().map(|_| CheckedSpinLock::new()).collect();
     let local = Meddler::new(CpuLocks::new(&locks, HostCpu), what, at);
     run_on(0);
     let outcome = with_slab(Threads::default(), &config, pages, local, 7, |slab| {
-        let result = run(slab);
+        run(slab);
         assert_eq!(slab.local().pinned(), 0, "whoever disables preemption enables it again");
-        result
     });
     outcome.expect("the configuration is right")
 }

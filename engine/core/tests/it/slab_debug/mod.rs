@@ -70,6 +70,16 @@ pub(crate) type Cache<'k, 's, 'm> = KmemCache<'k, 's, 'm, Listener, Local>;
 
 /// A machine of 64 MiB and four CPUs whose caches all make these checks.
 pub(crate) fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_>)) {
+    let mut run = Some(run);
+    run_in_world(policy, debug, &mut |slab| {
+        if let Some(run) = run.take() {
+            run(slab);
+        }
+    });
+}
+
+/// Builds the world of [`with_world`], and calls `run` once. The world is compiled once, and not for each test.
+fn run_in_world(policy: Policy, debug: CacheFlags, run: &mut dyn FnMut(&Slab<'_, '_>)) {
     static NODES: [NodeId; 4] = [NodeId(0); 4];
     let config = Config { policy, cpu_nodes: &NODES, ..Config::default() };
     let locks = Box::leak(Box::new([(); 4].map(|()| CheckedSpinLock::new())));

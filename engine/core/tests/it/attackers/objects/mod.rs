@@ -58,14 +58,21 @@ fn attack_with<R>(
     debug: CacheFlags,
     run: impl FnOnce(&Slab<'_, '_, '_, '_>) -> R,
 ) -> R {
+    let (mut run, mut result) = (Some(run), None);
+    run_audited(config, lock_count, debug, &mut |slab| result = run.take().map(|run| run(slab)));
+    result.expect("an attack runs once")
+}
+
+/// Builds the machine of [`attack_with`], calls `run` once, and audits the rest. The machine is compiled once, and not
+/// for each attack.
+fn run_audited(config: &Config<'_>, lock_count: usize, debug: CacheFlags, run: &mut dyn FnMut(&Slab<'_, '_, '_, '_>)) {
     let locks: Vec<_> = (0..lock_count).map(|_| CheckedSpinLock::new()).collect();
     run_on_cpu(CpuId(0));
     let local = CpuLocks::new(&locks, HostCpu);
-    let (result, audit) =
+    let ((), audit) =
         with_audited_slab(Host::default(), config, FRAMES, local, (7, debug), run).expect("the machine is right");
     audit.objects.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
     audit.pages.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
-    result
 }
 
 /// What can be seen of all caches.
