@@ -80,8 +80,10 @@ fn failed(judged: &[CellResult], predicted: &[PredictedRow]) -> String {
 const TRACK_RECORD: &str = "lab/replay/src/advice/track-record.json";
 const KERNELS: &str = "# `kernels`: What did the published changes do in real kernels, and does the engine say the same?\n\n\
     Each table stands on one load, booted on the kernel before a change and on the one that has it, on two CPUs with 1 GiB. \
-    Numbers are means of all boots, ± their standard deviation; intervals hold together at 95 %. Two kernels differ in more \
-    than one change: what a change does alone, only the engine can say.";
+    Numbers are means of all boots, ± their standard deviation; intervals hold together at 95 %. A change, of Linux and of \
+    the engine, is that of the geometric means where all boots gave more than zero, and that of the means elsewhere: so it \
+    may differ from the ratio of the means beside it. Two kernels differ in more than one change: what a change does alone, \
+    only the engine can say.";
 const ADVICE: &str = "# `advise`: Are its levels right in booted kernels?\n\n\
     Each load is booted on Linux 6.12 as the kernel is, and as often with another value of one setting. `freehold advise \
     --all` reads the recordings of the first group and gives that value a level. The outcome is read from the kernel's own \
