@@ -103,7 +103,8 @@ fn yes_or_no(is_kept: bool) -> String {
     if is_kept { "yes".to_owned() } else { "**no**".to_owned() }
 }
 
-/// Makes the table of all measures in which a policy with owned pageblocks is worse than policy A, plan by plan.
+/// Makes the table of the measures of [`COSTS`] in which a policy with owned pageblocks is worse than policy A, plan by
+/// plan.
 pub(super) fn losses(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     for report in reports.plans() {
