@@ -3,15 +3,6 @@
 //! A build with `--cfg loom` has a small machine: 64 frames, and pageblocks of eight. In each scene two or three CPUs
 //! access one pageblock. Loom repeats the scene until every interleaving with a bounded number of preemptions was
 //! tried. Afterwards no page is lost, and no CPU owns a whole pageblock that is free.
-//!
-//! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test pages
-//! ```
-#![cfg(loom)]
-
-#[path = "common/world.rs"]
-mod world;
-
 use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::fault::Fault;
@@ -20,7 +11,7 @@ use freehold::page::PcpLists;
 use freehold::policy::PcpPolicy::{self, Linux, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
 
-use world::{CPU, Engine, FRAMES, finds, in_every_order};
+use crate::world::{self, CPU, Engine, FRAMES, finds, in_every_order};
 
 /// Maximum number of orders of a scene; the scenes with ranges have too many to try all.
 const ORDERS_MAX: usize = 20_000;

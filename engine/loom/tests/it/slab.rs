@@ -1,29 +1,18 @@
 //! Model checks of objects that return to their slab, under every order of steps that the memory model allows.
 //!
-//! The machine is loom's ([`world`]): 64 frames, three CPUs, and one cache whose slabs are single pages of two or three
+//! The machine is loom's ([`world`](crate::world)): 64 frames, three CPUs, and one cache whose slabs are single pages of two or three
 //! objects. Sections are locks ([`Locked`]). The exchange of a drain takes no lock, so it can happen at any point
 //! within a section. In each scene two or three threads access one slab, some of them on the same CPU. During a scene
 //! no object is allocated twice. Afterwards every list is consistent, every slab with free objects can be found, and
 //! when all objects are freed, all memory is free.
-//!
-//! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test slab
-//! ```
-#![cfg(loom)]
-
-#[path = "common/objects.rs"]
-mod objects;
-#[path = "common/world.rs"]
-mod world;
-
 use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::base::fault::Fault;
 use freehold::policy::slab::SlabPolicy;
 
-use objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
-use world::{finds, in_every_order};
+use crate::objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
+use crate::world::{finds, in_every_order};
 
 /// Maximum number of orders of a scene.
 const ORDERS_MAX: usize = 20_000;

@@ -1,27 +1,16 @@
 //! Model checks of sheaves that move between CPUs, under every order of steps that the memory model allows.
 //!
-//! The machine is that of the slab's other scenes ([`objects`]), but with memory for sheaves, which have room for four
+//! The machine is that of the slab's other scenes ([`objects`](crate::objects)), but with memory for sheaves, which have room for four
 //! objects. CPUs exchange full sheaves for empty ones in their node's barn. A CPU's main sheaf is replaced while other
 //! threads pop from it, push into it, or take it away. A section only loads and stores the length of a main sheaf. So
 //! if a main sheaf is replaced outside of a section, or without waiting for running sections, an object is allocated
 //! twice.
-//!
-//! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test sheaves
-//! ```
-#![cfg(loom)]
-
-#[path = "common/objects.rs"]
-mod objects;
-#[path = "common/world.rs"]
-mod world;
-
 use freehold::base::CpuId;
 use freehold::base::fault::Fault;
 use freehold::policy::slab::SlabPolicy;
 
-use objects::{HALF, LEFT, Object, Scene, look_back_after, run_on};
-use world::{finds, in_every_order};
+use crate::objects::{HALF, LEFT, Object, Scene, look_back_after, run_on};
+use crate::world::{finds, in_every_order};
 
 /// Maximum number of orders of a scene.
 const ORDERS_MAX: usize = 3_000;

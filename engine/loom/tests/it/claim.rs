@@ -3,15 +3,6 @@
 //!
 //! In each scene two calls on two CPUs try to take a block from its owner. At least one of them is an error of the
 //! caller, so the engine must not accept both. Afterwards no page is lost or present twice.
-//!
-//! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test claim
-//! ```
-#![cfg(loom)]
-
-#[path = "common/world.rs"]
-mod world;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -20,7 +11,7 @@ use freehold::base::{Gfp, NodeId, Order, Pfn};
 use freehold::policy::PcpPolicy::{self, Linux, Merge, Off, Owned, OwnedRemote};
 use freehold::policy::{ContigPolicy, Numbers, Policy};
 
-use world::{CPU, Engine, FRAMES, finds, in_every_order};
+use crate::world::{self, CPU, Engine, FRAMES, finds, in_every_order};
 
 /// Maximum number of orders of a scene.
 const ORDERS_MAX: usize = 20_000;

@@ -1,7 +1,5 @@
 //! A slab on loom's threads: one cache, the set of its allocated objects, and checks that no object is lost.
 
-#![allow(dead_code, reason = "each test program uses its own part")]
-
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;
 use std::collections::BTreeSet;
