@@ -1,5 +1,8 @@
-//! Attempts by the thousand, each on a town as it was built. What is done leaves the town in order, and is followed by
-//! a fresh one; what is refused is tried again, on one town, which in the end looks as before.
+//! Runs thousands of attempts against the machine of [`town`](super::town).
+//!
+//! An attempt that succeeds must leave the machine in order; the next attempt gets a new machine. An attempt that is
+//! refused is repeated later, together with other refused ones, on a single machine, which must look the same
+//! afterwards.
 
 use freehold::Policy;
 
@@ -7,18 +10,18 @@ use crate::attackers::machine::Bytes;
 use crate::attackers::town::{Town, with_town};
 use crate::common::picture::Picture;
 
-/// Bytes to bring.
+/// Iterator over spare metadata bytes for an attempt to use.
 pub(super) type Spare<'s, 'm> = &'s mut dyn Iterator<Item = &'m mut Bytes>;
 
-/// How attempts are made, and what a refusal says of the town.
+/// Describes how attempts of one kind are made, and whether their refusals change the machine.
 pub(super) struct Way<A> {
     pub attempt: for<'m> fn(&A, &Town<'_, 'm, '_>, Spare<'_, 'm>) -> Result<(), String>,
-    /// Whether a refusal changes nothing.
+    /// Returns whether a refused attempt leaves the machine unchanged.
     pub keeps: fn(&A) -> bool,
     pub name: fn(&A) -> String,
 }
 
-/// Refusals between two pictures.
+/// Refused attempts between two comparisons of the machine.
 const BATCH: usize = 40;
 
 /// Drops the value of a result, and formats its error.
@@ -26,7 +29,7 @@ pub(super) fn describe<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<()
     result.map(drop).map_err(|error| format!("{error:?}"))
 }
 
-/// Makes all attempts; how many were done, and how many refused.
+/// Makes all attempts. Returns the numbers of successful and of refused attempts.
 pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usize, usize) {
     let step = if cfg!(miri) { 997 } else { 1 };
     let mut left = attempts.iter().step_by(step).peekable();
@@ -53,7 +56,7 @@ pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usiz
             for &attempt in batch {
                 (way.attempt)(attempt, town, spare).expect_err("it was refused before");
             }
-            // What was to be moved may have been offered a place by way of a list.
+            // An attempt that moves pages may have allocated their targets through a per-CPU list.
             town.engine.drain_all_pages();
             if let Some(difference) = before.difference_but_tuning(&Picture::take(town.engine)) {
                 let names: Vec<_> = batch.iter().map(|&attempt| (way.name)(attempt)).collect();

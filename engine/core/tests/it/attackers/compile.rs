@@ -1,9 +1,10 @@
-//! What must not compile: every way to the inside that the compiler bars. Each case says in its first lines what it
-//! tries; beside it stands what the compiler answers, since a case that fails for another reason shows nothing.
+//! Programs that must not compile: each tries to reach the allocator's internals in a way that the compiler rejects.
+//! The first lines of each case describe the attempt. The expected compiler output is stored beside the case, because a
+//! case that fails for another reason proves nothing.
 //!
-//! Cost: one check of the library, and some tenths of a second a case. Answers are written anew by
-//! `TRYBUILD=overwrite cargo test -p freehold --test it attackers::compile`. No case may lead the compiler to the sources
-//! of the standard library, which it quotes where they are installed.
+//! Cost: one check of the library, and some tenths of a second per case. `TRYBUILD=overwrite cargo test -p freehold
+//! --test it attackers::compile` rewrites the expected outputs. No case may produce a diagnostic that quotes sources of
+//! the standard library, because the quote depends on whether these sources are installed.
 
 use freehold::base::lock::{Guard, Rank, Ranked, SpinLock};
 
@@ -13,8 +14,8 @@ impl Ranked for Ours {
     const RANK: Rank = Rank::Zone;
 }
 
-/// Has one `here` for every type, and another for those that may go to another thread: naming it is ambiguous for
-/// these.
+/// Provides one `here` for every type, and a second one for types that are `Send`. A call of `here` is therefore
+/// ambiguous for `Send` types and does not compile.
 trait StaysUnlessSent<A> {
     fn here() {}
 }
@@ -22,7 +23,8 @@ trait StaysUnlessSent<A> {
 impl<T: ?Sized> StaysUnlessSent<()> for T {}
 impl<T: ?Sized + Send> StaysUnlessSent<u8> for T {}
 
-/// The same of types that threads may share.
+/// Provides one `alone` for every type, and a second one for types that are `Sync`. A call of `alone` is therefore
+/// ambiguous for `Sync` types and does not compile.
 trait StaysUnlessShared<A> {
     fn alone() {}
 }
@@ -30,8 +32,9 @@ trait StaysUnlessShared<A> {
 impl<T: ?Sized> StaysUnlessShared<()> for T {}
 impl<T: ?Sized + Sync> StaysUnlessShared<u8> for T {}
 
-/// A guard that went to another thread would open a lock which that thread did not take; one that is shared would show
-/// several threads what only one may use at a time. Compiles only while no guard can do either.
+/// Checks that [`Guard`] is neither `Send` nor `Sync`; the function compiles only in that case. A guard sent to another
+/// thread would release a lock that this thread did not take. A shared guard would give several threads access to data
+/// that only one thread may use at a time.
 #[test]
 fn a_guard_stays_where_the_lock_was_taken() {
     <Guard<'static, SpinLock, Ours> as StaysUnlessSent<_>>::here();

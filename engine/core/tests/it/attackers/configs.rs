@@ -1,5 +1,5 @@
-//! Configurations with every field at its ends: refused with an error, or a machine that works. Asking how much
-//! metadata one would need never panics, however wrong it is.
+//! Configurations with every field at its limits. Each is either refused with an error, or builds a machine that works.
+//! The computation of the metadata layout never panics, however wrong the configuration is.
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
@@ -22,7 +22,7 @@ const SMALL: Config<'static> = Config {
     policy: Policy::FREEHOLD,
 };
 
-/// Builds the machine, if it may be, and uses all of its memory.
+/// Builds the machine of a valid configuration, and uses all of its memory.
 fn try_out(config: &Config<'_>, what: &str) {
     run_on_cpu(CpuId(0));
     let start = config.first.raw().next_multiple_of(1024);

@@ -1,8 +1,9 @@
-//! Every function that takes a frame, at every frame at which it could hurt, with every order that is somebody's:
-//! blocks of all kinds, their insides and neighbours, holes, borders, and the ends of all numbers.
+//! Calls every function that takes a frame, at every frame that is a likely source of errors, with several orders. The
+//! frames include blocks of all kinds, frames inside them and next to them, holes, borders, and the limits of the
+//! number range.
 //!
-//! What was refused must have changed nothing: the town looks as before. What was done must leave a town in order, and
-//! the next attack finds a fresh one. Nothing panics. Cost: a town for each attempt that succeeds.
+//! A refused call must have changed nothing. A successful call must leave the machine in order, and the next call gets
+//! a new machine. No call panics. Cost: one machine per successful call.
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
@@ -13,13 +14,12 @@ use crate::attackers::attempts::{Way, describe, make_all};
 use crate::attackers::town::{Town, places, with_town};
 use crate::common::picture::Picture;
 
-/// What a refusal may change all the same.
+/// Effect that a refused call may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// Nothing.
+    /// No effect.
     ChangesNothing,
-    /// What its documentation says: blocks that are bad are withheld, pages that are right are freed, lists are
-    /// drained.
+    /// The effects in the function's documentation: bad blocks are withheld, valid pages are freed, lists are drained.
     AsDocumented,
 }
 
@@ -94,7 +94,8 @@ fn every_frame_with_every_order_is_freed_split_shared_poisoned_adopted() {
     }
 }
 
-/// Whatever can be freed by a stranger is freed once: everything is tried twice, by every way.
+/// Tries every pair of ways to free each block. The second free of a block must fail, except for blocks with several
+/// references.
 #[test]
 fn what_is_freed_is_not_there_to_be_freed_again() {
     let frees: [(&str, Call); 5] = [
@@ -130,7 +131,7 @@ fn what_is_freed_is_not_there_to_be_freed_again() {
     }
 }
 
-/// References up to the last that can be counted, and one more.
+/// Counts references up to the maximum, and tries to add one more.
 #[test]
 fn references_end_where_they_can_be_counted() {
     with_town(Policy::FREEHOLD, |town, _| {
@@ -148,7 +149,7 @@ fn references_end_where_they_can_be_counted() {
     });
 }
 
-/// No CPU beyond the last, at every place that takes one.
+/// Takes a CPU offline that does not exist. The call panics and changes nothing.
 #[test]
 fn a_frame_that_cannot_go_to_a_list_stays_its_owners() {
     let config = crate::attackers::town::config(Policy::LINUX_6_12);

@@ -1,5 +1,5 @@
-//! The machines that are attacked: real locks that notice when one thread takes them twice or against their order, a
-//! platform all of whose answers an attacker decides, and memory laid out by hand. All of it is safe code.
+//! Machines under attack. Their locks are real, and detect a thread that takes a lock twice or against the lock order.
+//! The attacker determines every answer of the platform. Metadata is laid out by hand. All of it is safe code.
 
 use core::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -11,7 +11,8 @@ use freehold::platform::{
     Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request, Task,
 };
 
-/// What an attacker does when the engine asks its platform. Each default is what the trait's own is.
+/// The attacker's implementation of the platform's promises. Each default does what the default of the platform trait
+/// does.
 pub(super) trait Hooks: Sync {
     /// See [`Probe::report`].
     fn report(&self, _event: Event) {}
@@ -53,14 +54,14 @@ struct Calm;
 
 impl Hooks for Calm {}
 
-/// Real threads, each of which says which CPU it is, and hooks from the moment that they are set.
+/// Platform of real threads, each of which sets its CPU number. It forwards to the attacker's hooks once they are set.
 #[derive(Default)]
 pub(super) struct Host<'h> {
     hooks: OnceLock<&'h dyn Hooks>,
 }
 
 impl<'h> Host<'h> {
-    /// From now on these hooks answer.
+    /// Installs the hooks that answer from now on.
     pub(super) fn answer_with(&self, hooks: &'h dyn Hooks) {
         assert!(self.hooks.set(hooks).is_ok(), "hooks are set once");
     }
@@ -127,14 +128,14 @@ impl<'h> Platform for Host<'h> {
 
 pub(super) type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 
-/// So many bytes, and room to align them.
+/// Metadata bytes, with room to align them.
 pub(super) type Bytes = Box<[MaybeUninit<u8>]>;
 
-/// The bytes of a machine's metadata, to live longer than it.
+/// Bytes of a machine's metadata; they must outlive the machine.
 pub(super) struct Memory {
     fixed: Bytes,
     ranges: Vec<Bytes>,
-    /// For attacks that bring metadata of their own.
+    /// Metadata bytes for attacks that pass their own.
     pub spare: Vec<Bytes>,
 }
 
@@ -144,7 +145,7 @@ fn allocate_room(layout: core::alloc::Layout) -> Bytes {
 }
 
 impl Memory {
-    /// Enough for this machine.
+    /// Allocates enough metadata for a machine with these ranges.
     pub(super) fn new(config: &Config<'_>, ranges: &[Range]) -> Memory {
         let layouts = ranges.iter().map(|range| config.online_layout(&(range.start..range.end)));
         Memory {
@@ -155,12 +156,13 @@ impl Memory {
     }
 }
 
-/// Frames `[start, end)` of a zone on a node.
+/// Returns the range of frames `[start, end)` in a zone of a node.
 pub(super) fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
     Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
 }
 
-/// A machine whose ranges are online, and all frames still Reserved; and the spare bytes.
+/// Builds a machine whose ranges are online and whose frames are all still Reserved. Returns the machine and the spare
+/// bytes.
 pub(super) fn build<'m, 'h>(
     config: &Config<'_>,
     ranges: &[Range],
@@ -173,7 +175,8 @@ pub(super) fn build<'m, 'h>(
     (engine, memory.spare.iter_mut())
 }
 
-/// One zone of so many frames from 0 on, all of them free, with 64 pages to keep.
+/// Runs `run` on a machine with one zone of `frames` frames from frame 0 on, all of them free, and a minimum of 64 free
+/// pages.
 pub(super) fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
     let mut memory = Memory::new(config, &ranges);

@@ -1,23 +1,24 @@
-//! Attackers: programs of safe code, each of which tries to break the core. None may get at the inside, hand out a
-//! frame twice, lose one, or leave a machine that `check` does not accept; what was refused must have changed nothing.
+//! Attackers: programs of safe code that try to break the core. None of them may reach the allocator's internals, get a
+//! frame that is already allocated, lose a frame, or leave a machine that `check` rejects. A refused call must have
+//! changed nothing.
 //!
 //! ```text
-//! compile     what must not compile: variance, forged words, guards that travel, caches that outlive
-//! ends        every function that takes a frame, at every frame at which it could hurt, with every order
-//! ranges      every function that takes a range, at every pair of ends
-//! strangers   CPUs and nodes that are not there; another allocator's zones and areas; levels without measure
-//! configs     configurations with every field at its ends, and wrong ones
-//! reentrant   a probe and promises that call back; memory released while it goes offline
-//! races       two threads free one block, in every pair of ways, under every policy: one does
-//! rivals      splits, references, poison; memory that comes, goes, and is set aside
-//! sections    metadata found through pointers that lead below it, for Miri
-//! objects     slabs: every safe function of theirs; what only those who may free can try is in `slab`
-//! promises    a kernel whose callbacks lie, free, request memory and panic, on several CPUs: no frame has two owners
-//! panics      a platform that panics at every event, and in each promise at every call (`script` is what it plays)
+//! compile     programs that must not compile: variance, forged words, guards sent to other threads, dangling caches
+//! ends        every function that takes a frame, at every critical frame, with several orders
+//! ranges      every function that takes a range, at every pair of limits
+//! strangers   missing CPUs and nodes; zones and areas of another allocator; levels at the limits of numbers
+//! configs     configurations with every field at its limits, and wrong ones
+//! reentrant   a probe and promises that call the engine; memory released while it goes offline
+//! races       two threads free one block, in every pair of ways, under every policy: exactly one succeeds
+//! rivals      splits, references, poison; memory that goes online and offline, and areas
+//! sections    metadata found through pointers that point below it, for Miri
+//! objects     slabs: every safe function; attacks that need the unsafe free are in `slab`
+//! promises    a kernel whose callbacks lie, free, allocate and panic, on several CPUs: no frame has two owners
+//! panics      a platform that panics at every event, and at every call of each promise (`script` has the workload)
 //! ```
 //!
-//! `machine` and `town` are what is attacked, `attempts` makes many of them. Each harness has a test that shows that it
-//! finds what it looks for.
+//! `machine` and `town` build the machines under attack, and `attempts` repeats attacks. Each harness has a test which
+//! shows that it finds a planted fault.
 //!
 //! ```text
 //! cargo test -p freehold --test it attackers::                        half a minute

@@ -1,8 +1,8 @@
-//! A platform that panics: in its probe, at the first event, the second, and every other one of a long script; and in
-//! each of its promises, at every call. The panic is caught. The engine then must be in order, hold no lock, lose no
-//! more than what was in the hands of the call, and serve as before.
+//! A platform that panics: in its probe at the first event, the second, and at others of a long script, and in each of
+//! its promises at every call. The panic is caught. Afterwards the engine must be in order, hold no lock, have lost at
+//! most the blocks that the interrupted call held, and serve further requests.
 //!
-//! Cost: a machine, the script and a proof for each event.
+//! Cost: one machine, one run of the script and one check per event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -21,10 +21,10 @@ use crate::attackers::races::PCP;
 use crate::attackers::script::{Script, with_script};
 use crate::common::panic_hook;
 
-/// What a caught panic carries.
+/// Payload of a planned panic.
 struct Planned;
 
-/// Where a platform panics.
+/// Callback in which the platform panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Report,
@@ -51,16 +51,16 @@ const PROMISES: [Place; 9] = [
     Place::Relax,
 ];
 
-/// Panics at the call that is counted down to; helps as well as it can otherwise.
+/// Hooks that panic at the `left`-th call of one callback, and otherwise behave cooperatively.
 struct Bomb<'s> {
     place: Place,
     left: AtomicU32,
     script: &'s Script,
-    /// The kind of every event, if nothing is to happen.
+    /// Kinds of all events, recorded only in runs without a planned panic.
     heard: Mutex<Vec<String>>,
 }
 
-/// Calls that are never reached.
+/// Initial call count of a bomb that never panics.
 const NEVER: u32 = u32::MAX;
 
 impl<'s> Bomb<'s> {
@@ -130,7 +130,8 @@ impl Hooks for Bomb<'_> {
     }
 }
 
-/// Plays the script with a panic at a call; how many calls were left when it was over, and what was heard.
+/// Plays the script with a panic at call `at` of a callback. Returns the number of calls that were left when the script
+/// ended, and the events that were recorded.
 fn play(pcp: PcpPolicy, place: Place, at: u32) -> (u32, Vec<String>) {
     let script = Script::default();
     let bomb = Bomb::new(place, at, &script);
@@ -151,8 +152,9 @@ fn play(pcp: PcpPolicy, place: Place, at: u32) -> (u32, Vec<String>) {
     (left, bomb.heard.into_inner().expect("nobody panics with it"))
 }
 
-/// Panics at every call of a place; at events, of which there are thousands alike, at the first of each kind and some
-/// of the others, unless `ATTACKERS=all` says otherwise. Returns how many calls there are.
+/// Repeats the script with a panic at every call of a callback, and returns the number of calls. Thousands of events
+/// are alike, so for events it panics only at the first ones of each kind and at a sample of the others, unless
+/// `ATTACKERS=all` is set.
 fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
     let all = std::env::var("ATTACKERS").is_ok_and(|which| which == "all");
     let (left, heard) = play(pcp, place, NEVER);
@@ -188,7 +190,8 @@ fn every_promise_panics_at_every_call() {
     assert_eq!(never, [], "each promise is asked for somewhere");
 }
 
-/// A range of which 4096 pages are claimed at a time: what was claimed before a panic is in nobody's way.
+/// Frees a long range, of which 4096 pages are claimed at a time, with a panic between the parts. The pages that were
+/// claimed before the panic leave the machine in order.
 #[test]
 fn a_probe_panics_between_the_parts_of_a_long_range() {
     panic_hook::silence_payload::<Planned>();
@@ -208,7 +211,7 @@ fn a_probe_panics_between_the_parts_of_a_long_range() {
     }
 }
 
-/// The script meets what it is for.
+/// The script produces all kinds of events that it was written for.
 #[test]
 fn the_script_meets_most_kinds_of_events() {
     let kinds: BTreeSet<String> = PCP.into_iter().flat_map(|pcp| play(pcp, Place::Report, NEVER).1).collect();
@@ -240,7 +243,7 @@ fn the_script_meets_most_kinds_of_events() {
     assert!(missing.is_empty(), "{missing:?} are missing among {kinds:?}");
 }
 
-/// The harness itself: a block that a panic leaves in pieces is found.
+/// Tests the harness: the check finds a block that a planted fault broke.
 #[test]
 fn a_planted_wreck_is_found() {
     let script = Script::default();

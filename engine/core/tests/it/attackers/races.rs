@@ -1,8 +1,8 @@
-//! Races on real threads: two do to one block, or to one range, what only one may do. In every round exactly one
-//! succeeds; at the end nothing is lost, and nothing is there twice.
+//! Races on real threads: two threads do something to one block or one range that only one of them may do. In every
+//! round exactly one succeeds. At the end no frame is lost, and none has two owners.
 //!
-//! Nobody sleeps. The two meet at a barrier before each round and after it; which comes first is luck, what comes out
-//! is not. Cost: some microseconds a round.
+//! No thread sleeps. The two threads meet at a barrier before and after each round. The order of their steps is random;
+//! the outcome must not be. Cost: some microseconds per round.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
@@ -15,7 +15,7 @@ use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::attackers::machine::{Engine, with_frames};
 
-/// Rounds of each pair of ways under each policy.
+/// Rounds for each pair of ways under each policy.
 const ROUNDS: u32 = if cfg!(miri) { 2 } else { 150 };
 const FRAMES: u32 = 8192;
 pub(super) const PCP: [PcpPolicy; 5] =
@@ -26,11 +26,12 @@ pub(super) fn config(pcp: PcpPolicy, contig: ContigPolicy) -> Config<'static> {
     Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() }
 }
 
-/// Where two threads wait for each other. One that panics comes for all times to come, so that the other ends.
+/// Barrier for two threads. A thread that panics counts as arrived for all further rounds, so that the other thread
+/// ends.
 #[derive(Default)]
 struct Barrier(AtomicU32);
 
-/// One thread at the barrier.
+/// Registration of one thread at the barrier.
 struct Arrival<'m>(&'m Barrier);
 
 impl Drop for Arrival<'_> {
@@ -40,7 +41,7 @@ impl Drop for Arrival<'_> {
 }
 
 impl Arrival<'_> {
-    /// Waits until both have come for the `turn`-th time.
+    /// Waits until both threads have arrived for the `turn`-th time.
     fn wait(&self, turn: u32) {
         let Arrival(Barrier(came)) = self;
         came.fetch_add(1, SeqCst);
@@ -48,17 +49,17 @@ impl Arrival<'_> {
             if came.load(SeqCst) >= 2 * turn {
                 return;
             }
-            // Closely at first, so that the two set out together.
+            // Spins at first, so that both threads leave the barrier at nearly the same time.
             if look < 1000 { std::hint::spin_loop() } else { thread::yield_now() }
         }
     }
 }
 
-/// What one of the two does; whether it succeeded.
+/// Operation of one of the two threads. It takes the number of the round and returns whether it succeeded.
 pub(super) type Deed<'d> = &'d (dyn Fn(u32) -> bool + Sync);
 
-/// Lets two threads, on a CPU each, do their deed at once in so many rounds, after `before` and ahead of `after`, which
-/// one of them does by itself: it is told of the successes.
+/// Runs the operations of two threads at the same time, each on its own CPU, for `rounds` rounds. One of the threads
+/// calls `before` ahead of each round, and afterwards calls `after` with the number of successes.
 pub(super) fn race(
     rounds: u32,
     before: &(dyn Fn(u32) + Sync),
@@ -97,7 +98,8 @@ fn whole(pfn: Pfn, order: Order) -> core::ops::Range<Pfn> {
     pfn..pfn.offset(order.pages())
 }
 
-/// Ways to free a block with one reference, and a frozen one; whether they are for single pages alone.
+/// Ways to free a block with one reference, and below, ways to free a frozen block. The flag marks those for single
+/// pages only.
 const REFERENCED: [(&str, bool, Free); 4] = [
     ("free_pages", false, |engine, pfn, order| engine.free_pages(pfn, order).is_ok()),
     ("put_page", false, |engine, pfn, _| engine.put_page(pfn).is_ok()),
@@ -111,12 +113,13 @@ const FROZEN: [(&str, bool, Free); 2] = [
     }),
 ];
 
-/// Loads the frame that one of two threads stored.
+/// Loads the frame that one of the two threads stored.
 pub(super) fn load_pfn(block: &AtomicU32) -> Pfn {
     Pfn::new(block.load(SeqCst))
 }
 
-/// Two threads free what one of them allocated, each in its way; the first round in which not exactly one did.
+/// Lets two threads free the same block, each in its own way. Returns an error for the first round in which the number
+/// of successes was not one.
 fn both_free(
     engine: &Engine<'_, '_>,
     order: Order,
@@ -174,7 +177,7 @@ fn of_two_that_free_one_block_one_does() {
     }
 }
 
-/// The harness itself: a block that is there twice is freed twice, and that is seen.
+/// Tests the harness: a planted fault makes a block allocated twice, both frees succeed, and the harness reports this.
 #[test]
 fn a_planted_double_is_found() {
     with_frames(&config(PcpPolicy::Linux, ContigPolicy::Batched), FRAMES, |engine| {

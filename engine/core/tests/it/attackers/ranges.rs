@@ -1,7 +1,7 @@
-//! Every function that takes a range, at every pair of ends: forwards, backwards, empty, across zones, holes, areas and
-//! partial pageblocks, over what is in use, and to the ends of all numbers.
+//! Calls every function that takes a range, at every pair of limits: forwards, backwards, empty, across zones, holes,
+//! areas and partial pageblocks, over allocated blocks, and to the limits of the number range.
 //!
-//! As in `ends`, what was refused has changed nothing, and nothing panics.
+//! As in `ends`, a refused call has changed nothing, and no call panics.
 
 use freehold::Policy;
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
@@ -45,7 +45,7 @@ const CALLS: [(&str, Call); 11] = [
 
 type Attempt = (&'static (&'static str, Call), (u32, u32));
 
-/// Ends of ranges: those of `places` around which nothing is alike.
+/// Returns the limits of the ranges: the places of `town::places` with different surroundings on either side.
 fn ends() -> Vec<u32> {
     let borders = [town::FIRST, 2304, 2336, 2400, 2560, 2600, 2688, 3072, 3100, 3104, 4000, 4010, 4096, 4128, 5120];
     let blocks = [6144, 6145, town::FROZEN, town::FROZEN + 9, 6240, town::COMPOUND, 6300, town::SLAB, 7168];
@@ -72,7 +72,8 @@ fn every_range_is_taken_freed_released_set_aside() {
     }
 }
 
-/// A frozen range whose blocks are all bad, shared, a slab's or nobody's: nothing that is not the caller's is split.
+/// Frees frozen ranges that contain bad blocks, shared blocks, slab blocks and free frames. Blocks that do not belong
+/// to the caller are not split.
 #[test]
 fn a_frozen_range_begins_and_ends_anywhere() {
     let near: Vec<u32> = ends().into_iter().filter(|end| (6000..7200).contains(end)).collect();
@@ -89,7 +90,7 @@ fn a_frozen_range_begins_and_ends_anywhere() {
     }
 }
 
-/// Bitmaps that are too small, and layouts of areas that cannot be.
+/// Areas with bitmaps that are too small, and layouts of impossible areas.
 #[test]
 fn an_area_wants_its_bitmap() {
     with_town(Policy::FREEHOLD, |town, _| {

@@ -1,7 +1,9 @@
-//! Calls back: a probe that calls the engine while that holds its locks, and promises that do everything to it.
+//! Calls from inside callbacks: a probe that calls the engine while the engine holds its locks, and promises that call
+//! every function of the engine.
 //!
-//! The probe must not; what it gets is a panic of the lock that it wants (the host's notices), or its way where no lock
-//! is in its way. In either case nothing is broken. The promises may.
+//! A probe must not do this. Its call either panics in the lock that it needs, because the host's locks detect
+//! recursion, or succeeds if no held lock is in the way. In either case the engine stays in order. Promises are allowed
+//! to call the engine.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,13 +20,13 @@ use crate::attackers::races::{PCP, config};
 use crate::common::panic_hook;
 
 std::thread_local! {
-    /// How deep in hooks the thread is.
+    /// Nesting depth of this thread in hooks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 type Misdeed = fn(&Engine<'_, '_>, Pfn);
 
-/// What is done from within. A frame is that of a page that is allocated, or was.
+/// Calls made from inside a hook. The frame is that of a page that is, or was, allocated.
 const MISDEEDS: [(&str, Misdeed); 16] = [
     ("alloc_pages", |engine, _| _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO)),
     ("alloc_pages of order 5", |engine, _| _ = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::new(5))),
@@ -44,10 +46,10 @@ const MISDEEDS: [(&str, Misdeed); 16] = [
     ("check", |engine, _| _ = engine.check()),
 ];
 
-/// How often.
+/// Number of misdeeds per run.
 const MISDEEDS_MAX: u32 = 80;
 
-/// Does its misdeed wherever it is asked.
+/// Hooks that perform their misdeed in every call.
 struct Meddler<'e> {
     engine: &'e Engine<'e, 'e>,
     misdeed: Misdeed,
@@ -97,7 +99,7 @@ impl Hooks for Meddler<'_> {
     }
 }
 
-/// A little of everything, with one page at the meddler's disposal.
+/// Calls a little of everything, with one page that the meddler may use.
 fn work(engine: &Engine<'_, '_>, meddler: &Meddler<'_>) {
     for order in [0, 0, 2, 5, 10].map(Order::new) {
         let Ok(block) = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, order) else { continue };
@@ -148,8 +150,9 @@ fn the_engine_is_called_from_everywhere() {
     }
 }
 
-/// A range on its way offline, and a call that releases what is still Reserved in it at the very moment that the rest
-/// has been taken: the probe of the one waits there until the other is on its way, or has waited long enough.
+/// Hooks for a race between `offline` and a `release` of frames in the same range that are still Reserved. When
+/// `offline` has taken the other frames, the probe waits there until the release has started, or a bounded number of
+/// rounds has passed.
 struct Waiter<'e> {
     engine: &'e Engine<'e, 'e>,
     armed: AtomicU32,

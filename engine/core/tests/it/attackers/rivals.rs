@@ -1,5 +1,5 @@
-//! More races: two that split, a split against a free, poison against a free, references against the last free; and two
-//! that bring the same memory, give it away, or set it aside.
+//! More races between two threads: two splits, a split against a free, poison against a free, references against the
+//! last free, and two threads that bring the same memory online, take it offline, or reserve it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -20,7 +20,7 @@ fn alloc_into(engine: &Engine<'_, '_>, order: Order, block: &AtomicU32) {
     block.store(pfn.raw(), SeqCst);
 }
 
-/// Two do something to a block that one of them allocated, `after` undoes what came out.
+/// Runs two operations on a block that one of the threads allocated. `after` undoes the outcome.
 fn over_a_block(order: Order, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Order, u32)) {
     for pcp in PCP {
         with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
@@ -50,7 +50,7 @@ const GET_AND_PUT: Way = |engine, pfn, _| {
     engine.put_page(pfn).is_ok()
 };
 
-/// Frees whatever of a block is still allocated.
+/// Frees the parts of a block that are still allocated.
 fn free_what_is_left(engine: &Engine<'_, '_>, pfn: Pfn, order: Order) {
     for page in pfn.up_to(pfn.offset(order.pages())) {
         if let Some(State::Allocated { order, refs, .. }) = engine.state(page) {
@@ -83,7 +83,7 @@ fn a_reference_is_counted_or_was_the_last() {
     });
 }
 
-/// The pages become pages of a range while somebody else drops a reference to the first of them.
+/// One thread splits the block into pages of a range, while the other drops a reference to its first page.
 #[test]
 fn a_reference_is_dropped_while_its_block_is_split() {
     over_a_block(Order::new(6), [SPLIT, GET_AND_PUT], |engine, pfn, order, successes| {
@@ -92,7 +92,7 @@ fn a_reference_is_dropped_while_its_block_is_split() {
     });
 }
 
-/// Poisons a frame, and notes it if it was online; returns whether it was.
+/// Poisons a frame, and records it if it was online. Returns whether it was.
 fn poison_and_note(engine: &Engine<'_, '_>, frame: Pfn, poisoned: &Mutex<Vec<Pfn>>) -> bool {
     let is_poisoned = engine.poison(frame).is_ok();
     if is_poisoned {
@@ -101,7 +101,7 @@ fn poison_and_note(engine: &Engine<'_, '_>, frame: Pfn, poisoned: &Mutex<Vec<Pfn
     is_poisoned
 }
 
-/// Frames break while their block is freed: each is withheld in the end, and nothing else is.
+/// Frames break while their block is freed. In the end each broken frame is withheld, and no other frame is.
 #[test]
 fn a_frame_breaks_while_its_block_is_freed() {
     let rounds = if cfg!(miri) { 2 } else { 300 };
@@ -125,7 +125,7 @@ fn a_frame_breaks_while_its_block_is_freed() {
     }
 }
 
-/// Deeds on the same frames of a machine that is not released yet.
+/// Runs two operations on the same frames, which are online but not released yet.
 fn over_memory(deeds: [fn(&Engine<'_, '_>) -> bool; 2], one_wins: bool, reset: fn(&Engine<'_, '_>)) {
     let rounds = if cfg!(miri) { 2 } else { 400 };
     let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
@@ -172,7 +172,7 @@ fn memory_is_released_while_it_goes_offline() {
     over_memory([RELEASE, OFFLINE], false, come_back);
 }
 
-/// Frees of pages that may have been freed and gone offline since.
+/// Frees pages that may already have been freed and gone offline.
 fn free_late(engine: &Engine<'_, '_>) -> bool {
     (0..200).fold(false, |any, _| {
         any | engine.free_contig_range(START..END).is_ok()
@@ -182,7 +182,7 @@ fn free_late(engine: &Engine<'_, '_>) -> bool {
     })
 }
 
-/// Releases the memory, takes and frees it as a range, and takes it offline; returns whether it went.
+/// Releases the memory, allocates and frees it as a range, and takes it offline. Returns whether it went offline.
 fn come_and_go(engine: &Engine<'_, '_>) -> bool {
     engine.release(START, END).expect("it is Reserved");
     engine.alloc_contig_range(START..END, Gfp::KERNEL).is_ok_and(|()| engine.free_contig_range(START..END).is_ok())
@@ -230,8 +230,8 @@ fn memory_comes_once() {
     );
 }
 
-/// Two threads that set the same pageblocks aside: one has all of its own, all of them of its type, and the other
-/// nothing.
+/// Two threads reserve overlapping pageblocks as a CMA area. One of them gets all of its pageblocks, all of type CMA,
+/// and the other gets none.
 #[test]
 fn an_area_is_one_owners_as_a_whole() {
     let rounds = if cfg!(miri) { 2 } else { 400 };
@@ -261,7 +261,7 @@ fn an_area_is_one_owners_as_a_whole() {
     });
 }
 
-/// Takes what an area was out of it, and back to Reserved.
+/// Returns the pageblocks of an area to the Reserved state.
 fn give_up(engine: &Engine<'_, '_>, block: u32) {
     use freehold::base::MigrateType;
     let frames = Pfn::new(block)..Pfn::new(block + 512);

@@ -1,8 +1,10 @@
-//! A script that goes everywhere: lists filled and drained, pageblocks owned, claimed, stolen from and reserved,
-//! ranges, an area, broken frames, compaction, reclaim down to the last resort, memory that comes and goes.
+//! A workload that reaches all parts of the engine: it fills and drains per-CPU lists; owns, claims, steals from and
+//! reserves pageblocks; uses ranges, an area and broken frames; compacts, reclaims, and calls the last resort; and
+//! takes memory online and offline.
 //!
-//! Two zones of small pageblocks, two CPUs played by one thread. What the script allocates is noted at once, so that
-//! reclaim can give it up and compaction can move it, and so that a script that was cut off can be cleared away.
+//! The machine has two zones of small pageblocks, and two CPUs simulated by one thread. The script records each
+//! allocation at once, so that reclaim can free it, compaction can move it, and an interrupted script can be cleaned
+//! up.
 
 use core::cell::Cell;
 use std::sync::Mutex;
@@ -21,11 +23,11 @@ const FRAMES: u32 = 3072;
 const MOVABLE: u32 = 4096;
 const END: u32 = 5120;
 
-/// What is allocated, by whom it does not matter: page after page.
+/// Recorded allocations, and the number of times that [`Script::give_some`] was called.
 #[derive(Default)]
 pub(super) struct Script(Mutex<Vec<(Pfn, Order)>>, AtomicU32);
 
-/// How often memory is given up at all.
+/// Number of calls of reclaim that free memory.
 const GIFTS: u32 = 12;
 
 impl Script {
@@ -37,7 +39,7 @@ impl Script {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Gives up the page that was allocated first, and another, some times.
+    /// Frees the two pages that were allocated first, in the first [`GIFTS`] calls.
     pub(super) fn give_some(&self, pages: &dyn FreePages) -> Reclaimed {
         if self.1.fetch_add(1, Relaxed) >= GIFTS {
             return Reclaimed::default();
@@ -47,7 +49,7 @@ impl Script {
         Reclaimed { pages: given.len() as u64, scanned: given.len() as u64 }
     }
 
-    /// Moves whatever is noted.
+    /// Moves a block if it is recorded, and refuses otherwise.
     pub(super) fn migrate(&self, migration: &Migration) -> Migrated {
         let mut held = self.held();
         let Some(block) = held.iter_mut().find(|(pfn, order)| (*pfn, *order) == (migration.from, migration.order))
@@ -59,7 +61,7 @@ impl Script {
     }
 }
 
-/// A script, the machine that it is played on, and its area.
+/// A script, the machine on which it runs, and the machine's CMA area.
 pub(super) struct Stage<'a, 'm, 'h> {
     pub engine: &'a Engine<'m, 'h>,
     script: &'a Script,
@@ -95,7 +97,7 @@ pub(super) fn with_script<'h, R>(
 }
 
 impl Stage<'_, '_, '_> {
-    /// The whole script.
+    /// Plays the whole script.
     pub(super) fn play(&self) {
         self.bring_memory();
         self.fill_and_drain();
@@ -106,7 +108,7 @@ impl Stage<'_, '_, '_> {
         self.clear_away();
     }
 
-    /// Afterwards: everything that is noted goes back, more memory comes, and a request gets some.
+    /// Frees everything that is recorded, releases more memory, and checks that requests succeed.
     pub(super) fn play_on(&self) {
         self.clear_away();
         self.engine.release(Pfn::new(0), Pfn::new(64)).expect("it is Reserved");
@@ -120,7 +122,7 @@ impl Stage<'_, '_, '_> {
         self.engine.drain_all_pages();
     }
 
-    /// Forgets each block before it is freed: a panic on the way loses no other.
+    /// Frees all recorded blocks. Each record is removed before its block is freed, so a panic loses no other block.
     fn clear_away(&self) {
         loop {
             let last = self.script.held().pop();
@@ -190,12 +192,12 @@ impl Stage<'_, '_, '_> {
         self.clear_away();
     }
 
-    /// Takes nearly everything.
+    /// Allocates nearly all memory.
     fn run_low(&self, gfp: Gfp) {
         for (order, most) in [(6, 60), (3, 60), (0, 200)] {
             _ = (0..most).all(|_| self.take(gfp | Gfp::NOWAIT, order));
         }
-        // All of it as single pages: what is freed of it is in pieces.
+        // Splits all blocks into single pages, so that freed memory is in pieces.
         let mut held = self.script.held();
         let blocks: Vec<_> = held.extract_if(.., |(_, order)| *order > Order::ZERO).collect();
         for (pfn, order) in blocks {

@@ -1,5 +1,6 @@
-//! The table of sections, whose pointers are kept as far below their arrays as these are above frame 0: small enough
-//! for Miri to follow every one of them. Memory begins high, and only the second section of the table ever comes.
+//! The table of sections. Each pointer in it is offset to below its array by the number of the section's first frame.
+//! The memory here is small enough for Miri to check every pointer. It starts at a high frame number, and only the
+//! second section of the table comes online.
 
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree};
@@ -7,7 +8,7 @@ use freehold::platform::host::run_on_cpu;
 
 use crate::attackers::machine::{Memory, build, range};
 
-/// First frame of the table, and of the section that comes.
+/// First frame of the table, and first frame of the section that comes online.
 const FIRST: u32 = 0xf000_0000;
 const SECOND: u32 = FIRST + (1 << 15);
 

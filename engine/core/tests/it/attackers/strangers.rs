@@ -1,5 +1,6 @@
-//! What belongs to somebody else, or to nobody: another allocator's zones, areas and maps, and CPUs and nodes that are
-//! not there. Where the documentation promises a panic there is one, by its sentence; nothing has changed after it.
+//! Arguments that belong to another allocator or do not exist: zones, areas and maps of a second allocator, and CPUs
+//! and nodes outside the machine. Where the documentation announces a panic, the call panics with the documented
+//! message and changes nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,7 +19,7 @@ type Attack = (&'static str, fn(&Engine<'_, '_>, &Engine<'_, '_>));
 const NOBODY: NodeId = NodeId(2);
 const NORMAL: ZoneKind = ZoneKind::Normal;
 
-/// Each panics with a sentence that begins like this.
+/// Calls that panic, by the start of the panic message.
 const PANICS: [(&str, &[Attack]); 3] = [
     (
         "there is no CPU",
@@ -87,7 +88,8 @@ fn a_node_that_is_not_there_gives_nothing() {
     });
 }
 
-/// A platform that names a CPU that is not there: every call that asks for the CPU panics, and loses nothing.
+/// A platform that returns a CPU number outside the machine. Every call that reads the CPU number panics, and no memory
+/// is lost.
 #[test]
 fn a_cpu_that_is_not_there_loses_nothing() {
     type Call = fn(&Engine<'_, '_>, Pfn);
@@ -130,7 +132,8 @@ fn another_allocators_area_is_refused() {
 
 type Area<'m> = freehold::page::CmaArea<'m, freehold::platform::host::CheckedSpinLock>;
 
-/// Two allocators alike whose metadata lives equally long, so that the compiler lets their areas be mixed up.
+/// Runs `run` with two equal allocators whose metadata has the same lifetime, so that the compiler accepts an area of
+/// one in calls of the other.
 fn with_two_areas(run: impl for<'m> FnOnce((&Engine<'m, 'm>, &Area<'m>), (&Engine<'m, 'm>, &Area<'m>))) {
     let config = Config { pageblock_order: Order::new(5), ..Config::default() };
     let ranges = [range(NORMAL, 0, 2048, 4096)];
@@ -144,7 +147,7 @@ fn with_two_areas(run: impl for<'m> FnOnce((&Engine<'m, 'm>, &Area<'m>), (&Engin
     run((&first, &first_area), (&second, &second_area));
 }
 
-/// Marks, reserves, boosts and limits as large as numbers are.
+/// Watermarks, lowmem reserves, boosts and limits at the limits of their number range.
 #[test]
 fn levels_at_the_ends_of_numbers_only_refuse() {
     for level in [0, 1, u64::from(u32::MAX), 1 << 62, u64::MAX] {
@@ -175,7 +178,8 @@ fn levels_at_the_ends_of_numbers_only_refuse() {
     }
 }
 
-/// A state restored from a recording that is wrong: blocks that are not there, broken ones, lists of nobody.
+/// Restores a state from a wrong recording, with missing blocks, broken blocks and lists of a type that does not exist
+/// on a CPU.
 #[test]
 fn a_wrong_recording_restores_nothing_that_is_not_there() {
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };

@@ -1,14 +1,14 @@
-//! A town: one machine in which there is something of everything, at places that the attacks know.
+//! One machine with blocks and frames of every kind, at places that the attacks know.
 //!
 //! ```text
 //!   2048  DMA, node 0          Normal, node 0, with holes around 3072..3100 and after 4010
 //!         2304..2400 Reserved  2560..2688 a CMA area
 //!   4096  Movable, node 0      whole
 //!   6144  Normal, node 1       blocks of every kind: see `Town`
-//!  34816  Normal, node 1       in a section of its own, half of it Reserved
+//!  34816  Normal, node 1       in a separate section, half of it Reserved
 //! ```
 //!
-//! Memory starts high, in the middle of what would be a section elsewhere, and pageblocks have 32 frames.
+//! The first frame is 2048, which is not a multiple of the section size. Pageblocks have 32 frames.
 
 use freehold::Policy;
 use freehold::base::{Gfp, NodeId, Order, Pfn, State, ZoneKind};
@@ -19,7 +19,7 @@ use crate::attackers::machine::{Bytes, Engine, Memory, build, range};
 
 pub(super) const FIRST: u32 = 2048;
 pub(super) const END: u32 = 34_944;
-/// Three CPUs on two nodes.
+/// Nodes of the three CPUs.
 pub(super) const CPU_NODES: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(0)];
 
 const RANGES: [(ZoneKind, u8, u32, u32); 6] = [
@@ -34,7 +34,7 @@ const RELEASED: [(u32, u32); 7] =
     [(FIRST, 2304), (2400, 2560), (2688, 3072), (3100, 4010), (4096, 5120), (6144, 7168), (34_816, 34_848)];
 pub(super) const AREA: (u32, u32) = (2560, 2688);
 
-/// First frames of blocks, and what they are.
+/// First frames of blocks, named by their kind.
 pub(super) const PAGE: u32 = 6144;
 pub(super) const MOVABLE: u32 = 6150;
 pub(super) const FROZEN: u32 = 6208;
@@ -48,7 +48,8 @@ pub(super) const RESERVED: u32 = 2304;
 pub(super) const HOLE: u32 = 3080;
 pub(super) const LENT: u32 = 2564;
 
-/// Frames at which it could hurt: every kind of block, its inside and its neighbours, every border, every end.
+/// Returns the frames that are likely sources of errors: every kind of block, frames inside it and next to it, every
+/// border, and the limits of the number range.
 pub(super) fn places() -> Vec<u32> {
     let kinds =
         [PAGE, MOVABLE, FROZEN, COMPOUND, SHARED, COUNTED_OUT, SLAB, POISONED, WITHHELD, RESERVED, HOLE, LENT, 2399];
@@ -74,13 +75,13 @@ pub(super) fn config(policy: Policy) -> Config<'static> {
     }
 }
 
-/// An attacker's means: the machine, its CMA area, and bytes to bring.
+/// The machine under attack, and its CMA area.
 pub(super) struct Town<'a, 'm, 'h> {
     pub engine: &'a Engine<'m, 'h>,
     pub area: &'a CmaArea<'m, CheckedSpinLock>,
 }
 
-/// Builds a town, and hands it and so many pieces of spare bytes to `run`.
+/// Builds the machine, and passes it and [`SPARE`] pieces of spare bytes to `run`.
 pub(super) fn with_town<R>(
     policy: Policy,
     run: impl for<'m> FnOnce(&Town<'_, 'm, '_>, &mut dyn Iterator<Item = &'m mut Bytes>) -> R,
@@ -101,16 +102,16 @@ pub(super) fn with_town<R>(
     run(&Town { engine: &engine, area: &area }, &mut spare)
 }
 
-/// Pieces of spare bytes.
+/// Number of pieces of spare metadata bytes.
 pub(super) const SPARE: usize = if cfg!(miri) { 64 } else { 1300 };
 
-/// Allocates a block that must be free.
+/// Allocates the block at `pfn`, which must be free.
 fn take_block(engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) {
     let taken = engine.isolate_free_page(Pfn::new(pfn), Order::new(order), gfp);
     assert_eq!(taken, Ok(true), "block {pfn} is free");
 }
 
-/// Puts a block of every kind at its place.
+/// Sets up a block of every kind at its place.
 fn settle(engine: &Engine<'_, '_>) {
     take_block(engine, PAGE, 0, Gfp::KERNEL);
     take_block(engine, MOVABLE, 0, Gfp::HIGHUSER_MOVABLE);
@@ -138,7 +139,7 @@ fn settle(engine: &Engine<'_, '_>) {
     engine.poison(Pfn::new(POISONED + 2)).expect("it is online");
     engine.poison(Pfn::new(WITHHELD)).expect("it is online");
     take_block(engine, LENT, 0, Gfp::HIGHUSER_MOVABLE);
-    // Some pages on this CPU's lists, and for policies that own pageblocks some of those.
+    // Leaves some pages on this CPU's lists. Under policies in which CPUs own pageblocks, this CPU then owns some.
     let pages = [(); 3].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
     pages.into_iter().for_each(|page| engine.free_pages(page, Order::ZERO).expect("it is ours"));
 }
