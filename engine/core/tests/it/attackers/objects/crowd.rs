@@ -1,5 +1,6 @@
-//! Everybody at once: threads that allocate, others that make and end caches, walk over all there is, shrink it, and
-//! have CPUs come and go. Nobody waits for anybody; how they meet is luck, what is left is not.
+//! All attacks at once: threads that allocate, threads that create and destroy caches, and a thread that walks and
+//! shrinks all caches and takes CPUs offline and online. No thread waits for another. The interleaving is random, but
+//! the result must always be in order.
 
 use std::thread;
 

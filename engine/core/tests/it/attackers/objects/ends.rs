@@ -1,5 +1,5 @@
-//! Each argument at its ends. An error says what to do; what is given is as large and as aligned as it was asked for,
-//! and lies apart from all else.
+//! Arguments at their limits. Each error has a helpful message. Each returned object has at least the requested size
+//! and alignment, and overlaps no other object.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use freehold::slab::{CacheConfig, CacheFlags, CacheId, CreateError, ObjectError,
 
 use super::{CPUS, FRAMES, Slab, attack, attack_with, picture, policies};
 
-/// The largest block of pages.
+/// Size of the largest block of pages, in bytes.
 const BLOCK: usize = 4 << 20;
 
 const SIZES: [usize; 26] = [
@@ -46,7 +46,7 @@ const SIZES: [usize; 26] = [
     usize::MAX,
 ];
 
-/// Requests of every kind, and of none.
+/// Flags of every kind of request, including none.
 fn flags() -> [Gfp; 11] {
     let nothing = Gfp::empty();
     let by_zone = [Gfp::DMA, Gfp::DMA32, Gfp::HIGHMEM, Gfp::MOVABLE].map(|zone| Gfp::NOWAIT | zone);
@@ -80,7 +80,7 @@ impl LiveObjects {
     }
 }
 
-/// A mistake has an answer, and the answer is a sentence.
+/// Checks that an error has a message of at least a sentence.
 fn expect_advice(error: &dyn core::error::Error) {
     assert!(error.to_string().len() > 20, "{error}");
 }
@@ -151,7 +151,7 @@ fn every_cache_is_made_or_refused() {
     }
 }
 
-/// Makes a cache, uses it, and ends it as far as that goes.
+/// Creates a cache, uses it, and tries to destroy it while an object is in use.
 fn make(slab: &Slab<'_, '_, '_, '_>, config: &CacheConfig<'_>) {
     let before = picture(slab);
     let cache = match slab.create(config) {
@@ -202,7 +202,8 @@ fn names_and_numbers_of_caches_may_be_anything() {
     });
 }
 
-/// The size of what lies at an address, at any address: of all pages, and where there are none.
+/// Requests the size of the object at addresses of every page, at addresses around objects, and at addresses outside
+/// the memory.
 #[test]
 fn an_address_is_an_object_or_an_error() {
     for (policy, debug) in
@@ -228,7 +229,8 @@ fn an_address_is_an_object_or_an_error() {
     }
 }
 
-/// How much a machine would need may be asked for any, and is answered, or refused as the documentation says.
+/// Computes the storage of machines of any size. The result is a layout, or a panic where the documentation announces
+/// one.
 #[test]
 fn storage_for_any_machine_is_a_layout_or_a_documented_panic() {
     for pages in [0, 1, FRAMES, u32::MAX] {
@@ -271,7 +273,7 @@ fn every_number_of_a_policy_may_be_anything() {
     }
 }
 
-/// Larger pages do; smaller ones are refused.
+/// Builds slabs on pages of several sizes. Pages of 4 KiB and more work; smaller ones are refused with a panic.
 #[test]
 fn pages_of_any_size_are_slabs_or_a_documented_panic() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::SheavesBitmap] {

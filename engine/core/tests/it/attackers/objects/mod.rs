@@ -1,10 +1,10 @@
-//! Slabs under attack, by every function of theirs that safe code can call. Safe code cannot free, so what it allocates
-//! stays; what it cannot ask for either is a proof, so each machine is audited when its attack is over.
+//! Attacks on slabs, by every function that safe code can call. Safe code cannot free, so allocated objects stay. Safe
+//! code cannot prove consistency either, so each machine is audited after its attack.
 //!
 //! ```text
-//! ends        sizes, alignments, flags, names, numbers of a policy and addresses, each at its ends
-//! strangers   CPUs that are not there, or away; caches that end too early; two allocators side by side
-//! crowd       walks, shrinks, and CPUs that come and go, while others allocate
+//! ends        sizes, alignments, flags, names, numbers of a policy and addresses, each at its limits
+//! strangers   CPUs that do not exist or are offline; caches destroyed while in use; two allocators side by side
+//! crowd       walks, shrinks, and CPUs that go offline and online, while other threads allocate
 //! ```
 
 mod crowd;
@@ -24,12 +24,12 @@ use crate::attackers::machine::Host;
 
 type Slab<'s, 'm, 'h, 'l> = SlabAllocator<'s, 'm, Host<'h>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 
-/// CPUs of each machine.
+/// Number of CPUs of each machine.
 const CPUS: usize = 3;
 /// Frames of each machine: two of the largest blocks.
 const FRAMES: u32 = 2048;
 
-/// Every way of objects to a CPU, with links and orders of both kinds.
+/// Returns one policy for each fast path, with links and orders of both kinds.
 fn policies() -> Vec<Policy> {
     let choices = [
         (SlabPolicy::Tagged, SlabLinks::Plain, SlabOrder::Address),
@@ -46,12 +46,12 @@ fn policies() -> Vec<Policy> {
     policies.to_vec()
 }
 
-/// Runs an attack on a machine whose caches make these checks; what is left then is in order.
+/// Runs an attack on a machine whose caches make the checks in `debug`, and audits the machine afterwards.
 fn attack<R>(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_, '_, '_>) -> R) -> R {
     attack_with(&Config { policy, cpu_nodes: &[NodeId(0); CPUS], ..Config::default() }, CPUS, debug, run)
 }
 
-/// The same on a machine laid out like this, whose sections have so many locks.
+/// Like [`attack`], on a machine with this configuration and `lock_count` locks for its sections.
 fn attack_with<R>(
     config: &Config<'_>,
     lock_count: usize,
@@ -63,8 +63,8 @@ fn attack_with<R>(
     result.expect("an attack runs once")
 }
 
-/// Builds the machine of [`attack_with`], calls `run` once, and audits the rest. The machine is compiled once, and not
-/// for each attack.
+/// Builds the machine of [`attack_with`], calls `run` once, and audits the machine. This function is not generic, so
+/// the machine is compiled once instead of once per attack.
 fn run_audited(config: &Config<'_>, lock_count: usize, debug: CacheFlags, run: &mut dyn FnMut(&Slab<'_, '_, '_, '_>)) {
     let locks: Vec<_> = (0..lock_count).map(|_| CheckedSpinLock::new()).collect();
     run_on_cpu(CpuId(0));
@@ -75,7 +75,7 @@ fn run_audited(config: &Config<'_>, lock_count: usize, debug: CacheFlags, run: &
     audit.pages.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
 }
 
-/// What can be seen of all caches.
+/// Returns the names and usage of all caches.
 fn picture(slab: &Slab<'_, '_, '_, '_>) -> Vec<(String, CacheUsage)> {
     let mut seen = Vec::new();
     slab.usage(|cache, usage| seen.push((cache.name.as_str().to_owned(), usage)));

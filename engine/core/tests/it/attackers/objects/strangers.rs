@@ -1,4 +1,4 @@
-//! CPUs that are not there, or away; caches that end too early; two allocators side by side.
+//! CPUs that do not exist or are offline, caches destroyed while in use, and two allocators side by side.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -12,7 +12,7 @@ use super::{CPUS, Slab, attack, attack_with, picture, policies};
 
 type Attack = (&'static str, fn(&Slab<'_, '_, '_, '_>));
 
-/// The sentence of a panic that there must be.
+/// Runs `act`, which must panic, and returns the message of the panic.
 fn panic_of(name: &str, act: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(act)).expect_err(name);
     let said = panic.downcast_ref::<String>().cloned();
@@ -39,7 +39,8 @@ fn a_cpu_that_is_not_there_meets_a_documented_panic() {
     }
 }
 
-/// A thread that stands for a CPU without a lock can ask for nothing that needs one; whatever it tries changes nothing.
+/// A thread on a CPU without a lock cannot run any operation that needs a section. Each attempt panics and changes
+/// nothing.
 #[test]
 fn a_thread_on_a_cpu_that_is_not_there_meets_a_documented_panic() {
     for policy in policies() {
@@ -64,7 +65,7 @@ fn a_thread_on_a_cpu_that_is_not_there_meets_a_documented_panic() {
     }
 }
 
-/// Sections may run on fewer CPUs than there are: the others have nothing, so nobody waits for them.
+/// Sections may cover fewer CPUs than the machine has. The other CPUs hold no objects, so no fence waits for them.
 #[test]
 fn a_cpu_without_sections_may_come_and_go() {
     for policy in policies() {
@@ -84,7 +85,8 @@ fn a_cpu_without_sections_may_come_and_go() {
     }
 }
 
-/// What is offline is not used, if anybody does use it all the same; and coming twice is coming once.
+/// Takes CPUs offline and online in any order. An offline CPU that allocates nevertheless is harmless, and a second
+/// call for the same CPU has no effect.
 #[test]
 fn cpus_come_and_go_in_any_order() {
     for policy in policies() {
@@ -111,7 +113,8 @@ fn cpus_come_and_go_in_any_order() {
     }
 }
 
-/// What is shown may be done to, in every way that the handle is not needed for.
+/// Callbacks of walks over caches and objects call back into the allocator with every operation that does not need the
+/// cache's handle.
 #[test]
 fn whoever_is_shown_something_may_call_back() {
     let deeds: [Attack; 7] = [
@@ -147,7 +150,7 @@ fn whoever_is_shown_something_may_call_back() {
     }
 }
 
-/// Each allocator knows its own objects, and calls the other's nobody's.
+/// Each allocator knows its own objects, and refuses an object of another allocator.
 #[test]
 fn the_objects_of_another_allocator_are_nobodys() {
     for policy in policies() {

@@ -1,10 +1,10 @@
-//! A kernel whose callbacks lie. Each of them, in turn, does each deed from within and gives each answer, while handles
-//! of all kinds exist; then all of them do anything at any time, on three CPUs. All of it is safe code (what is not lies
-//! in `kernel::liars`).
+//! A kernel whose callbacks lie. Each callback in turn performs each deed and gives each answer, while handles of all
+//! kinds exist. Then all callbacks do random deeds, on three CPUs. All of this is safe code; the unsafe parts are in
+//! `kernel::liars`.
 //!
-//! The worst outcome is memory that is lost. Handles keep their contents, no frame gets two owners, no callback is
-//! nested in another, and the allocator's own proof finds nothing. Two planted faults show that a breach would be seen:
-//! a callback that frees a live block by its number, and a handle that does not pin its block.
+//! The worst permitted outcome is lost memory. Handles keep their contents, no frame gets two owners, no callback is
+//! nested in another, and the allocator's own check finds nothing. Two planted faults show that a violation would be
+//! detected: a callback that frees a live block by its number, and a handle that does not pin its block.
 
 mod scenes;
 
@@ -20,10 +20,10 @@ use freehold::platform::{Context, Migrated, Migration, OutOfMemory, Patience, Re
 use crate::kernel::liars::{CPUS, Held, Liar, State, run_in_background};
 use crate::kernel::machine::{Equipped, Hooks};
 
-/// What a caught panic carries.
+/// Payload of a planned panic.
 struct Planned;
 
-/// A callback that is told what to do.
+/// Callback that follows a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Callback {
     Reclaim,
@@ -43,7 +43,7 @@ const CALLBACKS: [Callback; 6] = [
     Callback::Task,
 ];
 
-/// What a callback does before it answers.
+/// Action of a callback before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Nothing,
@@ -63,7 +63,7 @@ enum Deed {
     UseCache,
     BringCpuOnline,
     RunBackground,
-    /// A planted fault.
+    /// A planted fault: frees a live block by its number.
     FreeByNumber,
 }
 
@@ -87,47 +87,47 @@ const DEEDS: [Deed; 17] = [
     Deed::RunBackground,
 ];
 
-/// Answers that each callback has.
+/// Number of answers that each callback has.
 const ANSWERS: u8 = 4;
 
-/// What callbacks do on this thread.
+/// Plan for the callbacks on this thread.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
-    /// All are honest, and do nothing from within.
+    /// All callbacks are honest and perform no deed.
     Honest,
-    /// One does this deed, and gives this answer; the others are honest.
+    /// One callback performs this deed and gives this answer; the others are honest.
     One(Callback, Deed, u8),
-    /// All do anything, now and then.
+    /// Each callback performs a random deed in one of four calls.
     Anything,
 }
 
-/// How often a planned deed is done in one scene.
+/// Maximum number of planned deeds in one scene.
 const DEEDS_MAX: u32 = 40;
-/// Blocks that are forgotten on purpose, at most.
+/// Maximum number of blocks that are leaked on purpose.
 const FORGOTTEN_MAX: usize = 60;
 
 thread_local! {
     static PLAN: Cell<Plan> = const { Cell::new(Plan::Honest) };
     static RANDOM: RefCell<fastrand::Rng> = const { RefCell::new(fastrand::Rng::with_seed(0)) };
-    /// Deeds that are left.
+    /// Deeds left in this scene.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    /// How deep the thread is in callbacks that find memory, and in others.
+    /// Nesting depth of this thread: `NESTED` in callbacks that find memory, `INSIDE` in deeds of any callback.
     static NESTED: Cell<u32> = const { Cell::new(0) };
     static INSIDE: Cell<u32> = const { Cell::new(0) };
-    /// The mark of a kernel that keeps it in its tasks.
+    /// Reclaim mark of a kernel that keeps the mark in its tasks.
     static IS_RECLAIMING: Cell<bool> = const { Cell::new(false) };
-    /// Rounds of waiting that are left.
+    /// Rounds of waiting left in this scene.
     static WAITS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Times that each callback did its deed, on all machines.
+/// Deeds performed by each callback, on all machines.
 static DONE: [AtomicU32; CALLBACKS.len()] = [const { AtomicU32::new(0) }; CALLBACKS.len()];
 
 fn random(below: usize) -> usize {
     RANDOM.with_borrow_mut(|random| random.usize(0..below))
 }
 
-/// The deed and the answer of a callback, if it is its turn.
+/// Returns the deed and the answer of a callback, if the plan has one for this call.
 fn turn(callback: Callback) -> Option<(Deed, u8)> {
     match PLAN.get() {
         Plan::One(planned, deed, answer) if planned == callback && LEFT.get() > 0 => {
@@ -139,7 +139,7 @@ fn turn(callback: Callback) -> Option<(Deed, u8)> {
     }
 }
 
-/// Counts a level of nesting until it is dropped, be it by a panic.
+/// Counts one level of nesting until it is dropped, also by a panic.
 struct Level(&'static std::thread::LocalKey<Cell<u32>>);
 
 impl Level {
@@ -155,7 +155,7 @@ impl Drop for Level {
     }
 }
 
-/// Enters a callback that finds memory, which no other may be inside.
+/// Enters a callback that finds memory. Records a fault if the thread is already inside such a callback.
 fn enter(callback: Callback) -> Level {
     let level = Level::enter(&NESTED);
     if NESTED.get() > 1 {
@@ -164,16 +164,16 @@ fn enter(callback: Callback) -> Level {
     level
 }
 
-/// Does what a callback is told; returns the answer.
+/// Performs the planned deed of a callback. Returns the planned answer.
 fn act(callback: Callback, sink: Option<&PageSink<'_, Liar>>) -> Option<u8> {
     if INSIDE.get() > 0 && sink.is_none() && callback != Callback::Migrate {
-        // A request that such a callback makes asks it again.
+        // A request made inside a deed calls this callback again. The nested call is honest.
         return None;
     }
     let (deed, answer) = turn(callback)?;
     DONE[callback as usize].fetch_add(1, SeqCst);
     let _inside = Level::enter(&INSIDE);
-    // What must not reclaim says so.
+    // These callbacks must not reclaim, so their requests are atomic.
     let may_reclaim = !matches!(callback, Callback::Reclaimable | Callback::Relax | Callback::Task);
     perform(deed, if may_reclaim { Gfp::KERNEL } else { Gfp::ATOMIC }, sink);
     Some(answer)
@@ -190,7 +190,7 @@ fn perform(deed: Deed, gfp: Gfp, sink: Option<&PageSink<'_, Liar>>) {
             state.take(random(1000)).into_iter().for_each(Held::forget);
         }
         Deed::Forget => {}
-        // A second panic while the first one unwinds would end the program, whoever raises it.
+        // A second panic during unwinding would abort the program.
         Deed::Panic if std::thread::panicking() => {}
         Deed::Panic => panic_any(Planned),
         Deed::AllocAndKeep => {
@@ -235,7 +235,7 @@ fn alloc(gfp: Gfp, order: Order) -> Option<Held> {
     Liar::kernel().alloc_pages(gfp | Gfp::NOWARN, order).ok().map(Held::pages)
 }
 
-/// Takes a range around a block that may move, and gives it back.
+/// Allocates a range around a movable block, and frees the range.
 fn take_range(gfp: Gfp) {
     let Some(frame) = State::current().raw_frame(random(1000)) else { return };
     let start = Pfn::new(frame.raw() & !15);
@@ -252,7 +252,7 @@ fn use_cache(gfp: Gfp) {
     }
 }
 
-/// Callbacks that lie as planned.
+/// Returns the callbacks that lie as planned.
 fn lying() -> Hooks<Equipped> {
     Hooks {
         task,
@@ -299,7 +299,8 @@ fn migrate(migration: &Migration) -> Migrated {
     let _level = enter(Callback::Migrate);
     let state = State::current();
     match act(Callback::Migrate, None) {
-        // It says so, and nothing has happened, if the block has a handle; and does not copy it, if it has none.
+        // With a handle, `Moved` is a lie and nothing has happened. Without one, the owner is updated but the contents
+        // are not copied.
         Some(0) => {
             state.migrate(migration, false);
             Migrated::Moved

@@ -1,4 +1,4 @@
-//! Scenes in which every callback is called, and the tests that play them.
+//! Scenes that call every callback, and the tests that play them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
@@ -15,7 +15,7 @@ use crate::common::panic_hook;
 use crate::kernel::liars::{CPUS, Held, Liar, State, retire_others, run_in_background, set_up};
 use crate::kernel::machine::{CPU, Equipped, Hooks, audit, spawn_cpu, stand_for};
 
-/// Runs a step that a planned panic may end; any other panic is a fault.
+/// Runs a step that may end in a planned panic. Any other panic is recorded as a fault.
 fn attempt(step: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(step))
         && !panic.is::<Planned>()
@@ -26,7 +26,7 @@ fn attempt(step: impl FnOnce()) {
     }
 }
 
-/// Handles of all kinds, and blocks that may move between them.
+/// Creates handles of all kinds, with movable blocks between them.
 fn fill() {
     let state = State::current();
     for at in 0..60 {
@@ -49,7 +49,7 @@ fn fill() {
     attempt(|| state.alloc_cma(5, Gfp::KERNEL | Gfp::MOVABLE).into_iter().for_each(|held| state.keep(held)));
 }
 
-/// A scene in which every callback is called.
+/// Plays a scene that calls every callback.
 fn play() {
     let state = State::current();
     fill();
@@ -57,7 +57,8 @@ fn play() {
         attempt(|| take_range(Gfp::KERNEL));
     }
     attempt(|| drop(state.alloc_cma(300, Gfp::KERNEL)));
-    // Every page, some of which may move, and every second of which goes back: large blocks have to be made.
+    // Allocates all memory and frees every second block. Some of the remaining pages are movable, so large blocks
+    // require compaction.
     let mut all = Vec::new();
     let mut count = 0;
     while count < 6000 {
@@ -85,7 +86,7 @@ fn play() {
     attempt(run_in_background);
 }
 
-/// Everything that this CPU has is looked at and goes back.
+/// Checks and frees everything that this CPU holds.
 fn clear_away() {
     PLAN.set(Plan::Honest);
     let state = State::current();
@@ -97,7 +98,7 @@ fn clear_away() {
     }
 }
 
-/// Plays a scene under a plan; what was found, if anything was.
+/// Plays a scene under a plan. Returns the first fault that was found.
 fn play_with(plan: Plan, seed: u64) -> Result<(), String> {
     RANDOM.with_borrow_mut(|random| random.seed(seed));
     LEFT.set(DEEDS_MAX);
@@ -111,7 +112,7 @@ fn play_with(plan: Plan, seed: u64) -> Result<(), String> {
     }
 }
 
-/// Every lie of every callback, with every deed, one by one.
+/// Plays one scene for each combination of a callback, a deed and an answer.
 fn tell_every_lie(callbacks: Hooks<Equipped>) {
     panic_hook::silence_payload::<Planned>();
     set_up(callbacks);
@@ -136,7 +137,7 @@ fn no_lie_gives_a_frame_to_two() {
     tell_every_lie(lying());
 }
 
-/// A kernel that keeps the mark in its tasks.
+/// Plays all lies in a kernel that keeps the reclaim mark in its tasks.
 #[test]
 fn no_lie_gives_a_frame_to_two_where_tasks_have_the_mark() {
     tell_every_lie(Hooks { is_reclaiming, set_reclaiming, ..lying() });
@@ -171,7 +172,7 @@ fn no_lies_of_three_cpus_at_once_give_a_frame_to_two() {
     audit::<Equipped>();
 }
 
-/// What a callback could do that got a way to free by number: the harness sees it.
+/// Plants a callback that frees a live block by its number; the harness must detect this.
 #[test]
 fn a_live_block_that_is_freed_by_number_is_noticed() {
     panic_hook::silence(|panic| panic.location().is_some_and(|place| place.file().ends_with("kernel/pages.rs")));
@@ -181,7 +182,8 @@ fn a_live_block_that_is_freed_by_number_is_noticed() {
     assert!(found.is_some(), "the planted fault was not noticed");
 }
 
-/// What a `Moved` without a move does to a handle that does not pin its block: the harness sees it.
+/// Plants a handle that does not pin its block, and a callback that answers `Moved` without a move; the harness must
+/// detect this.
 #[test]
 fn a_handle_that_does_not_pin_its_block_is_noticed() {
     panic_hook::silence(|panic| panic.location().is_some_and(|place| place.file().ends_with("kernel/pages.rs")));
