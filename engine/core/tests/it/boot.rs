@@ -1,4 +1,4 @@
-//! How an allocator comes to be: configurations that are refused, memory that comes in parts, frames that are adopted.
+//! Setup of an allocator: configurations that are refused, memory that comes online in parts, frames that are adopted.
 
 use core::mem::MaybeUninit;
 
@@ -51,7 +51,7 @@ fn exactly_the_promised_metadata_is_enough() {
     assert_eq!(short.err(), Some(ConfigError::Metadata));
 }
 
-/// Frames `[start, end)` of the Normal zone on node 0.
+/// Returns the range of frames `[start, end)` in the Normal zone of node 0.
 fn normal(start: u32, end: u32) -> Range {
     range(ZoneKind::Normal, 0, start, end)
 }
@@ -100,7 +100,7 @@ fn adopted_frames_are_allocated_and_can_be_freed() {
     assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).managed(), 16);
 }
 
-/// Allocates every page, and returns how many there were.
+/// Allocates every page, and returns their number.
 fn take_all_pages(engine: &PageAllocator<'_, Host<'_>>) -> usize {
     core::iter::from_fn(|| engine.alloc_pages(Gfp::NOWAIT | Gfp::MEMALLOC, Order::ZERO).ok()).count()
 }
@@ -140,7 +140,7 @@ fn a_cpu_whose_node_has_no_memory_uses_the_nearest_that_has() {
     });
 }
 
-/// A platform whose allocators follow the pinned kernel's rules and no others.
+/// A platform whose allocators always follow the rules of the pinned kernel.
 struct Pinned(Solo);
 
 impl Platform for Pinned {
@@ -158,14 +158,14 @@ impl Platform for Pinned {
     }
 }
 
-/// Builds an allocator on the pinned platform with this policy, and returns the policy that it has.
+/// Builds an allocator with this policy on the pinned platform, and returns the policy that the allocator uses.
 fn policy_on_pinned(policy: Policy) -> Result<Policy, ConfigError> {
     let mut metadata = vec![MaybeUninit::uninit(); 1 << 20];
     let engine = PageAllocator::new(Pinned(Solo::new(NoProbe)), &Config { policy, ..SMALL }, &mut metadata)?;
     Ok(*engine.policy())
 }
 
-/// Fixed rules are those of the configuration, or there is no allocator; numbers are the configuration's.
+/// A platform with fixed rules refuses a configuration with other rules. The numbers still come from the configuration.
 #[test]
 fn rules_that_a_platform_fixes_are_the_only_ones() {
     assert_eq!(policy_on_pinned(Policy::FREEHOLD), Err(ConfigError::Policy));

@@ -1,24 +1,25 @@
-//! What threads share beside the engine: which thread holds which frame, and blocks on their way to other threads.
+//! State that threads share outside the engine: a mark for each frame that a thread holds, and a mailbox of blocks for
+//! other threads.
 //!
-//! Two holders of a frame at once are seen at the moment it happens. The locks are the engine's own, so that a
-//! sanitizer that does not see into the standard library sees every hand-over.
+//! A frame with two holders is detected when the second holder marks it. The locks are the engine's own, so that
+//! sanitizers that do not instrument the standard library still see every hand-over.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use freehold::base::lock::{Guard, Locked, Rank, Ranked, SpinLock};
 use freehold::base::{Order, Pfn};
 
-/// A block that somebody holds.
+/// An allocated block.
 pub(crate) type Block = (Pfn, Order);
 
-/// What becomes of the marks of a block.
+/// Transition of the marks of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     Taken,
     Dropped,
 }
 
-/// Blocks for the next thread that takes one.
+/// Blocks that any thread may take.
 #[derive(Default)]
 struct Mailbox(Vec<Block>);
 
@@ -33,13 +34,13 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Nobody holds anything yet.
+    /// Creates marks for `frames` frames, none of which is held.
     pub(crate) fn new(frames: u32) -> Beside {
         let held = (0..frames).map(|_| AtomicBool::new(false)).collect();
         Beside { held, mailbox: Locked::new(Mailbox::default()) }
     }
 
-    /// Marks every frame of a block, which must have been marked otherwise.
+    /// Changes the mark of every frame of a block. Panics if a frame already has the new mark.
     pub(crate) fn mark(&self, (pfn, order): Block, hold: Hold) {
         for held in &self.held[pfn.index()..][..order.pages() as usize] {
             let before = held.swap(hold == Hold::Taken, Relaxed);
@@ -47,17 +48,17 @@ impl Beside {
         }
     }
 
-    /// Frames that somebody holds.
+    /// Returns the number of frames that are held.
     pub(crate) fn held(&self) -> u64 {
         self.held.iter().filter(|held| held.load(Relaxed)).count() as u64
     }
 
-    /// Leaves a block for the next thread that takes one.
+    /// Puts a block into the mailbox.
     pub(crate) fn post(&self, block: Block) {
         self.open().0.push(block);
     }
 
-    /// A block that somebody left.
+    /// Takes a block out of the mailbox.
     pub(crate) fn collect(&self) -> Option<Block> {
         self.open().0.pop()
     }

@@ -1,4 +1,4 @@
-//! Locks that no platform should have: one whose holder may be preempted at any time, and one that is open.
+//! Locks for tests only: a lock whose holder may be preempted at any time, and a lock that excludes no thread.
 
 use std::thread;
 
@@ -6,11 +6,11 @@ use freehold::base::lock::{Rank, RawLock, SpinLock};
 
 use super::luck;
 
-/// Excludes, but the thread may lose its processor before it asks, while it holds, and after it opens.
+/// A spin lock that may yield the processor before it is taken, while it is held, and after it is released.
 #[derive(Debug)]
 pub(crate) struct PreemptedLock(SpinLock);
 
-// SAFETY: exclusion is `SpinLock`'s; giving up the processor changes nothing of it.
+// SAFETY: `SpinLock` provides the exclusion. Yielding the processor does not change the state of the lock.
 unsafe impl RawLock for PreemptedLock {
     fn new() -> PreemptedLock {
         PreemptedLock(SpinLock::new())
@@ -34,17 +34,18 @@ unsafe impl RawLock for PreemptedLock {
     }
 
     unsafe fn unlock(&self, rank: Rank) {
-        // SAFETY: the caller holds the lock, by this function's own contract.
+        // SAFETY: the caller holds this lock, as the contract of `unlock` requires, and therefore holds the inner lock.
         unsafe { self.0.unlock(rank) }
         luck::perhaps_preempt();
     }
 }
 
-/// Lets everybody in.
+/// A lock that every thread can take at any time.
 #[derive(Debug)]
 pub(crate) struct OpenDoor;
 
-// SAFETY: it is not: this is the fault that a sanitizer must find. Only the test that plants it uses it, on a number.
+// SAFETY: unsound on purpose. This lock is the planted fault that a sanitizer must find, and only the test of that
+// fault uses it, to protect a number.
 unsafe impl RawLock for OpenDoor {
     fn new() -> OpenDoor {
         OpenDoor

@@ -1,4 +1,4 @@
-//! A thread's luck: when it loses its processor, and on which CPU it finds itself.
+//! Random events of a thread: preemption, and migration to another CPU.
 
 use std::cell::{Cell, RefCell};
 use std::thread;
@@ -6,9 +6,9 @@ use std::thread;
 use fastrand::Rng;
 use freehold::base::CpuId;
 
-/// Of so many chances to lose the processor, one is taken.
+/// Average number of preemption points per preemption.
 const PREEMPTED: u32 = 150;
-/// Of so many looks at the CPU's number, one finds another CPU.
+/// Average number of reads of the CPU number per migration to another CPU.
 const MOVED: u32 = 20;
 
 thread_local! {
@@ -16,19 +16,20 @@ thread_local! {
     static CPU: Cell<u16> = const { Cell::new(0) };
 }
 
-/// Starts the thread's luck anew.
+/// Restarts the thread's random numbers from a seed.
 pub(crate) fn draw_from(seed: u64) {
     LUCK.with_borrow_mut(|luck| luck.seed(seed));
 }
 
-/// Gives the processor up, now and then.
+/// Yields the processor at random, once in [`PREEMPTED`] calls on average.
 pub(crate) fn perhaps_preempt() {
     if LUCK.with_borrow_mut(|luck| luck.u32(0..PREEMPTED)) == 0 {
         thread::yield_now();
     }
 }
 
-/// The CPU, of `cpus`, that the thread runs on now; by the time the caller uses the answer it may run elsewhere.
+/// Returns the CPU, out of `cpus`, on which the thread runs. The thread may run on another CPU by the time the caller
+/// uses the number.
 pub(crate) fn cpu(cpus: u16) -> CpuId {
     let (moves, to) = LUCK.with_borrow_mut(|luck| (luck.u32(0..MOVED) == 0, luck.u16(0..cpus)));
     if moves {

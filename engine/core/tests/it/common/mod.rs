@@ -1,4 +1,4 @@
-//! What the engine's tests share: a platform whose answers a test decides, and machines built piece by piece.
+//! Parts that the engine's tests share: a platform whose answers a test determines, and functions that build machines.
 
 pub(crate) mod holders;
 pub(crate) mod locks;
@@ -23,13 +23,13 @@ use freehold::platform::{
 };
 use freehold::stats::{Counters, Counts};
 
-/// Waits for threads one by one, which is an end that ThreadSanitizer sees; that of a scope it does not.
+/// Joins all threads. ThreadSanitizer sees the join of a thread, but not the implicit wait at the end of a scope.
 pub(crate) fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
     let ends: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     ends.into_iter().for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
 }
 
-/// What a test answers when the engine asks its platform.
+/// A test's implementation of the platform's promises.
 pub(crate) trait Hooks {
     /// See [`Platform::reclaim`].
     fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
@@ -59,7 +59,7 @@ pub(crate) trait Hooks {
     }
 }
 
-/// One thread, any number of CPUs, and answers that a test decides.
+/// Platform of a single thread that plays any number of CPUs; a test provides its answers.
 #[derive(Default)]
 pub(crate) struct Host<'h> {
     cpu: Cell<u16>,
@@ -69,17 +69,17 @@ pub(crate) struct Host<'h> {
 }
 
 impl<'h> Host<'h> {
-    /// What comes next runs on this CPU.
+    /// Sets the CPU on which the following calls run.
     pub(crate) fn run_on(&self, cpu: u16) {
         self.cpu.set(cpu);
     }
 
-    /// What comes next is asked by a task like this.
+    /// Sets the task that makes the following calls.
     pub(crate) fn run_as(&self, task: Task) {
         self.task.set(task);
     }
 
-    /// From now on these hooks answer.
+    /// Installs the hooks that answer from now on.
     pub(crate) fn answer_with(&self, hooks: &'h dyn Hooks) {
         self.hooks.set(Some(hooks));
     }
@@ -148,7 +148,7 @@ impl Platform for Host<'_> {
     }
 }
 
-/// Counts what the engine reports, and keeps it once it is told to.
+/// Probe that counts events, and keeps them after the first call of [`Events::take`].
 #[derive(Default)]
 pub(crate) struct Events {
     counters: Counters<Cell<u64>>,
@@ -165,42 +165,42 @@ impl Probe for Events {
 }
 
 impl Events {
-    /// Keeps events from now on; returns those kept so far.
+    /// Returns the events kept so far, and keeps events from now on.
     pub(crate) fn take(&self) -> Vec<Event> {
         self.kept.borrow_mut().replace(Vec::new()).unwrap_or_default()
     }
 
-    /// How much of everything was reported.
+    /// Returns the counts of all events.
     pub(crate) fn counts(&self) -> Counts {
         self.counters.counts()
     }
 }
 
-/// Bytes in which a layout fits at any address.
+/// Allocates enough bytes to place the layout at any address.
 fn bytes_for(layout: Layout) -> Box<[MaybeUninit<u8>]> {
     Box::new_uninit_slice(layout.size() + layout.align())
 }
 
-/// The bytes of a machine's metadata.
+/// Bytes of a machine's metadata.
 pub(crate) struct Memory {
     fixed: Box<[MaybeUninit<u8>]>,
     ranges: Vec<Box<[MaybeUninit<u8>]>>,
 }
 
 impl Memory {
-    /// Enough for this machine.
+    /// Allocates enough metadata for a machine.
     pub(crate) fn new(config: &Config<'_>, ranges: &[Range]) -> Memory {
         Memory::on::<Host<'_>>(config, ranges)
     }
 
-    /// Enough for this machine on another platform.
+    /// Allocates enough metadata for a machine on another platform.
     pub(crate) fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
         let ranges = ranges.iter().map(|range| bytes_for(config.online_layout(&(range.start..range.end))));
         Memory { fixed: bytes_for(config.metadata_layout::<P>()), ranges: ranges.collect() }
     }
 }
 
-/// A machine whose ranges are online, and all frames still Reserved.
+/// Builds a machine whose ranges are online and whose frames are all still Reserved.
 pub(crate) fn build<'m, 'h>(
     config: &Config<'_>,
     ranges: &[Range],
@@ -209,7 +209,7 @@ pub(crate) fn build<'m, 'h>(
     build_on(Host::default(), config, ranges, memory)
 }
 
-/// The same on another platform.
+/// Like [`build`], on another platform.
 pub(crate) fn build_on<'m, P: Platform>(
     platform: P,
     config: &Config<'_>,
@@ -223,12 +223,12 @@ pub(crate) fn build_on<'m, P: Platform>(
     allocator
 }
 
-/// Frames `[start, end)` of a zone on a node.
+/// Returns the range of frames `[start, end)` in a zone of a node.
 pub(crate) fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
     Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
 }
 
-/// A machine with all memory released and its watermarks set up, on CPU 0.
+/// Runs `run` on CPU 0 of a machine whose memory is released and whose watermarks are set up.
 pub(crate) fn with_machine<'h, R>(
     config: &Config<'_>,
     ranges: &[Range],
@@ -239,7 +239,8 @@ pub(crate) fn with_machine<'h, R>(
     run(&build_released(config, ranges, min_free, &mut memory))
 }
 
-/// Builds the machine of [`with_machine`]. A function of its own, because the caller is compiled once for each scene.
+/// Builds the machine of [`with_machine`]. This is a separate function because its caller is generic and is compiled
+/// once for each scene.
 fn build_released<'m, 'h>(
     config: &Config<'_>,
     ranges: &[Range],

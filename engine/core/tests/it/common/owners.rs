@@ -1,5 +1,5 @@
-//! Whose blocks are where: the part of a kernel that page tables and reverse maps play. A move changes where an owner's
-//! block is; a free asks here first.
+//! Owners of movable blocks: the part of a kernel that page tables and reverse maps have. A move changes the place of
+//! the owner's block. A free looks up the place here first.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ struct Owned {
     refs: u32,
 }
 
-/// All of them, by owner and by place.
+/// All movable blocks, by owner and by place.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     blocks: BTreeMap<u32, Owned>,
@@ -23,7 +23,7 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// A block that its owner lets be moved; the owner's number.
+    /// Adds a movable block. Returns the number of its owner.
     pub(crate) fn add(&mut self, pfn: Pfn, order: Order, refs: u32) -> u32 {
         self.next += 1;
         self.blocks.insert(self.next, Owned { pfn, order, refs });
@@ -32,31 +32,31 @@ impl Owners {
         self.next
     }
 
-    /// Everybody who has a block.
+    /// Returns all owners.
     pub(crate) fn owners(&self) -> impl Iterator<Item = u32> {
         self.blocks.keys().copied()
     }
 
-    /// Where an owner's block is now.
+    /// Returns the current place of an owner's block.
     pub(crate) fn place(&self, owner: u32) -> Pfn {
         self.blocks[&owner].pfn
     }
 
-    /// The block is about to be freed: it is not moved any more.
+    /// Removes a block before it is freed, so that it is not moved any more. Returns its place and order.
     pub(crate) fn remove(&mut self, owner: u32) -> (Pfn, Order) {
         let Owned { pfn, order, .. } = self.blocks.remove(&owner).expect("the owner has a block");
         self.at.remove(&pfn.raw());
         (pfn, order)
     }
 
-    /// Makes owners of single pages of the owner of a block; theirs are the numbers after the last one.
+    /// Replaces the owner of a block by owners of its single pages. The new owners get the next free numbers.
     pub(crate) fn split(&mut self, pfn: Pfn) {
         let owner = self.at[&pfn.raw()];
         let (pfn, order) = self.remove(owner);
         pfn.up_to(pfn.offset(order.pages())).for_each(|page| _ = self.add(page, Order::ZERO, 1));
     }
 
-    /// Moves a block, if there is one like that, and its owner is the one that the engine means.
+    /// Moves a block if the place, order and references match the request; refuses otherwise.
     pub(crate) fn migrate(&mut self, migration: &Migration) -> Migrated {
         let Migration { from, to, order, refs, .. } = *migration;
         let Some(&owner) = self.at.get(&from.raw()) else { return Migrated::Refused };

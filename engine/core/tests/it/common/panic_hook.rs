@@ -1,11 +1,11 @@
-//! The process's panic hook, which all tests share: it remembers in which file each thread panicked last, and prints
-//! nothing about panics that a test plans.
+//! The panic hook of the process, shared by all tests. It records the file in which each thread panicked last, and
+//! prints nothing about planned panics.
 
 use std::cell::RefCell;
 use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::{Once, PoisonError, RwLock};
 
-/// Tells whether a panic is one that a test plans.
+/// Returns whether a test planned the panic.
 type Filter = fn(&PanicHookInfo<'_>) -> bool;
 
 static PLANNED: RwLock<Vec<Filter>> = RwLock::new(Vec::new());
@@ -30,18 +30,18 @@ pub(crate) fn install() {
     });
 }
 
-/// Prints nothing about panics for which `is_planned` holds, on any thread, from now on.
+/// Suppresses the output of panics for which `is_planned` returns true, on any thread, from now on.
 pub(crate) fn silence(is_planned: Filter) {
     install();
     PLANNED.write().unwrap_or_else(PoisonError::into_inner).push(is_planned);
 }
 
-/// Prints nothing about panics that carry a `T`, on any thread, from now on.
+/// Suppresses the output of panics with a payload of type `T`, on any thread, from now on.
 pub(crate) fn silence_payload<T: 'static>() {
     silence(|panic| panic.payload().is::<T>());
 }
 
-/// Returns the file in which this thread panicked last, since the hook was installed.
+/// Returns the file in which this thread last panicked since the hook was installed.
 pub(crate) fn last_panic_file() -> String {
     PANICKED_IN.with_borrow(String::clone)
 }

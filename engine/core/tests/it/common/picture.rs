@@ -1,25 +1,25 @@
-//! A picture of a whole machine: what every frame and every pageblock is, every counter, and the texts of procfs. Two
-//! pictures are the same, or the first difference has a name.
+//! Snapshot of a whole machine: the states of all frames and pageblocks, all counters, and the texts of procfs. The
+//! comparison of two snapshots returns their first difference.
 
 use freehold::base::{MigrateType, Pfn, State};
 use freehold::page::PageAllocator;
 use freehold::platform::Platform;
 use freehold::procfs;
 
-/// One machine at one moment.
+/// State of a machine at one moment.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Picture {
     frames: Vec<(Pfn, State)>,
-    /// First frame, type, type when nobody isolates it, how many do.
+    /// First frame, current type, type without isolation, number of isolations.
     pageblocks: Vec<(Pfn, MigrateType, MigrateType, u8)>,
-    /// Zones' counters, with the pages on every CPU's lists.
+    /// Counters of each zone, with the pages on every CPU's lists.
     zones: Vec<Vec<u64>>,
-    /// buddyinfo, pagetypeinfo and zoneinfo, line by line.
+    /// Lines of buddyinfo, pagetypeinfo and zoneinfo.
     texts: Vec<String>,
 }
 
 impl Picture {
-    /// Takes one, of a machine that must be in order.
+    /// Takes a snapshot of a machine. Panics if the machine is not in order.
     pub(crate) fn take<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
         engine.check().expect("the machine is in order");
         let pageblocks = engine.map().pageblocks().map(|pfn| {
@@ -34,7 +34,7 @@ impl Picture {
         }
     }
 
-    /// Where another picture differs first, if it does.
+    /// Returns the first difference from another snapshot.
     pub(crate) fn difference(&self, other: &Picture) -> Option<String> {
         first(&self.frames, &other.frames)
             .or_else(|| first(&self.pageblocks, &other.pageblocks))
@@ -42,7 +42,7 @@ impl Picture {
             .or_else(|| first(&self.texts, &other.texts))
     }
 
-    /// Fails unless a machine looks exactly like this.
+    /// Panics unless a machine looks exactly like this snapshot.
     #[track_caller]
     pub(crate) fn expect<P: Platform>(&self, engine: &PageAllocator<'_, P>, what: &str) {
         if let Some(difference) = self.difference(&Picture::take(engine)) {
@@ -50,14 +50,14 @@ impl Picture {
         }
     }
 
-    /// What the frames are, pageblock types, and counters of zones, but not how the per-CPU lists are tuned: for
-    /// machines that came to the same place by different ways.
+    /// Returns the first difference in frames or pageblocks, or `None`. Counters of zones and the tuning of per-CPU
+    /// lists are not compared, so that two machines with different histories can be equal.
     pub(crate) fn difference_but_tuning(&self, other: &Picture) -> Option<String> {
         first(&self.frames, &other.frames).or_else(|| first(&self.pageblocks, &other.pageblocks))
     }
 }
 
-/// Every frame of a zone that is not inside a block. `check` has proved that all others are.
+/// Returns every frame of all zones that is not inside a block. `check` has proved that the others are.
 fn heads<P: Platform>(engine: &PageAllocator<'_, P>) -> Vec<(Pfn, State)> {
     let mut heads = Vec::new();
     for zone in engine.zones() {

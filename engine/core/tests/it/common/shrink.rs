@@ -1,11 +1,11 @@
-//! From a failing list of steps to a short one: parts are left out for as long as the rest still fails.
+//! Shortening of a failing list of steps: leaves out parts as long as the rest still fails.
 
 use std::panic::{self, AssertUnwindSafe};
 
-/// Runs that shortening may cost.
+/// Maximum number of runs for shortening.
 const ATTEMPTS_MAX: u32 = 600;
 
-/// What a run comes to; or how it fails, a panic of the engine included.
+/// Returns the result of a run. A panic of the engine becomes an error.
 pub(crate) fn outcome<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
@@ -14,7 +14,7 @@ pub(crate) fn outcome<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, S
     })
 }
 
-/// A shorter list that fails too, and how.
+/// Returns a shorter list of steps that fails too, and the failure.
 pub(crate) fn shrink<S: Clone, R>(steps: &[S], run: impl Fn(&[S]) -> Result<R, String>) -> (Vec<S>, String) {
     let mut steps = steps.to_vec();
     let mut problem = String::new();
