@@ -1,7 +1,7 @@
-//! A race on purpose: two threads count under a lock that lets everybody in.
+//! A planted race: two threads increment a number under a lock that excludes no thread.
 //!
-//! Ignored, since it proves nothing by itself: `cargo xtask ci --only sanitizer` runs it in a build with
-//! ThreadSanitizer, which must say what it sees here before its silence about the other tests means anything.
+//! The test is ignored by default, because it proves nothing by itself. `cargo xtask ci --only sanitizer` runs it in a
+//! build with ThreadSanitizer, which must report this race before its silence about the other tests means anything.
 
 use std::thread;
 

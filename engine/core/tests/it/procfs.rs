@@ -1,4 +1,4 @@
-//! The texts of `/proc`, as Linux writes them: same words, same columns, so that people's scripts work.
+//! Texts of `/proc` in Linux's format: equal words and columns, so that existing scripts work.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn config() -> Config<'static> {
     Config { policy: Policy::LINUX_6_12, ..Config::default() }
 }
 
-/// A PC with 4 GiB and a little more, in which something happened.
+/// Runs `run` on a PC with slightly more than 4 GiB, after some allocations.
 fn scene(run: impl FnOnce(&PageAllocator<'_, Host<'_>>)) {
     with_machine(&config(), &pc_ranges((1 << 20) + (1 << 15)), MinFree::BySize, |engine| {
         (0..10).for_each(|_| _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO));
@@ -29,7 +29,7 @@ fn scene(run: impl FnOnce(&PageAllocator<'_, Host<'_>>)) {
 #[test]
 fn buddyinfo_has_linux_columns() {
     scene(|engine| {
-        // Lists took 7 and 14 pages of one block; a block of order 4 left another.
+        // Per-CPU lists took 7 and 14 pages of one block. A block of order 4 was split off another.
         let mut text = String::new();
         procfs::buddyinfo(engine, &mut text).expect("a string takes all");
         let expected = "\
@@ -101,7 +101,7 @@ fn zoneinfo_counts_what_is_there() {
     });
 }
 
-/// A line without its numbers, and with the padding that numbers leave: what a script matches.
+/// Returns a line without its numbers and their padding: the part that a script matches.
 fn shape(line: &str) -> String {
     let line = line.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');
     let words = line.split(' ').filter(|word| !word.is_empty() && !word.chars().all(|c| c.is_ascii_digit()));
@@ -112,7 +112,7 @@ fn shapes(text: &str) -> BTreeSet<String> {
     text.lines().map(shape).collect()
 }
 
-/// Every line that the engine writes about a zone has a twin in what this machine's kernel writes.
+/// Every line that the engine writes about a zone has a counterpart in the output of this machine's kernel.
 #[test]
 fn every_line_is_one_of_this_kernels() {
     let Ok(theirs) = std::fs::read_to_string("/proc/zoneinfo") else {
@@ -120,7 +120,7 @@ fn every_line_is_one_of_this_kernels() {
         return;
     };
     let theirs = shapes(&theirs);
-    // Lines that came with later kernels than the one this may run on, and zones that it may not have.
+    // Lines that only later kernels have, and zones that this machine may not have.
     let optional = ["high_min:", "high_max:", "promo", "boost", "cma", "reserved_highatomic:", "Node"];
     scene(|engine| {
         let mut text = String::new();
@@ -132,7 +132,7 @@ fn every_line_is_one_of_this_kernels() {
     });
 }
 
-/// Whether each number of a line of buddyinfo fits its column; wider ones widen the line.
+/// Returns whether each number of a line of buddyinfo fits its column. A wider number widens the line.
 fn fits_columns(line: &str) -> bool {
     line.split_whitespace().skip(4).all(|number| number.len() <= 6)
 }
@@ -171,13 +171,13 @@ fn zones_without_memory_are_not_shown() {
 fn slabinfo_counts_objects_and_slabs() {
     with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
         let objects: Vec<_> = (0..70).map(|_| slab.kmalloc(64, Gfp::KERNEL).expect("memory is plenty")).collect();
-        // SAFETY: allocated above; nobody uses or frees them before this.
+        // SAFETY: each object was allocated above, is not used any more, and is freed once.
         objects[..60].iter().for_each(|&object| unsafe { slab.kfree(object).expect("it is ours") });
         let mut text = String::new();
         procfs::slabinfo(slab, &mut text).expect("a string takes all");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2 + 13);
-        // The first 64 objects are a slab, 60 of which were freed into it; the CPU has the other slab.
+        // The first 64 objects fill a slab, of which 60 objects were freed. The CPU holds the other slab.
         let row = "kmalloc-64            68    128     64   64    1 : tunables    0    0    0 : slabdata      2      2      0";
         assert_eq!(lines[5], row);
         let none = "kmalloc-8k             0      0   8192    4    8 : tunables    0    0    0 : slabdata      0      0      0";
@@ -202,7 +202,7 @@ fn slabinfo_is_shaped_like_this_kernels() {
         let mut text = String::new();
         procfs::slabinfo(slab, &mut text).expect("a string takes all");
         assert!(text.lines().take(2).eq(theirs.lines().take(2)), "theirs:\n{theirs}ours:\n{text}");
-        // A kernel with more objects than six digits writes wider rows.
+        // Kernels with more objects than six digits can show write wider rows.
         let narrow = row_shape(&theirs, "kmalloc-8k ").filter(|&(len, _)| len <= 109);
         if let Some(theirs) = narrow {
             assert_eq!(row_shape(&text, "kmalloc-8k "), Some(theirs));

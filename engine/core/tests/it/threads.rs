@@ -1,8 +1,8 @@
-//! Real threads on real locks: more threads than CPUs, so that trylocks fail; blocks change hands, so that frees come
-//! from other CPUs; drains and decay go on all the while.
+//! Threads on real locks: more threads than CPUs, so that trylocks fail; blocks are passed between threads, so that
+//! other CPUs free them; drains and decay run continuously.
 //!
-//! Every frame has a mark beside the engine that says whether somebody holds it: two holders at once are seen at the
-//! moment it happens, and the proof at the end sees whatever was lost.
+//! A mark outside the engine records whether each frame is held. A frame with two holders is detected when the second
+//! one marks it, and the check at the end detects lost frames.
 
 use std::thread;
 
@@ -20,14 +20,14 @@ use crate::common::holders::{Beside, Block, Hold};
 use crate::common::{join_all, range};
 
 const CPUS: u16 = 4;
-/// More than CPUs: some share one.
+/// More threads than CPUs, so that some share a CPU.
 const THREADS: u16 = 6;
 const STEPS: u32 = 60_000;
 const END: u32 = 1 << 14;
 
 type Host = Threads<Counters>;
 
-/// One thread's work.
+/// State of one thread.
 struct Worker<'w, 'm> {
     engine: &'w PageAllocator<'m, Host>,
     beside: &'w Beside,
@@ -77,21 +77,21 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Half of the time as its owner, half of the time as the last holder of a reference.
+    /// Frees a block, half of the time by `free_pages` and half of the time by dropping its last reference.
     fn give_back(&mut self, (pfn, order): Block) {
         self.beside.mark((pfn, order), Hold::Dropped);
         let freed = if self.rng.bool() { self.engine.free_pages(pfn, order) } else { self.engine.put_page(pfn) };
         freed.expect("the block was this thread's");
     }
 
-    /// Leaves a block for the next thread that takes one.
+    /// Puts a block into the mailbox.
     fn post(&mut self) {
         if let Some(block) = self.mine.pop() {
             self.beside.post(block);
         }
     }
 
-    /// Frees what somebody left.
+    /// Frees a block from the mailbox.
     fn collect(&mut self) {
         if let Some(block) = self.beside.collect() {
             self.give_back(block);
@@ -104,7 +104,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Two zones, small blocks and lists, so that the threads meet everywhere.
+/// Runs all threads on a machine with two zones and with small pageblocks and lists, so that the threads contend
+/// everywhere. Returns the engine's counts.
 fn run(pcp: PcpPolicy) -> Counts {
     let policy = Policy { pcp, numbers: Numbers { pcp_batch: Some(3), ..Numbers::default() }, ..Policy::LINUX_6_12 };
     let cpu_nodes = [NodeId(0); CPUS as usize];

@@ -1,13 +1,14 @@
-//! Nobody is safe from preemption: threads lose their processor before, under and after every lock, and find themselves
-//! on another CPU between two looks at its number. So trylocks fail, and answers are stale when they are used.
+//! Preemption at any point: threads are preempted before, under and after every lock, and may run on another CPU
+//! between two reads of the CPU number. Trylocks therefore fail, and results may be outdated when they are used.
 //!
-//! More threads than CPUs allocate, free each other's blocks one by one, in bulk and as ranges, take ranges by name,
-//! break frames, drain lists, take CPUs offline and bring them back, and use memory up to the last page. From round to
-//! round nobody runs, and everything is counted; in the end all is free again, whole, and nobody's.
+//! More threads than CPUs allocate, free each other's blocks one by one, in bulk and as ranges, allocate given ranges,
+//! break frames, drain lists, take CPUs offline and online, and use memory up to the last page. Between rounds all
+//! threads have ended and all pages are counted. At the end all memory is free and merged, and no pageblock has an
+//! owner.
 //!
 //! ```text
 //! cargo test -p freehold --test it preempt::                                a few seconds
-//! PREEMPT_RUNS=500 cargo test --release -p freehold --test it preempt::     a long night's
+//! PREEMPT_RUNS=500 cargo test --release -p freehold --test it preempt::     a whole night
 //! ```
 
 mod platform;
@@ -32,17 +33,17 @@ const CPUS: u16 = 4;
 const THREADS: u64 = 6;
 const ROUNDS: u64 = 4;
 const STEPS: u32 = 4000;
-/// Where the Movable zone begins: the zone below is large enough for a reserve of one pageblock.
+/// Start of the Movable zone. The zone below it is large enough for a reserve of one pageblock.
 const MOVABLE: u32 = 3328;
-/// Frames of both zones.
+/// End of both zones.
 const END: u32 = 4096;
 
-/// How often the test starts anew, unless `PREEMPT_RUNS` says otherwise.
+/// Returns the number of repetitions, which `PREEMPT_RUNS` overrides.
 fn runs(usual: u64) -> u64 {
     std::env::var("PREEMPT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
 }
 
-/// Small pageblocks, and lists that hold four of them.
+/// Runs all rounds on a machine with small pageblocks and lists that hold four of them. Returns the engine's counts.
 fn run(pcp: PcpPolicy, seed: u64, sabotage: Sabotage) -> Counts {
     let policy = Policy { pcp, numbers: Numbers { pcp_batch: Some(32), ..Numbers::default() }, ..Policy::FREEHOLD };
     let cpu_nodes = [NodeId(0); CPUS as usize];
@@ -63,7 +64,7 @@ fn run(pcp: PcpPolicy, seed: u64, sabotage: Sabotage) -> Counts {
     engine.platform().counts()
 }
 
-/// One round: everybody works, and leaves what it holds in the mailbox.
+/// Runs one round: all threads work, and then put the blocks that they hold into the mailbox.
 fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -77,7 +78,8 @@ fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
     });
 }
 
-/// Nobody runs: every page is accounted for, and one that asks for the last page leaves none on a stack.
+/// Checks the machine while no thread runs: every page is accounted for, and requests that use all memory leave no page
+/// on a stack.
 fn look(engine: &Engine<'_>, beside: &Beside) {
     let census = engine.check().expect("nothing is lost");
     assert_eq!(census.allocated, beside.held(), "{census:?}");
@@ -96,7 +98,7 @@ fn look(engine: &Engine<'_>, beside: &Beside) {
     engine.free_pages_bulk(&pages).expect("they are ours");
 }
 
-/// Everything is freed: it is whole again, and nobody's.
+/// Frees everything. All memory must then be merged, and no whole pageblock may have an owner.
 fn finish(engine: &Engine<'_>, beside: &Beside) {
     while let Some((pfn, order)) = beside.collect() {
         beside.mark((pfn, order), Hold::Dropped);
@@ -146,7 +148,7 @@ fn with_owned_pageblocks_and_stacks() {
     assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes > counts.stack_takes, "{counts:?}");
 }
 
-/// The harness itself: a double free and a lost block are found out.
+/// Tests the harness: it detects a double free and a lost block.
 #[test]
 fn planted_faults_are_found() {
     for sabotage in [Sabotage::FreesTwice, Sabotage::LosesABlock] {

@@ -1,5 +1,5 @@
-//! The platform of threads that are nowhere for long: any lock may preempt, any event may, and the CPU's number changes
-//! between two looks.
+//! Platform of threads that migrate between CPUs: each lock and each event may preempt, and the CPU number may change
+//! between two reads.
 
 use freehold::base::CpuId;
 use freehold::platform::{Event, Platform, Probe};
@@ -8,23 +8,23 @@ use freehold::stats::{Counters, Counts};
 use crate::common::locks::PreemptedLock;
 use crate::common::luck;
 
-/// Threads that float.
+/// Platform of threads without a fixed CPU.
 pub(super) struct Floating {
     cpus: u16,
     probe: Interrupting,
 }
 
-/// Counts, and preempts the CPU that reports an event: most are reported with locks held.
+/// Probe that counts events and may preempt the thread that reports one. Most events are reported while locks are held.
 #[derive(Default)]
 pub(super) struct Interrupting(Counters);
 
 impl Floating {
-    /// On so many CPUs.
+    /// Creates the platform with `cpus` CPUs.
     pub(super) fn new(cpus: u16) -> Floating {
         Floating { cpus, probe: Interrupting::default() }
     }
 
-    /// What the engine did.
+    /// Returns the counts of the engine's events.
     pub(super) fn counts(&self) -> Counts {
         self.probe.0.counts()
     }

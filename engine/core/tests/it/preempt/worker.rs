@@ -1,4 +1,4 @@
-//! What each thread does, at random.
+//! Random actions of each thread.
 
 use fastrand::Rng;
 use freehold::base::{CpuId, Gfp, Order, Pfn};
@@ -10,24 +10,24 @@ use crate::common::holders::{Beside, Block, Hold};
 
 pub(super) type Engine<'m> = PageAllocator<'m, Floating>;
 
-/// Blocks that a thread has at most, unless it uses memory up.
+/// Maximum number of blocks per thread, except while it uses up the memory.
 const BLOCKS_MAX: usize = 120;
-/// Frames that are broken at most, by everybody together.
+/// Maximum number of broken frames, by all threads together.
 const BROKEN_MAX: u64 = 12;
-/// Frames near the start, of which many want ranges.
+/// Number of frames at the start from which many threads request ranges.
 const HOT: u32 = 256;
 
 /// A fault planted to show that the threads find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sabotage {
     None,
-    /// Now and then a block is freed and stays its holder's.
+    /// Some blocks are freed but stay with their holder.
     FreesTwice,
-    /// Now and then a block is neither freed nor held any more.
+    /// Some blocks are neither freed nor held any more.
     LosesABlock,
 }
 
-/// One thread.
+/// State of one thread.
 pub(super) struct Worker<'w, 'm> {
     pub engine: &'w Engine<'m>,
     pub beside: &'w Beside,
@@ -37,7 +37,7 @@ pub(super) struct Worker<'w, 'm> {
 }
 
 impl Worker<'_, '_> {
-    /// Takes steps, then leaves what it holds to others.
+    /// Takes steps, and then puts all held blocks into the mailbox.
     pub(super) fn work(mut self, steps: u32) {
         for _ in 0..steps {
             match self.rng.u32(0..1000) {
@@ -95,7 +95,7 @@ impl Worker<'_, '_> {
         pages[..came].iter().for_each(|&pfn| self.hold((pfn, Order::ZERO)));
     }
 
-    /// Takes every page that a request may have, and goes on with it.
+    /// Allocates every page that a request may use, and keeps the pages.
     fn use_up(&mut self) {
         let gfp = [Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC, Gfp::ATOMIC][self.rng.usize(0..2)];
         while let Ok(pfn) = self.engine.alloc_pages(gfp, Order::ZERO) {
@@ -103,7 +103,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Takes a block from those that it holds, which are fewer again after it held many.
+    /// Takes one of the held blocks.
     fn pick(&mut self) -> Option<Block> {
         let held = self.mine.len();
         (held > 0).then(|| self.mine.swap_remove(self.rng.usize(0..held)))
@@ -135,7 +135,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Frees what somebody left, or goes on with it.
+    /// Takes a block from the mailbox, and frees it or keeps it.
     fn collect(&mut self) {
         match self.beside.collect() {
             Some(block) if self.rng.bool() => self.free(block),
@@ -144,7 +144,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Frees its single pages, in the order of memory or in that in which they came.
+    /// Frees all held single pages, in the order of addresses or of allocation.
     fn free_bulk(&mut self) {
         let (pages, rest): (Vec<Block>, _) = self.mine.drain(..).partition(|&(_, order)| order == Order::ZERO);
         self.mine = rest;
@@ -167,7 +167,7 @@ impl Worker<'_, '_> {
         self.engine.free_contig_range(pfn..middle).expect("the pages were this thread's");
     }
 
-    /// Takes frames by name, and gives them back or goes on with them as single pages.
+    /// Allocates a given range, and frees it or keeps its pages.
     fn take_range(&mut self) {
         let pages = self.rng.u32(1..64);
         let start = Pfn::new(self.rng.u32(0..HOT));
@@ -184,7 +184,7 @@ impl Worker<'_, '_> {
         self.engine.free_contig_range(range).expect("the range was this thread's");
     }
 
-    /// Breaks a frame of a block of its own.
+    /// Breaks a frame of a held block.
     fn break_one(&mut self) {
         if self.engine.platform().counts().withheld >= BROKEN_MAX {
             return;
