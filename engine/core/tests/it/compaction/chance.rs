@@ -1,5 +1,5 @@
-//! Machines by chance: any mix of pages that move and pages that do not, under every policy of per-CPU lists. Whatever
-//! compaction does there, every owner finds its page, nothing is lost, and what it says it made is there.
+//! Random machines: any mixture of movable and unmovable pages, under every policy of per-CPU lists. After compaction
+//! every owner still finds its page, no page is lost, and each reported block exists.
 
 use fastrand::Rng;
 
@@ -20,7 +20,7 @@ const GFPS: [Gfp; 6] = [
     Gfp::HIGHUSER_MOVABLE,
 ];
 
-/// Allocations under way, and pages that the mover has.
+/// Allocated blocks of a run, and the mover that owns the movable pages.
 struct Scene<'a, 'm, 'h> {
     engine: &'a Engine<'m, 'h>,
     mover: &'a Mover,

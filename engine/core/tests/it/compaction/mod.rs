@@ -1,7 +1,8 @@
-//! Compaction: each rule in a scene of its own, and machines by chance in which nothing may be lost.
+//! Compaction: one scene per rule, and random machines in which no page may be lost.
 //!
-//! The platform of these tests knows the owner of each block and moves what it is asked to, but for what a scene pins.
-//! So a block that the engine handed out twice, or freed although it was not moved, is found out by its owner.
+//! The platform of these tests knows the owner of each block. It moves every block as requested, except for those that
+//! a scene pins. A block that is allocated twice, or freed without having been moved, is therefore detected by its
+//! owner.
 
 mod chance;
 mod mover;
@@ -24,13 +25,14 @@ type OneZone<'h> = Zone<<Host<'h> as Platform>::Lock>;
 /// Frames of a pageblock.
 const BLOCK: u32 = 512;
 
-/// The pinned kernel on one CPU, without lists before the zone, so that every page is where a scene put it.
+/// Returns the configuration of the pinned kernel on one CPU, without per-CPU lists, so that every page stays where a
+/// scene put it.
 fn config() -> Config<'static> {
     Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() }
 }
 
-/// A machine of so many pageblocks in one Normal zone, all of them allocated as movable single pages of the mover's,
-/// with almost no watermarks.
+/// Runs `act` on a machine of `blocks` pageblocks in one Normal zone, with very low watermarks. All of its memory is
+/// allocated as movable single pages that the mover owns.
 fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<'_, '_>, &Mover)) {
     let frames = blocks * config.pageblock_order.pages();
     let mover = Mover::default();
@@ -50,7 +52,7 @@ fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<
     assert_eq!(engine.check().expect("nothing is lost").allocated, 0, "everything came back");
 }
 
-/// About half of the pages of these pageblocks, the first of each among them, in no order that a stride could follow.
+/// Returns about half of the pages of these pageblocks, including the first page of each, in an irregular pattern.
 fn half_of(blocks: std::ops::Range<u32>) -> impl Iterator<Item = u32> {
     (blocks.start * BLOCK..blocks.end * BLOCK)
         .filter(|&pfn| pfn.is_multiple_of(BLOCK) || pfn.wrapping_mul(0x9e37_79b1).count_ones() % 2 == 0)
@@ -68,7 +70,7 @@ fn type_at(engine: &Engine<'_, '_>, pfn: u32) -> MigrateType {
     engine.map().pageblock(Pfn::new(pfn)).migratetype()
 }
 
-/// Allocates a huge page, and gives it back.
+/// Allocates a huge page, and frees it.
 fn huge_page(engine: &Engine<'_, '_>, gfp: Gfp) -> Option<u32> {
     let pfn = engine.alloc_pages(gfp, Order::new(9)).ok()?;
     engine.free_pages(pfn, Order::new(9)).expect("it was just allocated");

@@ -1,4 +1,4 @@
-//! A platform that moves what it is asked to, but for what is pinned.
+//! Platform that moves all blocks as requested, except for pinned ones.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,29 +10,29 @@ use crate::common::Hooks;
 use crate::common::owners::Owners;
 use crate::compaction::Engine;
 
-/// The platform.
+/// Platform that owns and moves pages.
 #[derive(Default)]
 pub(super) struct Mover {
     owners: RefCell<Owners>,
-    /// Owner of each block, by where it was at first.
+    /// Owner of each block, by the block's original place.
     known: RefCell<BTreeMap<u32, u32>>,
     pinned: RefCell<Vec<u32>>,
-    /// Every move that was made.
+    /// All moves so far.
     pub moves: RefCell<Vec<Migration>>,
     pub refused: Cell<u32>,
     /// Whether blocks may be split.
     pub splits: Cell<bool>,
-    /// Pages at these places are given back when reclaim is asked for, one for each call.
+    /// Pages that reclaim frees, one per call, by their original place.
     pub cold: RefCell<Vec<u32>>,
 }
 
 impl Mover {
-    /// Allocates exactly this page, movable, and owns it.
+    /// Allocates this page as movable, and becomes its owner.
     pub(super) fn own(&self, engine: &Engine<'_, '_>, pfn: u32) {
         self.own_block(engine, pfn, Order::ZERO);
     }
 
-    /// The same of a block.
+    /// Allocates a block as movable, and becomes its owner.
     pub(super) fn own_block(&self, engine: &Engine<'_, '_>, pfn: u32, order: Order) {
         let head = Pfn::new(pfn);
         assert_eq!(engine.isolate_free_page(head, order, Gfp::HIGHUSER_MOVABLE | Gfp::COMP), Ok(true));
@@ -40,7 +40,7 @@ impl Mover {
         self.known.borrow_mut().insert(pfn, owner);
     }
 
-    /// Frees pages by where they were at first, wherever they are now.
+    /// Frees pages, named by their original place, from their current place.
     pub(super) fn free(&self, engine: &Engine<'_, '_>, pages: impl IntoIterator<Item = u32>) {
         for pfn in pages {
             let owner = self.known.borrow_mut().remove(&pfn).expect("the page is owned");
@@ -49,13 +49,13 @@ impl Mover {
         }
     }
 
-    /// Frees everything that is left.
+    /// Frees all pages that are left.
     pub(super) fn free_all(&self, engine: &Engine<'_, '_>) {
         let left: Vec<u32> = self.known.borrow().keys().copied().collect();
         self.free(engine, left);
     }
 
-    /// Frees the pages of blocks that were split, which are known by no place.
+    /// Frees the pages of blocks that were split. These pages have no original place.
     pub(super) fn forget_split(&self, engine: &Engine<'_, '_>) {
         let known = self.known.borrow();
         let split = self
@@ -73,12 +73,12 @@ impl Mover {
         self.known.borrow_mut().retain(|_, owner| owners.owners().any(|left| left == *owner));
     }
 
-    /// Where the page is now that was here at first.
+    /// Returns the current place of the page that was originally at `pfn`.
     pub(super) fn place(&self, pfn: u32) -> u32 {
         self.owners.borrow().place(self.known.borrow()[&pfn]).raw()
     }
 
-    /// What lies here stays here.
+    /// Pins the page at `pfn`: its moves are refused.
     pub(super) fn pin(&self, pfn: u32) {
         self.pinned.borrow_mut().push(pfn);
     }
@@ -87,7 +87,7 @@ impl Mover {
         self.pinned.borrow_mut().clear();
     }
 
-    /// From where pages were moved so far, and forgets it.
+    /// Returns the sources of all moves so far, and clears the list of moves.
     pub(super) fn sources(&self) -> Vec<u32> {
         self.moves.take().iter().map(|migration| migration.from.raw()).collect()
     }

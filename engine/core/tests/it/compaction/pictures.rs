@@ -1,7 +1,7 @@
-//! Small zones, drawn: what compaction makes of them, page by page, and how many frames it looks at.
+//! Drawings of small zones before and after compaction, with the number of frames that compaction scanned.
 //!
-//! A row is a pageblock of sixteen frames: `.` is free, `m` a page that moves, `p` one that could but is refused, `u`
-//! one that cannot.
+//! A row is a pageblock of sixteen frames: `.` is free, `m` a page that moves, `p` a movable page whose move is
+//! refused, and `u` an unmovable page.
 
 use freehold::base::{Gfp, NodeId, Order, Pfn, State};
 use freehold::page::Config;
@@ -12,12 +12,12 @@ use crate::compaction::{Engine, Mover, config, with_full_machine};
 const NODE: NodeId = NodeId(0);
 const ROW: Order = Order::new(4);
 
-/// What became of a zone.
+/// Zone after compaction, and the steps of compaction.
 struct Outcome {
     after: Vec<String>,
-    /// From where to where, in order.
+    /// Sources and targets of all moves, in order.
     moves: Vec<(u32, u32)>,
-    /// For each batch, frames looked at for pages to move and for free ones, and pages that were set apart.
+    /// Frames scanned for sources, frames scanned for targets, and isolated pages, for each batch.
     scans: Vec<(u32, u32, u32)>,
 }
 
@@ -25,7 +25,7 @@ fn frames_drawn_as(frames: &[(u32, char)], letter: char) -> Vec<u32> {
     frames.iter().filter(|(_, drawn)| *drawn == letter).map(|(pfn, _)| *pfn).collect()
 }
 
-/// Sets a zone up as `before` draws it, calls `act`, and returns what became of the zone.
+/// Sets up a zone as drawn in `before`, calls `act`, and returns the outcome.
 fn compact(before: &[impl AsRef<str>], act: impl FnOnce(&Engine<'_, '_>, &Mover)) -> Outcome {
     let config = Config { pageblock_order: ROW, ..config() };
     let mut outcome = Outcome { after: Vec::new(), moves: Vec::new(), scans: Vec::new() };
@@ -49,7 +49,7 @@ fn compact(before: &[impl AsRef<str>], act: impl FnOnce(&Engine<'_, '_>, &Mover)
     outcome
 }
 
-/// Returns the letter of a frame: in a block that can be moved, in one that cannot, or free.
+/// Returns the letter of a frame: in a movable block, in an unmovable block, or free.
 fn letter(engine: &Engine<'_, '_>, pfn: Pfn) -> char {
     match engine.allocated_block(pfn).map(|(head, _)| engine.state(head)) {
         Some(Some(State::Allocated { movable: true, .. })) => 'm',
@@ -58,7 +58,7 @@ fn letter(engine: &Engine<'_, '_>, pfn: Pfn) -> char {
     }
 }
 
-/// Draws the zone, a row a pageblock.
+/// Draws the zone, one row per pageblock.
 fn draw(engine: &Engine<'_, '_>, frames: u32) -> Vec<String> {
     let letters: Vec<char> = (0..frames).map(|pfn| letter(engine, Pfn::new(pfn))).collect();
     letters.chunks(ROW.pages() as usize).map(|row| row.iter().collect()).collect()
@@ -80,21 +80,21 @@ fn scans(events: &[Event]) -> Vec<(u32, u32, u32)> {
     scans
 }
 
-/// Half of a pageblock: three pairs, and two single pages in between.
+/// A half-full pageblock: three pairs of pages, with single pages in between.
 const HALF: &str = "m.mm..m.m..m.mm.";
 const FULL: &str = "mmmmmmmmmmmmmmmm";
 const NONE: &str = "................";
 
-/// Huge pages are asked for by the movable, who have quick searches; by the unmovable, who have not, they are once
-/// compaction may wait.
+/// Huge pages are movable requests, for which compaction has a quick search for sources. Unmovable requests have no
+/// quick search; with `RETRY_MAYFAIL` compaction may wait.
 const THP: Gfp = Gfp::TRANSHUGE.union(Gfp::NORETRY);
 const UNMOVABLE: Gfp = Gfp::KERNEL.union(Gfp::RETRY_MAYFAIL);
 
 #[test]
 fn a_quick_search_takes_pairs_from_the_upper_half_and_leaves_their_blocks() {
     let outcome = compact(&[HALF; 12], |engine, _| assert_eq!(ask(engine, THP, 4), Some(0)));
-    // A pair in each of four pageblocks, since an optimist takes nothing around what it found. The first search is
-    // deep, and takes the first pair in the upper half.
+    // One pair in each of four pageblocks, because async compaction takes no page around the ones that it found. The
+    // first search goes deep into the list, and takes the first pair in the upper half of the zone.
     let pair = "m.mmmmm.m..m.mm.";
     assert_eq!(outcome.after, [&[NONE], &[HALF; 5][..], &[pair], &[HALF], &[pair; 3], &[HALF]].concat());
     let mut to: Vec<u32> = outcome.moves.iter().map(|&(_, to)| to).collect();
@@ -108,7 +108,7 @@ fn who_waits_takes_what_is_free_around_a_target_too() {
     for order in [2, 4] {
         let outcome = compact(&[HALF; 12], |engine, _| assert_eq!(ask(engine, UNMOVABLE, order), Some(0)));
         assert_eq!(outcome.after, [&[NONE], &[HALF; 5][..], &[FULL], &[HALF; 5]].concat(), "order {order}");
-        // Single pages first, in the order of their frames; then the pairs, cut.
+        // Single pages first, in the order of their frames; then the pairs, split.
         let moves = [(0, 97), (2, 103), (3, 105), (6, 106), (8, 108), (11, 111), (13, 100), (14, 101)];
         assert_eq!(outcome.moves, moves);
         assert_eq!(outcome.scans, [(16, 24, 16)], "eight looks at the lists, sixteen at the block");
@@ -118,13 +118,15 @@ fn who_waits_takes_what_is_free_around_a_target_too() {
 #[test]
 fn unasked_the_whole_zone_is_scanned_from_both_ends_until_it_is_good_enough() {
     let outcome = compact(&[HALF; 12], |engine, _| engine.tick_kcompactd(NODE));
-    // Two of six pageblocks that are free in all: a third is above the fifth that is wanted, a sixth is below.
+    // Two of the six pageblocks' worth of free memory become whole. One third in whole pageblocks is above the required
+    // fifth; one sixth is below.
     assert_eq!(outcome.after, [&[NONE; 2], &[HALF; 8][..], &[FULL; 2]].concat());
     assert_eq!(outcome.scans, [(16, 16, 16), (16, 16, 16)]);
     assert_eq!(outcome.moves[7..9], [(14, 181), (16, 161)]);
 }
 
-/// A zone whose first pageblock cannot become whole, because of what is at its fifth frame.
+/// A zone whose first pageblock has a special page at its fifth frame, which prevents the pageblock from becoming
+/// whole.
 fn with_fifth(fifth: char) -> Vec<String> {
     let first = format!("m.m.{fifth}.m.m.m.m.m.");
     let rest = [FULL, HALF, FULL, FULL, FULL, HALF, HALF, HALF, HALF, FULL];
@@ -135,10 +137,11 @@ fn with_fifth(fifth: char) -> Vec<String> {
 fn an_optimist_leaves_a_block_at_the_first_page_that_cannot_move() {
     let before = with_fifth('u');
     let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, THP, 4), Some(32)));
-    // The block that a quick search chose is given up at its fifth frame, and nothing of it was moved; the next is half
-    // full.
+    // Compaction gives up the source block that the quick search chose at its fifth frame, without moving any of its
+    // pages. The next source is half full.
     assert_eq!(outcome.scans, [(5, 0, 0), (16, 35, 28), (17, 36, 16)]);
-    // Its targets run out before the last four pages of the second pageblock, and the third is emptied instead.
+    // The targets run out before the last four pages of the second pageblock are moved. The third pageblock is emptied
+    // instead.
     assert_eq!(outcome.after[..3], [&before[0], "............mmmm", NONE]);
     assert_eq!(outcome.moves[0], (16, 116));
     assert_eq!(
@@ -164,14 +167,15 @@ fn who_waits_moves_what_it_can_around_a_page_that_cannot() {
 #[test]
 fn unasked_the_scan_of_targets_strides_over_what_is_full() {
     let outcome = compact(&with_fifth('u'), |engine, _| engine.tick_kcompactd(NODE));
-    // The last pageblock is full: in the one before it every other frame is looked at, until one is free.
+    // The last pageblock is full. In the pageblock before it, the scan looks at every other frame until it finds a free
+    // one.
     assert_eq!(outcome.scans, [(16, 31, 15), (16, 32, 32)]);
     assert_eq!(outcome.moves[..7], [(0, 151), (2, 153), (6, 159), (8, 129), (10, 148), (12, 149), (14, 132)]);
     assert_eq!(outcome.after[..2], ["....u...........", NONE]);
     assert_eq!(outcome.after[9], "m.mmmmmmmm.m.mmm");
 }
 
-/// What is refused stays, and its target serves the next page.
+/// A page whose move is refused stays, and its target is used for the next page.
 #[test]
 fn a_target_that_was_refused_is_used_for_the_next_page() {
     let before = with_fifth('p');
@@ -191,7 +195,7 @@ fn a_pageblock_that_is_almost_free_is_emptied_with_one_move() {
     let before = [&[".........m......", FULL, FULL], &[HALF; 8][..]].concat();
     for (gfp, scanned) in [(THP, 17), (UNMOVABLE, 16)] {
         let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, gfp, 4), Some(0)));
-        // The movable request asks the lists for a source: one look.
+        // The movable request searches the free lists for a source, which costs one scanned frame.
         assert_eq!((outcome.moves, outcome.scans), (vec![(9, 84)], vec![(scanned, 7, 3)]));
     }
     let outcome = compact(&before, |engine, _| engine.tick_kcompactd(NODE));

@@ -1,4 +1,4 @@
-//! What compaction does for a request: a block where there was none, or a reason why not.
+//! Compaction for a request: a block is made, or the request fails for a known reason.
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
@@ -47,7 +47,8 @@ fn a_request_that_may_not_wait_is_not_compacted_for() {
 #[test]
 fn without_room_nothing_is_moved() {
     with_full_machine(8, &config(), |engine, mover| {
-        // A huge page needs a thousand pages beyond the low mark: two pageblocks, for targets and what comes between.
+        // A huge page requires a thousand free pages above the low watermark: two pageblocks, for targets and for
+        // concurrent allocations.
         mover.free(engine, (0..512).map(|at| at * 2));
         assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
         let counts = engine.platform().events.counts();
@@ -57,7 +58,8 @@ fn without_room_nothing_is_moved() {
 
 #[test]
 fn lack_is_not_taken_for_fragmentation() {
-    // With large free pieces the index is low: a threshold above it means that reclaim is to help instead.
+    // The free pieces are large, so the fragmentation index is low. With a threshold above the index, compaction is
+    // skipped and reclaim has to help.
     let policy = Policy {
         numbers: Numbers { compaction_extfrag_threshold: Some(1000), ..Numbers::default() },
         ..config().policy
@@ -75,19 +77,20 @@ fn a_free_reserved_block_counts_in_the_index_although_nobody_may_have_it() {
     let apart = ReservePolicy { index: ReserveIndex::Apart, ..ReservePolicy::LINUX };
     for (reserve, compacts) in [(ReservePolicy::LINUX, true), (apart, false)] {
         let policy = Policy { numbers: strict, reserve, ..config().policy };
-        // A reserve may hold a hundredth of the zone: there must be a hundred pageblocks.
+        // The high-atomic reserve may hold a hundredth of the zone, so the zone needs a hundred pageblocks.
         with_full_machine(101, &Config { policy, ..config() }, |engine, mover| {
             mover.free(engine, (100 * BLOCK..101 * BLOCK).chain(half_of(0..100)));
             reserve_the_whole_block(engine);
             assert_eq!(type_at(engine, 100 * BLOCK), MigrateType::HighAtomic);
             huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY);
-            // "A block is there" says the index, so it is not lack: compaction is tried.
+            // The index counts the reserved block as a suitable block, so memory does not seem short, and compaction is
+            // tried.
             assert_eq!(engine.platform().events.counts().compact_stall > 0, compacts);
         });
     }
 }
 
-/// An atomic request below the low mark reserves the pageblock that it comes from.
+/// Reserves a pageblock: an atomic request below the low watermark reserves the pageblock that serves it.
 fn reserve_the_whole_block(engine: &Engine<'_, '_>) {
     let zone = zone(engine);
     let marks = zone.watermarks();
@@ -122,7 +125,7 @@ fn what_is_made_for_a_request_is_not_taken_by_another() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         let pfn = engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect("a pageblock can be emptied");
-        // It never was on a free list: the last page that came back handed the block over.
+        // The block was never on a free list: the free of its last page captured it for the request.
         assert_eq!(whole_pageblocks(engine), 0);
         assert_eq!(engine.platform().events.counts().compact_success, 1);
         engine.free_pages(pfn, Order::new(9)).expect("it was just allocated");
@@ -155,8 +158,8 @@ fn who_wants_a_whole_pageblock_may_have_a_movable_one_emptied_without_effort() {
     }
 }
 
-/// Requests huge pages on a machine where no page moves; returns how often compaction was tried, and how often it was
-/// passed over.
+/// Requests huge pages on a machine where no page moves. Returns how often compaction was tried, and how often it was
+/// deferred.
 fn count_stalls(deferred: AfterDeferral) -> (u64, u64) {
     let compaction = CompactionPolicy { deferred, ..CompactionPolicy::LINUX_6_12 };
     let policy = Policy { compaction, ..config().policy };

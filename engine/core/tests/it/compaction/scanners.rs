@@ -1,4 +1,4 @@
-//! Where the scanners look, what they pass over, and when they stop.
+//! Scanners of compaction: which frames they scan, which they skip, and when they stop.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::compaction::{
     BLOCK, Engine, Mover, config, half_of, huge_page, type_at, whole_pageblocks, with_full_machine, zone,
 };
 
-/// A page that cannot move, at a place that is free.
+/// Allocates an unmovable page at a free frame.
 fn fix(engine: &Engine<'_, '_>, pfn: u32) {
     assert_eq!(engine.isolate_free_page(Pfn::new(pfn), Order::ZERO, Gfp::KERNEL), Ok(true));
 }
@@ -22,7 +22,7 @@ fn release(engine: &Engine<'_, '_>, pfn: u32) {
 fn an_optimist_gives_up_a_block_at_the_first_page_that_stays() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
-        // The first page of each of the first three pageblocks cannot move.
+        // The first page of each of the first three pageblocks is unmovable.
         (0..3).for_each(|block| fix(engine, block * BLOCK));
         assert!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY).is_some());
         let sources = mover.sources();
@@ -58,11 +58,11 @@ fn pages_are_moved_to_movable_pageblocks_only() {
     });
 }
 
-/// Makes the last pageblock unmovable, as requests do that claim it.
+/// Makes the last pageblock Unmovable, as an unmovable request does that claims it. Returns the pages of that request.
 fn retype_last(engine: &Engine<'_, '_>, mover: &Mover) -> Vec<u32> {
     let freed: Vec<u32> = half_of(7..8).collect();
     mover.free(engine, (7 * BLOCK..8 * BLOCK).filter(|pfn| !freed.contains(pfn)));
-    // It is the only whole one: an unmovable request takes it over.
+    // The last pageblock is the only whole one, so an unmovable request claims it.
     let pfn = engine.alloc_pages(Gfp::KERNEL, Order::new(0)).expect("there is memory").raw();
     assert_eq!(type_at(engine, 7 * BLOCK), MigrateType::Unmovable);
     assert_eq!(pfn / BLOCK, 7);
@@ -94,7 +94,8 @@ fn kcompactd_compacts_a_fragmented_node_unasked() {
         assert_eq!(whole_pageblocks(engine), 0);
         engine.tick_kcompactd(NodeId(0));
         while engine.run_kcompactd(NodeId(0)) == Background::Working {}
-        // 4096 free pages: up to the score of 80 % unusable, that is a fifth of them in whole pageblocks.
+        // Of the 4096 free pages, proactive compaction stops when at most 80 % are unusable, that is when a fifth of
+        // them is in whole pageblocks.
         let whole = whole_pageblocks(engine);
         assert!((2..=4).contains(&whole), "{whole} pageblocks");
         let counts = engine.platform().events.counts();
@@ -120,7 +121,7 @@ fn large_blocks_move_too_if_they_are_smaller_than_what_is_wanted() {
     });
 }
 
-/// Large folios lie between free pages that are too small for them: split, they fit.
+/// Large folios lie between free blocks that are too small for them. After a split, their single pages fit.
 /// linux: mm/migrate.c:migrate_pages_batch
 #[test]
 fn a_block_for_which_there_is_no_place_is_moved_page_by_page_if_it_may_be_split() {
@@ -149,12 +150,12 @@ fn a_node_that_is_not_there_has_nothing_to_compact() {
     });
 }
 
-/// Number of pageblocks that compaction passes over.
+/// Returns the number of pageblocks that compaction skips.
 fn count_skipped(engine: &Engine<'_, '_>) -> usize {
     (0..8).filter(|block| engine.map().pageblock(Pfn::new(block * BLOCK)).is_skipped()).count()
 }
 
-/// Pageblocks that compaction passes over, before and after kswapd went to sleep.
+/// Returns the number of pageblocks that compaction skips, before and after kswapd went to sleep.
 fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
     let before = count_skipped(engine);
     engine.alloc_pages(Gfp::NOWAIT, Order::new(9)).expect_err("nothing moves");
@@ -162,8 +163,8 @@ fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
     [before, count_skipped(engine)]
 }
 
-/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps, but for
-/// that of a huge page. What kcompactd found by itself stays. linux: mm/compaction.c:__compact_finished,
+/// Skip hints are obsolete after a request has scanned the whole zone: kswapd clears them before it sleeps, except for
+/// the hint of a huge page. Hints from a run of kcompactd on its own stay. linux: mm/compaction.c:__compact_finished,
 /// reset_isolation_suitable, pageblock_skip_persistent
 #[test]
 fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {
