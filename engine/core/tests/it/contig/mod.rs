@@ -1,13 +1,13 @@
-//! Ranges of frames, taken by name and given back together: what each rule means, what each mistake is answered, and
-//! what happens when everybody wants the same frames at once.
+//! Contiguous ranges: the rules of their allocation and free, the answer to each mistake, and concurrent requests for
+//! the same frames.
 //!
-//! `rules` are scenes small enough to be followed by hand. `errors` makes every mistake and holds the whole machine
-//! against a picture of itself taken before. `model` takes random steps on two machines side by side, one
-//! for each policy, each judged by a model. `race` does it with threads.
+//! `rules` has scenes small enough to follow by hand. `errors` makes every mistake and compares the whole machine with
+//! a snapshot taken before. `model` takes random steps on two machines side by side, one for each policy, and checks
+//! each machine against a model. `race` runs threads.
 //!
 //! ```text
 //! cargo test -p freehold --test it contig::                               a few seconds
-//! CONTIG_RUNS=500 cargo test --release -p freehold --test it contig::     a long night's
+//! CONTIG_RUNS=500 cargo test --release -p freehold --test it contig::     a whole night
 //! ```
 
 mod errors;
@@ -20,7 +20,7 @@ use core::ops::Range;
 
 use freehold::base::{Order, Pfn};
 
-/// How often the random tests start anew, unless `CONTIG_RUNS` says otherwise.
+/// Returns the number of repetitions of the random tests, which `CONTIG_RUNS` overrides.
 fn runs(usual: u64) -> u64 {
     std::env::var("CONTIG_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
 }
@@ -29,7 +29,7 @@ fn span(start: u32, end: u32) -> Range<Pfn> {
     Pfn::new(start)..Pfn::new(end)
 }
 
-/// The blocks that a run of frames goes back as: from the left, each the largest that is aligned and fits.
+/// Returns the blocks in which a run of frames is freed: from the left, each the largest one that is aligned and fits.
 fn chunks(mut start: u32, end: u32) -> Vec<(u32, Order)> {
     let mut chunks = Vec::new();
     while start < end {

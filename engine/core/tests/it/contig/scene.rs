@@ -1,4 +1,4 @@
-//! Machines for scenes: one zone, some of it a CMA area, and a platform that moves what is in the way.
+//! Machines for scenes: one zone, possibly with a CMA area, and a platform that moves blocks.
 
 use core::cell::RefCell;
 use core::mem::MaybeUninit;
@@ -18,27 +18,27 @@ pub(super) type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 
 pub(super) const BOTH: [ContigPolicy; 2] = [ContigPolicy::OneByOne, ContigPolicy::Batched];
 
-/// What movable pages are asked for with.
+/// Flags of movable pages.
 pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
-/// The pinned kernel on two CPUs, with this way of freeing ranges.
+/// Returns the configuration of the pinned kernel on two CPUs, with a given policy of freeing ranges.
 pub(super) fn config(contig: ContigPolicy) -> Config<'static> {
     let policy = Policy { contig, ..Policy::LINUX_6_12 };
     Config { policy, cpu_nodes: &[NodeId(0); 2], ..Config::default() }
 }
 
-/// The same without per-CPU lists.
+/// Returns the same configuration without per-CPU lists.
 pub(super) fn bare(contig: ContigPolicy) -> Config<'static> {
     let policy = Policy { contig, pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 };
     Config { policy, ..config(contig) }
 }
 
-/// One zone of so many frames, all of them free.
+/// Runs `run` on a machine with one zone of `frames` free frames.
 pub(super) fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
     common::with_machine(config, &[range(ZoneKind::Normal, 0, 0, frames)], MinFree::Pages(64), run)
 }
 
-/// As [`with_frames`], with an area of CMA from `start` to `end` that hands out blocks of `order`.
+/// Like [`with_frames`], with a CMA area from `start` to `end` whose units are blocks of `order`.
 pub(super) fn with_area<'h, R>(
     config: &Config<'_>,
     frames: u32,
@@ -58,48 +58,48 @@ pub(super) fn with_area<'h, R>(
     run(&engine, &area)
 }
 
-/// How often the zone lock is taken meanwhile.
+/// Returns the number of times that `act` takes the zone lock.
 pub(super) fn holds(engine: &Engine<'_, '_>, act: impl FnOnce()) -> u64 {
     let before = engine.platform().events.counts();
     act();
     engine.platform().events.counts().since(&before).zone_lock_acquisitions
 }
 
-/// The pages of a block that was split.
+/// Allocates a block, splits it, and returns its pages.
 pub(super) fn split(engine: &Engine<'_, '_>, gfp: Gfp, order: Order) -> Range<Pfn> {
     let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
     engine.split_page(block, order).expect("it is allocated");
     block..block.offset(order.pages())
 }
 
-/// Room for the bitmap of an area of so many pages.
+/// Allocates the bytes of the bitmap of an area of `pages` pages.
 pub(super) fn bitmap(pages: u32, order: u8) -> Box<[MaybeUninit<u8>]> {
     let layout = CmaArea::<SoloLock>::layout(pages, Order::new(order));
     Box::new_uninit_slice(layout.size() + layout.align())
 }
 
-/// A platform that moves every block it knows, but for those that it pins.
+/// A platform that moves every block that it owns, except for pinned ones.
 #[derive(Default)]
 pub(super) struct Mover {
     pub owners: RefCell<Owners>,
     pub pinned: RefCell<Vec<u32>>,
-    /// Every move that was asked for, refused or not.
+    /// All requested moves, including refused ones.
     pub asked: RefCell<Vec<Migration>>,
 }
 
 impl Mover {
-    /// Allocates exactly this block, and owns it.
+    /// Allocates the block at `pfn`, and becomes its owner.
     pub(super) fn own(&self, engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) -> u32 {
         take(engine, pfn, order, gfp);
         self.owners.borrow_mut().add(Pfn::new(pfn), Order::new(order), 1)
     }
 
-    /// Where a block is now.
+    /// Returns the current place of a block.
     pub(super) fn place(&self, owner: u32) -> u32 {
         self.owners.borrow().place(owner).raw()
     }
 
-    /// Frees a block wherever it is now.
+    /// Frees a block at its current place.
     pub(super) fn free(&self, engine: &Engine<'_, '_>, owner: u32) {
         let (pfn, order) = self.owners.borrow_mut().remove(owner);
         engine.free_pages(pfn, order).expect("the block was owned");
@@ -116,7 +116,7 @@ impl Hooks for Mover {
     }
 }
 
-/// Allocates exactly this block, which is free.
+/// Allocates the block at `pfn`, which must be free.
 #[track_caller]
 pub(super) fn take(engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) {
     engine.drain_all_pages();
@@ -133,18 +133,18 @@ pub(super) fn type_at(engine: &Engine<'_, '_>, pfn: u32) -> MigrateType {
     engine.map().pageblock(Pfn::new(pfn)).migratetype()
 }
 
-/// The state of a healthy page with one reference.
+/// Returns the state of an allocated page with one reference.
 pub(super) fn page(gfp: Gfp) -> State {
     held(Order::ZERO, 1, gfp)
 }
 
-/// The state of a healthy allocated block.
+/// Returns the state of an allocated block that is not poisoned.
 pub(super) fn held(order: Order, refs: u32, gfp: Gfp) -> State {
     let (movable, compound) = (gfp.contains(Gfp::MOVABLE), gfp.contains(Gfp::COMP));
     State::Allocated { order, refs, movable, compound, poisoned: false, slab: false }
 }
 
-/// Whether a frame is free: on a zone's list or a CPU's, as a block of its own or inside one.
+/// Returns whether a frame is free: on a free list or a per-CPU list, as the head of a block or inside one.
 pub(super) fn is_free(engine: &Engine<'_, '_>, pfn: u32) -> bool {
     let mut heads = Order::all().map(|order| Pfn::new(pfn).align_down(order));
     heads.any(|head| match engine.state(head) {

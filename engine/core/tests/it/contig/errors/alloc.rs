@@ -1,4 +1,4 @@
-//! Ranges that cannot be had.
+//! Ranges that cannot be allocated.
 
 use freehold::base::{CpuId, Gfp, Order, Pfn, State, ZoneKind};
 use freehold::page::{ContigError, MinFree, RangeError};
@@ -10,11 +10,11 @@ use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, config, page, state, ta
 use crate::contig::span;
 use freehold::policy::ContigPolicy;
 
-/// What a range asks for.
+/// A request for a range: its start, its end and its flags.
 type Wrong = (u32, u32, Gfp);
 
-/// Two zones, a hole between them that has metadata, a hole in the second, and a third zone after a section that is
-/// not there.
+/// Runs `run` on a machine with a zone, a second zone that contains an unreleased hole, and a third zone after a
+/// missing section. Frames 8192 to 32767 have metadata but belong to no zone.
 fn with_machine(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
     let mover = Mover::default();
     let config = config(contig);
@@ -34,18 +34,18 @@ fn with_machine(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
     run(&engine);
 }
 
-/// Something of everything that stands in a range's way.
+/// Allocates blocks of every kind that can obstruct a range.
 fn furnish(engine: &Engine<'_, '_>) {
     take(engine, 1000, 0, Gfp::KERNEL);
     take(engine, 1024, 3, Gfp::KERNEL);
     take(engine, 5120, 10, Gfp::KERNEL);
-    // Movable, but broken: it stays.
+    // Movable but broken pages stay in place.
     take(engine, 1500, 0, MOVABLE);
     engine.poison(Pfn::new(1500)).expect("it is allocated");
     engine.poison(Pfn::new(2000)).expect("it is online");
-    // Frozen, and not movable.
+    // A frozen, unmovable range.
     engine.alloc_contig_frozen_range(span(3000, 3008), Gfp::KERNEL).expect("it is free");
-    // Pages on both CPUs' lists: they would notice being drained.
+    // Pages on the lists of both CPUs; a drain would change them.
     for cpu in [1, 0] {
         engine.platform().run_on(cpu);
         let pages: Vec<Pfn> = (0..20).filter_map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
@@ -121,7 +121,7 @@ fn ranges_that_cross_zones() {
 fn what_never_moves_is_named_first_to_last() {
     expect_refusals(|engine| {
         let cases = [
-            // Pages and blocks: from before, from inside, and sticking out of either end.
+            // Pages and blocks: ranges that contain them, start inside them, or end inside them.
             (960, 1030, 1000),
             (1000, 1001, 1000),
             (1001, 1100, 1024),
@@ -130,14 +130,14 @@ fn what_never_moves_is_named_first_to_last() {
             (5000, 5500, 5120),
             (5500, 5600, 5120),
             (6100, 6200, 5120),
-            // Broken pages: held by somebody, and free.
+            // Broken pages: one that is allocated, and one that was free.
             (1400, 1600, 1500),
             (1999, 2001, 2000),
             (1501, 2048, 2000),
-            // Frozen ones.
+            // Frozen pages.
             (3001, 3002, 3000),
             (2900, 3200, 3000),
-            // Never released.
+            // Frames that were never released.
             (6990, 7020, 7000),
             (7005, 7006, 7005),
         ];

@@ -1,4 +1,4 @@
-//! CMA areas that cannot be.
+//! CMA areas that cannot be reserved.
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, State, ZoneKind};
 use freehold::page::{CmaError, MinFree, RangeError};
@@ -36,11 +36,11 @@ fn an_area_is_whole_pageblocks_of_one_zone_that_nobody_has() {
         (5000, 6144, 0, CmaError::Range(misaligned(5000, 512))),
         (5120, 6000, 0, CmaError::Range(misaligned(6000, 512))),
         (4608, 6144, 10, CmaError::Range(misaligned(4608, 1024))),
-        // Areas that overlap: the whole, an end, a border in common does not count.
+        // Overlaps with an existing area: the whole area, and either end. A common border is no overlap.
         (8192, 10240, 0, taken[0]),
         (7680, 8704, 0, taken[0]),
         (9728, 10752, 0, taken[1]),
-        // Memory that is in use already.
+        // Memory that is already released.
         (11776, 13312, 0, taken[2]),
     ] {
         let room = rooms.next().expect("there are enough");

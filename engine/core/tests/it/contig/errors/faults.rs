@@ -1,6 +1,6 @@
-//! Each thing that a range asks of others fails in its turn: the platform will not move a block, there is no place for
-//! it, reclaim finds nothing. What was moved by then has moved; apart from that, and once per-CPU lists are drained,
-//! the machine is as it was.
+//! Each operation that a range needs from its environment fails once: the platform refuses to move a block, there is no
+//! target for a block, reclaim frees nothing. Blocks that were moved before stay where they are. Apart from that, and
+//! after a drain of the per-CPU lists, the machine is unchanged.
 
 use core::cell::{Cell, RefCell};
 
@@ -16,15 +16,15 @@ use crate::contig::scene::{Engine, MOVABLE, Mover, config, page, take, with_fram
 use crate::contig::span;
 
 const FRAMES: u32 = 8192;
-/// The range, and a movable page at the start of every eighth part of it.
+/// The range, and the number of movable pages in it: one at the start of every eighth part.
 const RANGE: (u32, u32) = (2100, 2900);
 const PAGES: usize = 8;
 
-/// Moves some blocks, and then no more; reclaim finds nothing, and is counted.
+/// Platform that moves a limited number of blocks. Its reclaim finds nothing, and is counted.
 struct Tiring {
     mover: Mover,
     moves_left: Cell<usize>,
-    /// Moves that are refused before the first is made.
+    /// Number of moves that are refused before the first one is made.
     refusals_left: Cell<usize>,
     reclaims: Cell<u32>,
 }
@@ -57,7 +57,7 @@ impl Hooks for Tiring {
     }
 }
 
-/// The movable pages in the range, by owner.
+/// Allocates the movable pages in the range. Returns their owners.
 fn fill(mover: &Mover, engine: &Engine<'_, '_>) -> Vec<u32> {
     let places = (RANGE.0..RANGE.1).step_by((RANGE.1 - RANGE.0) as usize / PAGES);
     places.map(|pfn| mover.own(engine, pfn, 0, MOVABLE)).collect()
@@ -70,7 +70,7 @@ fn ask(engine: &Engine<'_, '_>) -> Result<(), ContigError> {
     answer
 }
 
-/// Frees all that is owned; fails unless the machine is what it was before anything was allocated.
+/// Frees all owned pages. Panics unless the machine is as before the first allocation.
 fn undo(mover: &Mover, engine: &Engine<'_, '_>, owners: Vec<u32>, fresh: &Picture) {
     owners.into_iter().for_each(|owner| mover.free(engine, owner));
     engine.drain_all_pages();
@@ -100,7 +100,7 @@ fn moves_end_after_any_number_of_them() {
     }
 }
 
-/// A platform that comes round in time is asked again: a round looks at every page that is left.
+/// A refused move is tried again in a bounded number of rounds. Each round tries every page that is left.
 #[test]
 fn some_refusals_are_survived_and_more_are_not() {
     for (refusals, rounds) in [(0, 1), (1, 2), (PAGES, 2), (3 * PAGES, 4), (4 * PAGES, 5), (4 * PAGES + 1, 0)] {
@@ -120,7 +120,7 @@ fn some_refusals_are_survived_and_more_are_not() {
     }
 }
 
-/// There is room for some of the pages outside the range, and reclaim finds no more.
+/// There is room for some of the pages outside the range, and reclaim frees nothing.
 #[test]
 fn places_end_after_any_number_of_them() {
     for room in 0..PAGES {
@@ -128,13 +128,13 @@ fn places_end_after_any_number_of_them() {
         with_frames(&config(Batched), FRAMES, |engine| {
             engine.platform().answer_with(&tiring);
             let owners = fill(&tiring.mover, engine);
-            // Nothing may be left above the watermark of a request that can wait, but so many pages.
+            // The zone keeps exactly `room` pages above the watermark of a request that can wait.
             let zone = engine.zone(freehold::base::NodeId(0), freehold::base::ZoneKind::Normal);
             let around = [(0, 2048), (3072, FRAMES)];
             around.iter().for_each(|&(start, end)| {
                 engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
             });
-            // The rest of the range's own pageblocks cannot be a place: they are isolated.
+            // The frames of the range's own pageblocks cannot be targets, because these pageblocks are isolated.
             let spare = zone.watermarks().min as u32 + room as u32;
             engine.free_contig_range(span(0, spare)).expect("it is allocated");
             engine.drain_all_pages();
@@ -157,7 +157,7 @@ fn places_end_after_any_number_of_them() {
     }
 }
 
-/// Frees what is about to move when a place for it is sought.
+/// Platform whose reclaim frees the block that is about to move.
 #[derive(Default)]
 struct Helpful {
     owners: RefCell<Owners>,
@@ -177,7 +177,7 @@ impl Hooks for Helpful {
     }
 }
 
-/// The block in the way is freed by the very reclaim that its target needed.
+/// The reclaim that should find a target frees the obstructing block itself.
 #[test]
 fn reclaim_may_free_what_is_in_the_way() {
     let helpful = Helpful::default();

@@ -1,4 +1,4 @@
-//! Ranges that cannot be given back.
+//! Ranges that cannot be freed.
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, State, ZoneKind};
 use freehold::page::{FreeError, MinFree, RangeError, Violation};
@@ -10,25 +10,25 @@ use crate::contig::errors::{empty_at, out_of_range};
 use crate::contig::scene::{BOTH, Engine, MOVABLE, bare, config, held, page, state, take};
 use crate::contig::span;
 
-/// Single pages, one reference on each: the last of one zone, and the first of the next.
+/// Single pages, each with one reference: the last pages of one zone, and the first pages of the next.
 const PAGES: (u32, u32) = (3500, 4200);
 /// End of the lower zone.
 const BORDER: u32 = 4096;
-/// A block of order 4 with one reference, in the middle of single pages.
+/// A block of order 4 with one reference, in the middle of the single pages.
 const BLOCK: u32 = 3600;
-/// A page that others refer to as well, before the block.
+/// A page with two references, before the block.
 const SHARED: u32 = 3520;
 /// A compound block of order 3.
 const COMPOUND: u32 = 3640;
 /// Blocks without references.
 const FROZEN: (u32, u32) = (1024, 1100);
-/// A page with a reference among them.
+/// A page with a reference between the frozen blocks.
 const BAD: u32 = 1064;
-/// Withheld.
+/// A withheld frame.
 const BROKEN: u32 = 2000;
-/// A free page with pages around that are not.
+/// A free page between allocated pages.
 const FREE: u32 = 2200;
-/// As it, on a CPU's list.
+/// A page on a CPU's list between allocated pages.
 const CACHED: u32 = 2300;
 
 fn with_scene(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
@@ -54,7 +54,7 @@ fn with_scene(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
     });
 }
 
-/// A wrong range of blocks with references, and what is wrong.
+/// A range that cannot be freed, and the expected error.
 type Refusal = ((u32, u32), FreeError);
 
 #[track_caller]
@@ -91,7 +91,7 @@ fn frozen(pfn: u32, order: u8) -> FreeError {
     FreeError::Frozen { pfn: Pfn::new(pfn), state: held(Order::new(order), 0, Gfp::KERNEL) }
 }
 
-/// What is wrong with a range, whatever is in it.
+/// Ranges that are invalid regardless of their contents, and the expected errors.
 fn bad_ranges(engine: &Engine<'_, '_>) -> Vec<Refusal> {
     let crosses = RangeError::CrossesZone { pfn: Pfn::new(BORDER), state: state(engine, BORDER) };
     let refusals = [
@@ -113,8 +113,8 @@ fn ranges_that_are_none() {
     expect_frozen(bad_ranges);
 }
 
-/// Everything before the wrong frame is prepared already, and must be restored: single pages, a block, a compound
-/// block, and a shared page.
+/// The engine has already prepared everything before the wrong frame and must restore it: single pages, a block, a
+/// compound block, and a shared page.
 #[test]
 fn the_first_frame_that_is_not_the_callers_is_named() {
     expect_referenced(|engine| {
@@ -150,13 +150,14 @@ fn what_a_frozen_range_may_not_hold() {
             ((FROZEN.0 + 3, FROZEN.1 + 1), not_allocated(engine, FROZEN.1)),
             ((BROKEN, BROKEN + 1), not_allocated(engine, BROKEN)),
             ((CACHED, CACHED + 1), not_allocated(engine, CACHED)),
-            // Bad pages up to there would be withheld, but the end of the range is not the caller's.
+            // The bad pages before this end would be withheld, but the last block extends beyond the range.
             ((PAGES.0, BLOCK + 3), block),
         ]
     });
 }
 
-/// Frozen as referenced is refused; referenced as frozen is bad, and withheld, under both policies alike.
+/// A free of frozen blocks as blocks with references is refused. A free of a block with references as a frozen one is
+/// bad, and the block is withheld, under both policies.
 #[test]
 fn a_page_with_references_in_a_frozen_range_is_bad() {
     let after = BOTH.map(|contig| {
@@ -196,7 +197,7 @@ fn what_was_freed_is_not_freed_again() {
     }
 }
 
-/// The picture sees a difference where there is one.
+/// Tests the snapshots: they differ when the machines differ.
 #[test]
 fn a_picture_tells_machines_apart() {
     with_machine(&bare(BOTH[0]), &[range(ZoneKind::Normal, 0, 0, 4096)], MinFree::Pages(64), |engine| {

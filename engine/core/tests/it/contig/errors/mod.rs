@@ -1,5 +1,4 @@
-//! Every mistake that can be made with a range: the answer names the first frame that is wrong and what it is, and the
-//! machine is exactly as it was.
+//! All mistakes with ranges. The error names the first wrong frame and its state, and the machine is unchanged.
 
 mod alloc;
 mod areas;

@@ -1,4 +1,4 @@
-//! A frame found broken at the worst moment: while its block is on its way to an owner that does not have it yet.
+//! Poison of a frame during an allocation: the allocator has taken the block, but its caller does not have it yet.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use freehold::platform::{NoProbe, Platform};
 
 const FRAMES: u32 = 8192;
 
-/// Stops a request once, when it has its block and wakes kswapd, until another thread has done something.
+/// Platform that stops one request when it has its block and wakes kswapd, until another thread has acted.
 struct Stopped {
     threads: Threads,
     armed: AtomicBool,
@@ -40,15 +40,15 @@ impl Platform for Stopped {
     }
 }
 
-/// The one block that a request has in hand.
+/// Returns the only block that is claimed by a request.
 fn only_block(engine: &PageAllocator<'_, Stopped>) -> Pfn {
     let mut frames = (0..FRAMES).map(Pfn::new);
     let claimed = frames.find(|&pfn| matches!(engine.state(pfn), Some(State::Claimed { .. })));
     claimed.expect("a request has a block")
 }
 
-/// Poisons a frame of a block while it is being allocated, and again when it is; where the frame is, what it was the
-/// first time, and what it is when the block was freed.
+/// Poisons a frame of a block while the block is being allocated, and again afterwards. Returns the frame, the result
+/// of the first call, and the state of the frame after the block was freed.
 fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pfn, Result<(), FreeError>, State) {
     let (broken, first) = thread::scope(|scope| {
         let poisoner = scope.spawn(|| {
