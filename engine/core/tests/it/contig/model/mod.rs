@@ -1,9 +1,10 @@
-//! Random steps on two machines at once, one for each way of freeing ranges.
+//! Random steps on two machines at once, one for each policy of freeing ranges.
 //!
-//! The two give different frames, so what they hold is known by name: a step that frees a holding frees it on both.
-//! Each machine has a model (`range_model`) that knows whose every frame is. It says beforehand which ranges cannot be
-//! had and which cannot be freed, with the frame that is to blame; then the machine must be exactly as before. What is
-//! freed must bring both machines as many pages. Moves are refused by a schedule, and targets fail as memory runs out.
+//! The two machines return different frames, so holdings are identified by keys: a step that frees a holding frees it
+//! on both machines. The model of each machine (`range_model`) knows the owner of every frame. It predicts which ranges
+//! cannot be allocated and which cannot be freed, with the frame that is the cause; after such a step the machine must
+//! be unchanged. A free must return the same number of pages on both machines. Moves are refused at random, and targets
+//! run out as memory becomes short.
 
 mod range_model;
 mod side;
@@ -28,22 +29,22 @@ use step::{Step, Way};
 use world::World;
 
 const STEPS_A_RUN: usize = 1500;
-/// How often every block is looked at, in steps.
+/// Steps between two checks of every block.
 const CHECK_EVERY: usize = 50;
 
 /// A fault planted to show that the harness finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sabotage {
     None,
-    /// Now and then a free does not reach the engine.
+    /// Some frees do not reach the engine.
     ForgetFree,
-    /// Now and then a move is claimed and not made.
+    /// Some moves are reported but not made.
     ClaimMove,
-    /// A pageblock stays isolated after an attempt that failed.
+    /// A pageblock stays isolated after a failed attempt.
     KeepIsolated,
 }
 
-/// One of the two machines, whatever its lifetimes.
+/// One of the two machines, without its lifetimes.
 trait Machine {
     /// See [`Side::step`].
     fn step(&self, number: usize, step: Step, holder: Option<Holder>) -> Result<(), String>;
@@ -51,9 +52,9 @@ trait Machine {
     fn sums(&self) -> (u64, u64);
     /// See [`Side::check_all`].
     fn check_all(&self) -> Result<(), String>;
-    /// The keys of all holdings.
+    /// Returns the keys of all holdings.
     fn holders(&self) -> BTreeSet<Holder>;
-    /// How often each rare thing was seen.
+    /// Returns how often each rare event occurred.
     fn seen(&self) -> [u32; 6];
 }
 
@@ -82,14 +83,14 @@ impl Machine for Side<'_, '_> {
 
 type Pair<'p> = [&'p dyn Machine; 2];
 
-/// Runs the steps on both machines; how often each rare thing was seen.
+/// Runs the steps on both machines. Returns how often each rare event occurred.
 fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<[u32; 6], String> {
     on_machine(world, BOTH[0], Sabotage::None, |one_by_one| {
         on_machine(world, BOTH[1], sabotage, |batched| side_by_side(&[one_by_one, batched], steps))
     })
 }
 
-/// Builds a machine of a world, and hands it over.
+/// Builds the machine of a world, and passes it to `run`.
 fn on_machine<R>(
     world: &World,
     contig: ContigPolicy,
@@ -138,7 +139,8 @@ fn side_by_side(sides: &Pair<'_>, steps: &[Step]) -> Result<[u32; 6], String> {
         };
         checked.map_err(|problem| format!("step {number}, {step:?}: {problem}"))?;
     }
-    // What others referred to is a holding of its own once its owner is gone: more than one round.
+    // A block with an additional reference becomes a separate holding when its owner is gone, so this can take several
+    // rounds.
     let mut number = steps.len();
     while !holders(sides).is_empty() {
         number += 1;
@@ -153,12 +155,12 @@ fn side_by_side(sides: &Pair<'_>, steps: &[Step]) -> Result<[u32; 6], String> {
     Ok(core::array::from_fn(|at| one_by_one[at] + batched[at]))
 }
 
-/// The keys of all holdings on either machine.
+/// Returns the keys of all holdings on either machine.
 fn holders(sides: &Pair<'_>) -> BTreeSet<Holder> {
     sides.iter().flat_map(|side| side.holders()).collect()
 }
 
-/// One step on both machines. What it does to the sums of a holding that both have is the same.
+/// Takes one step on both machines. If both had the holding, the step must change the sums of both machines equally.
 fn step_both(sides: &Pair<'_>, number: usize, step: Step) -> Result<(), String> {
     let holder = match step {
         Step::Free { pick, .. }
@@ -186,12 +188,12 @@ fn step_both(sides: &Pair<'_>, number: usize, step: Step) -> Result<(), String> 
     }
 }
 
-/// Subtracts sums of [`Machine::sums`]; there may be fewer pages on lists than before.
+/// Subtracts sums of [`Machine::sums`]. The number of pages on lists may have decreased.
 fn subtract_sums(after: (u64, u64), before: (u64, u64)) -> (u64, u64) {
     (after.0.wrapping_sub(before.0), after.1 - before.1)
 }
 
-/// Runs a world from some seeds. All that is rare must have been seen, or the steps prove too little.
+/// Runs a world from some seeds. Each rare event must have occurred, because otherwise the test proves too little.
 #[track_caller]
 fn torture(world: &World) {
     let mut seen = [0; 6];
@@ -236,7 +238,7 @@ fn large_pageblocks() {
     torture(&world::large());
 }
 
-/// The harness itself: each planted fault is found, and shortened to a few steps.
+/// Tests the harness: each planted fault is found, and shortened to a few steps.
 #[test]
 fn planted_faults_are_found() {
     let faults = [(Sabotage::ForgetFree, "are not"), (Sabotage::ClaimMove, ""), (Sabotage::KeepIsolated, "isolations")];

@@ -1,4 +1,5 @@
-//! The naive side: whose every frame is, and what the engine should say of it. It knows no list and no lock.
+//! Model of one machine: the owner of every frame, and the state that the engine should report for it. The model has no
+//! lists and no locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +10,10 @@ use freehold::platform::{Migrated, Migration};
 use super::world::World;
 use crate::contig::chunks;
 
-/// Key of a holding: the step that made it, and a number within that step. The same on both machines.
+/// Key of a holding: the step that made it, and a number within that step. It is equal on both machines.
 pub(super) type Holder = (usize, u32);
 
-/// What a holding is made of.
+/// Kinds of blocks of which a holding consists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// One block of an order.
@@ -23,17 +24,17 @@ pub(super) enum Unit {
     Largest,
 }
 
-/// Neighbouring frames that somebody holds.
+/// Neighbouring frames with one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holding {
     pub pfn: u32,
     pub pages: u32,
     pub unit: Unit,
     pub gfp: Gfp,
-    /// References that the holder has on each block.
+    /// References of the owner to each block.
     pub refs: u32,
     pub from_area: bool,
-    /// Offsets of blocks that somebody else refers to as well.
+    /// Offsets of blocks with an additional reference.
     pub shared: BTreeSet<u32>,
     /// Offsets of broken frames.
     pub broken: BTreeSet<u32>,
@@ -61,7 +62,7 @@ impl Holding {
         self.broken.range(at..at + order.pages()).next().is_some()
     }
 
-    /// What the engine should say of a block.
+    /// Returns the state that the engine should report for a block.
     pub(super) fn state(&self, block: (u32, Order)) -> State {
         State::Allocated {
             order: block.1,
@@ -73,12 +74,12 @@ impl Holding {
         }
     }
 
-    /// Returns whether it is a block that others do not refer to.
+    /// Returns whether the holding is one block without additional references.
     pub(super) fn is_unshared_block(&self) -> bool {
         self.unit == Unit::Block && self.shared.is_empty()
     }
 
-    /// The frames between two offsets, as a holding of their own.
+    /// Returns the frames between two offsets as a separate holding.
     pub(super) fn part(&self, from: u32, to: u32) -> Holding {
         let [shared, broken] =
             [&self.shared, &self.broken].map(|set| set.range(from..to).map(|at| at - from).collect());
@@ -86,7 +87,7 @@ impl Holding {
     }
 }
 
-/// What a frame is to the model.
+/// State of a frame in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     Free,
@@ -94,7 +95,7 @@ enum Frame {
     Withheld,
 }
 
-/// Everything that is held on one machine.
+/// All holdings of one machine.
 pub(super) struct RangeModel {
     world: World,
     frames: BTreeMap<u32, Frame>,
@@ -113,7 +114,7 @@ impl RangeModel {
         self.held.values().map(|holding| u64::from(holding.pages)).sum()
     }
 
-    /// Books frames that the engine gave: all of them must have been free.
+    /// Records frames that the engine allocated. Returns an error unless all of them were free.
     pub(super) fn give(&mut self, holder: Holder, holding: Holding) -> Result<(), String> {
         for pfn in holding.pfn..holding.end() {
             match self.frames.insert(pfn, Frame::Held(holder)) {
@@ -125,7 +126,7 @@ impl RangeModel {
         Ok(())
     }
 
-    /// Puts a holding under another name, or parts of it under several.
+    /// Records a holding, or a part of one, under another key.
     pub(super) fn rename(&mut self, holder: Holder, holding: Holding) {
         for pfn in holding.pfn..holding.end() {
             self.frames.insert(pfn, Frame::Held(holder));
@@ -133,7 +134,8 @@ impl RangeModel {
         self.held.insert(holder, holding);
     }
 
-    /// Books what is free again, and what is broken and stays out. What others refer to is left, as holdings of `step`.
+    /// Records a freed holding: its frames become free, and its broken frames are withheld. Blocks with additional
+    /// references stay as holdings of `step`.
     pub(super) fn take_back(&mut self, step: usize, holding: &Holding) {
         for pfn in holding.pfn..holding.end() {
             let is_broken = holding.broken.contains(&(pfn - holding.pfn));
@@ -143,7 +145,7 @@ impl RangeModel {
         for (head, order) in holding.blocks() {
             let at = head - holding.pfn;
             if holding.shared.contains(&at) {
-                // Of a block that is not compound, others refer to the head alone.
+                // In a block that is not compound, additional references are to its head only.
                 let pages = if holding.is_compound() { order.pages() } else { 1 };
                 let left = Holding { unit: Unit::Block, from_area: false, ..holding.part(at, at + pages) };
                 let left = Holding { shared: BTreeSet::new(), ..left };
@@ -152,7 +154,7 @@ impl RangeModel {
         }
     }
 
-    /// A free frame broke.
+    /// Withholds a broken frame if it was free. Returns whether it was.
     pub(super) fn withhold(&mut self, pfn: u32) -> bool {
         let was_free = self.frames.get(&pfn) == Some(&Frame::Free);
         if was_free {
@@ -166,7 +168,7 @@ impl RangeModel {
         matches!(self.frames.get(&pfn), Some(Frame::Held(_)))
     }
 
-    /// The block around a frame, and its holding.
+    /// Returns the block around a frame, and its holding.
     fn block_at(&self, pfn: u32) -> Option<(&Holding, (u32, Order))> {
         let Some(Frame::Held(holder)) = self.frames.get(&pfn) else { return None };
         let holding = &self.held[holder];
@@ -174,7 +176,7 @@ impl RangeModel {
         Some((holding, block.expect("blocks tile a holding")))
     }
 
-    /// Moves a block if it is what the engine saw.
+    /// Moves a block if it is as described in the request.
     pub(super) fn migrate(&mut self, migration: &Migration) -> Result<Migrated, String> {
         let Migration { from, to, order, refs, .. } = *migration;
         let Some(Frame::Held(holder)) = self.frames.get(&from.raw()).copied() else { return Ok(Migrated::Refused) };
@@ -191,7 +193,7 @@ impl RangeModel {
         self.give(holder, holding).map(|()| Migrated::Moved)
     }
 
-    /// Why a range cannot be had, if something in it, or about it, makes that certain.
+    /// Returns the error with which the request for a range must fail, or `None` if it may succeed.
     pub(super) fn refusal(
         &self,
         start: u32,
@@ -236,7 +238,7 @@ impl RangeModel {
         Some(ContigError::Unmovable { pfn: Pfn::new(stays), state: state(stays) })
     }
 
-    /// The first frame of a range that its holders could not free like that, if there is one.
+    /// Returns the first frame for which a free of the range must fail, if there is one.
     pub(super) fn misfit(&self, start: u32, end: u32, frozen: bool) -> Option<u32> {
         let mut at = start;
         while at < end {
@@ -257,12 +259,12 @@ impl RangeModel {
         None
     }
 
-    /// Whether nobody holds, and nothing broke, anywhere in a range.
+    /// Returns whether all frames of a range are free, with none allocated or withheld.
     pub(super) fn is_free(&self, start: u32, pages: u32) -> bool {
         (start..start + pages).all(|pfn| self.frames.get(&pfn) == Some(&Frame::Free))
     }
 
-    /// Whether all of a range is in one zone.
+    /// Returns whether all of a range is in one zone.
     pub(super) fn is_in_one_zone(&self, start: u32, end: u32) -> bool {
         let zone = self.world.zone_of(start);
         zone.is_some() && (start..end).all(|pfn| self.world.zone_of(pfn) == zone)

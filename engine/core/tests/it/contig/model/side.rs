@@ -1,4 +1,4 @@
-//! One of the two machines: an engine, the model that judges it, and the platform's answers.
+//! One of the two machines: an engine, its model, and the platform's answers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::common::picture::Picture;
 use crate::contig::scene::Engine;
 use crate::contig::span;
 
-/// Everything about one machine. Cells, since the platform's answers change it in the middle of a request.
+/// State of one machine. Most fields are cells because the platform's answers change them in the middle of a request.
 pub(super) struct Side<'a, 'h> {
     pub world: &'a World,
     pub engine: &'a Engine<'a, 'h>,
@@ -29,12 +29,12 @@ pub(super) struct Side<'a, 'h> {
     pub sabotage: Sabotage,
     pub turn: Cell<u32>,
     pub total: u64,
-    /// What the platform met that must not be.
+    /// First violation that the platform's answers detected.
     pub problem: RefCell<Option<String>>,
     pub seen: Coverage,
 }
 
-/// What should happen at least once.
+/// Counts of events that should occur at least once.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
     pub ranges: Cell<u32>,
@@ -50,7 +50,8 @@ fn count(counter: &Cell<u32>) {
 }
 
 impl Side<'_, '_> {
-    /// Takes a step; `number` names what it makes. `holder` is whom its `pick` chose.
+    /// Takes a step. `number` becomes part of the keys of new holdings. `holder` is the holding that the step's `pick`
+    /// selected.
     pub(super) fn step(&self, number: usize, step: Step, holder: Option<Holder>) -> Result<(), String> {
         *self.luck.borrow_mut() = Rng::with_seed(number as u64);
         let holding = holder.and_then(|holder| self.range_model.borrow().held.get(&holder).cloned());
@@ -96,7 +97,7 @@ impl Side<'_, '_> {
         self
     }
 
-    /// Pages on lists, and frames that were withheld.
+    /// Returns the number of pages on lists, and the number of withheld frames.
     pub(super) fn sums(&self) -> (u64, u64) {
         let mut spare = 0;
         for zone in self.engine.zones() {
@@ -109,7 +110,7 @@ impl Side<'_, '_> {
         (spare, self.engine.platform().events.counts().withheld)
     }
 
-    /// Pages are neither made nor lost.
+    /// Checks that the numbers of free, allocated and withheld pages add up to the total.
     fn check_sum(&self) -> Result<(), String> {
         let (spare, withheld) = self.sums();
         let allocated = self.range_model.borrow().allocated();
@@ -119,7 +120,7 @@ impl Side<'_, '_> {
         Err(format!("{spare} pages to spare, {allocated} allocated and {withheld} withheld are not {}", self.total))
     }
 
-    /// The machine as a whole, block by block.
+    /// Checks the whole machine, block by block.
     pub(super) fn check_all(&self) -> Result<(), String> {
         let census = self.engine.check().map_err(|violation| violation.to_string())?;
         let range_model = self.range_model.borrow();
@@ -170,7 +171,7 @@ impl Side<'_, '_> {
         self.range_model.borrow_mut().give(holder, holding)
     }
 
-    /// Books a range: blocks that may move are held one by one.
+    /// Records an allocated range. Movable blocks become separate holdings.
     fn give_range(&self, number: usize, (pfn, pages): (u32, u32), gfp: Gfp, frozen: bool) -> Result<(), String> {
         count(&self.seen.ranges);
         let refs = u32::from(!frozen);
@@ -256,7 +257,7 @@ impl Side<'_, '_> {
         }
     }
 
-    /// Frees a holding, and books what follows.
+    /// Frees a holding, and records the result.
     fn free(&self, number: usize, holder: Holder, holding: &Holding, way: Way) -> Result<(), String> {
         self.turn.set(self.turn.get() + 1);
         let forgotten = self.sabotage == Sabotage::ForgetFree && self.turn.get().is_multiple_of(10);
@@ -277,7 +278,7 @@ impl Side<'_, '_> {
         match way {
             Way::InBulk(seed) if holding.unit == Unit::Pages => {
                 let mut pages: Vec<Pfn> = range.start.up_to(range.end).collect();
-                // Mostly in order, with some pages elsewhere.
+                // Mostly in order, with up to four swaps.
                 let mut rng = Rng::with_seed(seed);
                 for _ in 0..seed % 5 {
                     let (from, to) = (rng.usize(0..pages.len()), rng.usize(0..pages.len()));
@@ -294,7 +295,7 @@ impl Side<'_, '_> {
         }
     }
 
-    /// Frees some frames of a holding that can be divided; its other parts are holdings of their own from now on.
+    /// Frees some frames of a divisible holding. The remaining parts become separate holdings.
     fn free_part(
         &self,
         number: usize,
@@ -329,7 +330,7 @@ impl Side<'_, '_> {
         Ok(())
     }
 
-    /// Frees a holding with a few frames around it, if that is a mistake: nothing changes.
+    /// Frees a holding together with a few frames around it, if that is a mistake. The free must change nothing.
     fn free_wrongly(&self, holding: &Holding, before: u32, after: u32) -> Result<(), String> {
         let (start, end, frozen) = (holding.pfn.saturating_sub(before), holding.end() + after, holding.refs == 0);
         let range_model = self.range_model.borrow();
@@ -355,7 +356,7 @@ impl Side<'_, '_> {
         }
     }
 
-    /// Somebody else refers to a block as well.
+    /// Adds a reference to a block of a holding.
     fn share(&self, holder: Holder, holding: &Holding, at: u32) -> Result<(), String> {
         let blocks = holding.blocks();
         let (head, _) = blocks[at as usize % blocks.len()];
@@ -401,7 +402,7 @@ impl Hooks for Side<'_, '_> {
         })
     }
 
-    /// Has its owner free a block now and then, which may be the very one that is about to move.
+    /// Frees a random block at random times, through its owner. The block may be the one that is about to move.
     fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         let luck = self.luck.borrow_mut().u32(..);
         let none = Reclaimed::default();

@@ -1,12 +1,12 @@
-//! Steps as data: drawn from a seed without looking at any state. Numbers named `pick` choose among what is held by
-//! then.
+//! Steps as data: drawn from a seed without knowledge of any state. A number named `pick` selects one of the holdings
+//! that exist when the step is taken.
 
 use fastrand::Rng;
 use freehold::base::Gfp;
 
 use super::world::World;
 
-/// One thing to do, on both machines.
+/// A step on both machines.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Alloc {
@@ -62,14 +62,14 @@ pub(super) enum Step {
         pfn: u32,
     },
     DrainAll,
-    /// From now on so many of a hundred moves are refused, and reclaim frees a block so often.
+    /// Sets the percentages of moves that are refused, and of reclaim calls that free a block.
     Mood {
         refusals: u8,
         reclaims: u8,
     },
 }
 
-/// How something is freed.
+/// Way to free a holding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     AsRange,
@@ -77,12 +77,12 @@ pub(super) enum Way {
     InBulk(u64),
 }
 
-/// So many steps for a world.
+/// Draws `count` steps for a world.
 pub(super) fn draw(seed: u64, count: usize, world: &World) -> Vec<Step> {
     let mut draw = Draw { rng: Rng::with_seed(seed), world };
     let mut steps = Vec::with_capacity(count);
     while steps.len() < count {
-        // Tides: memory fills with some sizes, and empties again.
+        // Phases: memory fills with blocks of some sizes, and empties again.
         let (allocs, largest) = (draw.rng.u32(15..60), [0, 0, 1, 2, 3, 5][draw.rng.usize(0..6)]);
         steps.push(draw.mood());
         let length = draw.rng.usize(1..300).min(count - steps.len());
@@ -117,7 +117,8 @@ impl Draw<'_> {
         }
     }
 
-    /// Broken frames never come back: few of them, or the machine runs dry.
+    /// Draws a rare step. Broken frames never return, so only a few are drawn; otherwise the machine would run out of
+    /// memory.
     fn rare(&mut self, pick: u32) -> Step {
         match self.rng.u32(0..6) {
             0 => Step::Poison { pick, at: self.rng.u32(..) },

@@ -1,4 +1,4 @@
-//! Shrunken machines: small pageblocks and lists, areas of a few pageblocks, zones that end where others begin.
+//! Shrunken machines: small pageblocks and lists, areas of a few pageblocks, adjacent zones.
 
 use core::ops::Range;
 
@@ -11,13 +11,13 @@ use crate::common::range;
 
 const CPUS: [NodeId; 4] = [NodeId(0); 4];
 
-/// A machine to be built.
+/// Description of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub name: &'static str,
-    /// Whole pageblocks each.
+    /// Zones, each of whole pageblocks.
     pub zones: Vec<page::Range>,
-    /// The CMA area, by single pages.
+    /// The CMA area, with single pages as its unit.
     pub area: Range<u32>,
     pub block: u8,
     pub cpus: u16,
@@ -43,13 +43,13 @@ impl World {
         self.zones.last().expect("a world has memory").end.raw()
     }
 
-    /// The zone of a frame, if it is in one.
+    /// Returns the zone of a frame, if it is in one.
     pub(super) fn zone_of(&self, pfn: u32) -> Option<ZoneKind> {
         self.zones.iter().find(|zone| (zone.start.raw()..zone.end.raw()).contains(&pfn)).map(|zone| zone.kind)
     }
 }
 
-/// Pageblocks of eight frames: a range touches many.
+/// Pageblocks of eight frames, so that a range spans many.
 pub(super) fn tiny() -> World {
     World {
         name: "tiny pageblocks",
@@ -61,7 +61,7 @@ pub(super) fn tiny() -> World {
     }
 }
 
-/// Zones in the middle of sections, and one that goes on in the next.
+/// Zones in the middle of sections, and one that continues in the next section.
 pub(super) fn border() -> World {
     World {
         name: "a section's border",
@@ -73,7 +73,7 @@ pub(super) fn border() -> World {
     }
 }
 
-/// No lists between owners and zone.
+/// No per-CPU lists.
 pub(super) fn bare() -> World {
     World {
         name: "no lists",
@@ -85,7 +85,7 @@ pub(super) fn bare() -> World {
     }
 }
 
-/// Pageblocks as large as blocks can be.
+/// Pageblocks of the largest order.
 pub(super) fn large() -> World {
     World {
         name: "large pageblocks",
@@ -97,7 +97,7 @@ pub(super) fn large() -> World {
     }
 }
 
-/// CPUs own pageblocks: their lists, of twelve pages at least, hold whole ones.
+/// CPUs own pageblocks: their lists of at least twelve pages hold whole pageblocks.
 pub(super) fn owned(pcp: PcpPolicy) -> World {
     World {
         name: "owned pageblocks",

@@ -1,8 +1,8 @@
-//! Everybody at once: threads own blocks of every kind, while others take ranges through the same pageblocks, by name,
-//! by search and out of a CMA area; zones are compacted, and frames break.
+//! Concurrent threads: some own blocks of every kind, while others allocate ranges in the same pageblocks, by frame
+//! number, by search and from a CMA area. Meanwhile zones are compacted, and frames break.
 //!
-//! Nobody ever owns a frame that somebody else owns; a block's stamps survive its moves; at the end everything that is
-//! not broken has come back, and every pageblock is what it was.
+//! No frame ever has two owners, and the stamps of a block survive its moves. At the end every frame that is not broken
+//! is free, and every pageblock has its original type.
 
 mod platform;
 mod workers;
@@ -29,18 +29,19 @@ use platform::{Moving, Sabotage};
 use workers::{Area, Engine, HeldBlock, Worker};
 
 const FRAMES: u32 = 6144;
-/// Where the area is.
+/// Start and end of the CMA area.
 const AREA: (u32, u32) = (2048, 3072);
 const CPUS: u16 = 4;
-/// Owners of blocks, takers of ranges, and one on the area: more than CPUs, so that trylocks fail.
+/// Threads that own blocks, threads that allocate ranges, and one thread on the area. There are more threads than CPUs,
+/// so that trylocks fail.
 const THREADS: u16 = 7;
 
-/// What blocks are asked for with.
+/// Kinds of requests for blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Classes {
     /// Every mobility: pageblocks change their types.
     All,
-    /// Movable ones alone: pageblocks keep their types.
+    /// Movable requests only: pageblocks keep their types.
     Movable,
 }
 
@@ -58,7 +59,7 @@ impl Classes {
     }
 }
 
-/// What the threads met.
+/// Counts of the threads' events.
 #[derive(Debug, Default)]
 struct Encounters {
     taken: AtomicU32,
@@ -83,7 +84,7 @@ impl Encounters {
     }
 }
 
-/// One race.
+/// Parameters of a race.
 #[derive(Clone, Copy, Debug)]
 struct Race {
     contig: ContigPolicy,
@@ -104,7 +105,7 @@ impl Race {
         steps: 20_000,
     };
 
-    /// What the threads met and the engine did; or the first problem.
+    /// Runs the race. Returns the counts of the threads and of the engine, or the first problem.
     fn run(self) -> Result<(Encounters, Counts), String> {
         let numbers = Numbers { pcp_batch: Some(3), compaction_proactiveness: Some(100), ..Numbers::default() };
         let policy = Policy { contig: self.contig, pcp: self.pcp, numbers, ..Policy::LINUX_6_12 };
@@ -127,7 +128,7 @@ impl Race {
         }
     }
 
-    /// Runs a worker, whose number selects its part, and reports a panic.
+    /// Runs a worker, whose number selects its role, and reports a panic.
     fn live(self, number: u16, worker: Worker<'_, '_>) {
         let engine = worker.engine;
         let work = AssertUnwindSafe(|| match number {
@@ -166,7 +167,7 @@ impl Race {
                 })
             });
             let threads: Vec<_> = spawned.collect();
-            // The end of the scope waits where no sanitizer sees it; a join is seen.
+            // Sanitizers do not see the implicit wait at the end of the scope; they see a join.
             threads.into_iter().for_each(|thread| thread.join().expect("its panics are caught"));
         });
         let left = mailbox.lock().split_off(0);
@@ -177,7 +178,7 @@ impl Race {
         seen
     }
 
-    /// What is left when everybody is gone.
+    /// Checks the machine after all threads have ended.
     fn look_back(self, engine: &Engine<'_>, area: &Area<'_>, seen: &Encounters) -> Result<Counts, String> {
         engine.drain_all_pages();
         let census = engine.check().map_err(|violation| violation.to_string())?;
@@ -253,7 +254,7 @@ fn every_pageblock_keeps_its_type_if_all_is_movable() {
     expect_order(Race { classes: Classes::Movable, pcp: PcpPolicy::Merge, ..Race::USUAL });
 }
 
-/// The harness itself: a platform that lies about moves, and owners that free twice, are found out.
+/// Tests the harness: it detects a platform that lies about moves, and owners that free twice.
 #[test]
 fn planted_faults_are_found() {
     for sabotage in [Sabotage::ClaimsMoves, Sabotage::DeniesMoves, Sabotage::FreesTwice] {

@@ -1,8 +1,8 @@
-//! The threads' platform: the owner of each block, what moves, and what every frame bears.
+//! Platform of the threads: the owner of each block, the moves, and a stamp for every frame.
 //!
-//! Every frame has a stamp beside the engine: the owner of its block, or none. A block that moves takes its stamps
-//! along. Two owners of a frame are seen by the one that stamps it second; a block that was moved and not moved is seen
-//! when its owner looks for its stamps.
+//! Each frame has a stamp outside the engine: the owner of its block, or none. A move moves the stamps too. A frame
+//! with two owners is detected when the second owner stamps it. A block that was moved without its owner's knowledge is
+//! detected when the owner checks its stamps.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sabotage {
     None,
-    /// Now and then a move is claimed and not made.
+    /// Some moves are reported but not made.
     ClaimsMoves,
-    /// Now and then a move is made and denied.
+    /// Some moves are made but reported as refused.
     DeniesMoves,
-    /// Now and then a block is freed and stays its owner's.
+    /// Some blocks are freed but stay with their owner.
     FreesTwice,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Block {
     pub compound: bool,
 }
 
-/// Blocks that may be moved, by owner and by place.
+/// Movable blocks, by owner and by place.
 #[derive(Default)]
 struct Table {
     blocks: BTreeMap<Owner, Block>,
@@ -47,7 +47,7 @@ struct Table {
     luck: Option<Rng>,
 }
 
-/// Threads, and what they share beside the engine.
+/// Platform of threads, with the state that they share outside the engine.
 pub(super) struct Moving {
     threads: Threads<Counters>,
     table: Mutex<Table>,
@@ -59,7 +59,7 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// Nobody owns anything yet.
+    /// Creates the platform without any owner.
     pub(super) fn new(frames: u32, sabotage: Sabotage) -> Moving {
         Moving {
             threads: Threads::default(),
@@ -72,28 +72,28 @@ impl Moving {
         }
     }
 
-    /// A new owner.
+    /// Returns the number of a new owner.
     pub(super) fn owner(&self) -> Owner {
         self.owners.fetch_add(1, Relaxed)
     }
 
-    /// Notes the first problem, and stops everybody.
+    /// Records the first problem, and stops all threads.
     pub(super) fn report(&self, problem: String) {
         self.problem.lock().get_or_insert(problem);
         self.stopped.store(true, Relaxed);
     }
 
-    /// Whether somebody met a problem.
+    /// Returns whether a problem was reported.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
-    /// The first problem.
+    /// Returns the first problem.
     pub(super) fn problem(&self) -> Option<String> {
         self.problem.lock().clone()
     }
 
-    /// Frames get an owner, or lose one.
+    /// Replaces the stamp of each frame by `after`. Reports a problem if a stamp is not `before`.
     pub(super) fn stamp(&self, start: Pfn, pages: u32, before: Owner, after: Owner) {
         for pfn in start.up_to(start.offset(pages)) {
             let found = self.stamps[pfn.index()].swap(after, Relaxed);
@@ -103,7 +103,7 @@ impl Moving {
         }
     }
 
-    /// From now on the block may be moved.
+    /// Adds a block that may be moved from now on.
     pub(super) fn add(&self, owner: Owner, block: Block) {
         let mut table = self.table.lock();
         if let Some(other) = table.at.insert(block.pfn.raw(), owner) {
@@ -112,7 +112,7 @@ impl Moving {
         table.blocks.insert(owner, block);
     }
 
-    /// From now on the block is not moved any more: where it is.
+    /// Removes a block, which is not moved any more. Returns its current place.
     pub(super) fn remove(&self, owner: Owner) -> Option<Block> {
         let mut table = self.table.lock();
         let block = table.blocks.remove(&owner)?;
@@ -120,7 +120,7 @@ impl Moving {
         Some(block)
     }
 
-    /// Does something to a block while it cannot move.
+    /// Runs `action` on a block while the block cannot move.
     pub(super) fn with<R>(&self, owner: Owner, action: impl FnOnce(Block) -> R) -> Option<R> {
         let table = self.table.lock();
         table.blocks.get(&owner).copied().map(action)
@@ -152,9 +152,9 @@ impl Platform for Moving {
         self.threads.relax()
     }
 
-    /// Moves a block that is still what the engine saw, unless it would rather not.
+    /// Moves a block if it is as described in the request; refuses at random.
     fn migrate(&self, &Migration { from, to, order, refs, compound, .. }: &Migration) -> Migrated {
-        // Others get their chance to free the block, and to have one there of their own.
+        // Gives other threads time to free the block and allocate a new one at its place.
         thread::yield_now();
         let mut table = self.table.lock();
         let Some(&owner) = table.at.get(&from.raw()) else { return Migrated::Refused };

@@ -1,4 +1,4 @@
-//! What each thread does: some own blocks, some take ranges, one lives on a CMA area.
+//! Roles of the threads: some own blocks, some allocate ranges, one uses a CMA area.
 
 use fastrand::Rng;
 use freehold::base::{Gfp, NodeId, Order, Pfn};
@@ -12,20 +12,20 @@ use super::{Classes, Encounters};
 pub(super) type Engine<'m> = PageAllocator<'m, Moving>;
 pub(super) type Area<'m> = CmaArea<'m, <Moving as Platform>::Lock>;
 
-/// Blocks that a thread has at most.
+/// Maximum number of blocks per thread.
 const BLOCKS_MAX: usize = 35;
-/// Ranges that a thread has at most.
+/// Maximum number of ranges per thread.
 const RANGES_MAX: usize = 4;
-/// Frames that everybody wants ranges of.
+/// Number of frames from which all threads request ranges.
 const HOT: u32 = 256;
 
-/// A block that somebody has. If it may be moved, the platform knows where it is.
+/// An allocated block. If it is movable, the platform knows its place.
 pub(super) struct HeldBlock {
     owner: Owner,
     fixed: Option<Block>,
 }
 
-/// A range that somebody has.
+/// An allocated range.
 struct HeldRange {
     owner: Owner,
     pfn: Pfn,
@@ -34,14 +34,14 @@ struct HeldRange {
     frozen: bool,
 }
 
-/// One thread.
+/// State of one thread.
 pub(super) struct Worker<'w, 'm> {
     pub engine: &'w Engine<'m>,
     pub area: &'w Area<'m>,
     pub rng: Rng,
     pub classes: Classes,
     pub seen: &'w Encounters,
-    /// Blocks for the next thread that takes one.
+    /// Blocks that any thread may take.
     pub mailbox: &'w Mutex<Vec<HeldBlock>>,
     pub mine: Vec<HeldBlock>,
 }
@@ -51,7 +51,7 @@ impl<'m> Worker<'_, 'm> {
         self.engine.platform()
     }
 
-    /// Says what went wrong, if something did.
+    /// Reports an unexpected error.
     fn expect(&self, result: Result<(), FreeError>, what: &str) {
         if let Err(error) = result {
             self.platform().report(format!("{what}: {error}"));
@@ -79,7 +79,8 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    /// Does what a timer does twice a second. A thread that comes while another is at it has nothing to do.
+    /// Runs kcompactd's timer work, which a kernel does twice a second. It returns at once while another thread runs
+    /// it.
     fn compact(&self) {
         self.engine.tick_kcompactd(NodeId(0));
         while self.engine.run_kcompactd(NodeId(0)) == Background::Working {}
@@ -145,7 +146,7 @@ impl<'m> Worker<'_, 'm> {
         self.expect(freed, "a block of one's own");
     }
 
-    /// Frozen frames, in two parts, the upper one first.
+    /// Frees frozen frames in two parts, the upper part first.
     fn free_in_parts(&mut self, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
         let middle = pfn.offset(self.rng.u32(0..pages));
         let (lower, upper) = (pfn..middle, middle..pfn.offset(pages));
@@ -153,7 +154,7 @@ impl<'m> Worker<'_, 'm> {
         if lower.is_empty() { Ok(()) } else { self.engine.free_contig_frozen_range(lower) }
     }
 
-    /// Single pages, in any order.
+    /// Frees single pages, in order or shuffled.
     fn free_shuffled(&mut self, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
         let mut slice: Vec<Pfn> = pfn.up_to(pfn.offset(pages)).collect();
         if self.rng.bool() {
@@ -175,14 +176,14 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    /// Poisons one frame of a block, and notes it.
+    /// Poisons one frame of a block, and records it.
     fn poison_one(&self, block: Block, luck: u32) {
         let pfn = block.pfn.offset(luck % block.order.pages());
         self.expect(self.engine.poison(pfn), "a frame to be poisoned");
         self.seen.broken.lock().insert(pfn);
     }
 
-    /// Breaks a frame of a block of one's own, which nobody frees or moves meanwhile.
+    /// Poisons a frame of one of this thread's blocks. The block is neither freed nor moved meanwhile.
     fn poison(&mut self) {
         if self.seen.broken.lock().len() >= 12 {
             return;
@@ -199,7 +200,7 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    /// Takes ranges by name and gives them back.
+    /// Allocates and frees ranges.
     pub(super) fn take_ranges(mut self, steps: u32) {
         let mut ranges = Vec::new();
         for _ in 0..steps {
@@ -259,7 +260,7 @@ impl<'m> Worker<'_, 'm> {
         self.expect(freed, "a range of one's own");
     }
 
-    /// A page of the range is still looked at when the range is freed.
+    /// Frees a range while one of its pages has an additional reference, and then drops that reference.
     fn free_shared(&mut self, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
         let shared = pfn.offset(self.rng.u32(0..pages));
         self.engine.get_page(shared)?;
@@ -267,7 +268,7 @@ impl<'m> Worker<'_, 'm> {
         self.engine.put_page(shared)
     }
 
-    /// The pages of a range go to owners of their own, and may be moved from now on.
+    /// Gives each page of a range a separate owner. The pages may be moved from now on.
     fn scatter(&mut self, pfn: Pfn, pages: u32) {
         for page in pfn.up_to(pfn.offset(pages)) {
             self.own(Block { pfn: page, order: Order::ZERO, refs: 1, compound: false }, Gfp::MOVABLE);
@@ -277,7 +278,7 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    /// Takes from the area and gives back to it.
+    /// Allocates ranges from the CMA area, and releases them.
     pub(super) fn live_on_area(mut self, steps: u32) {
         let mut ranges: Vec<(Owner, Pfn, u32)> = Vec::new();
         for _ in 0..steps {
