@@ -1,4 +1,4 @@
-//! `free_pages_bulk`: any slice of single pages, in any order, with any mistake in it, comes to the same under both
+//! `free_pages_bulk`: every slice of single pages, in any order and with any mistake, has the same result under both
 //! policies.
 
 use core::mem::{Discriminant, discriminant};
@@ -13,16 +13,17 @@ use crate::contig::scene::{BOTH, Engine, bare, config, holds, is_free, state, wi
 use crate::contig::{runs, span};
 
 const FRAMES: u32 = 4096;
-/// Single pages, one reference on each.
+/// Single pages, each with one reference.
 const PAGES: (u32, u32) = (1000, 1300);
 /// Single pages without references.
 const FROZEN: (u32, u32) = (1300, 1310);
 /// A block of order 1.
 const PAIR: u32 = 1310;
-/// The frame after it is free.
+/// A free frame, after the block.
 const END: u32 = 1312;
 
-/// What of an error does not depend on how far other pages have come meanwhile: its kind, and the frame.
+/// Returns the kind and the frame of an error. The other details depend on how far other pages of the slice have been
+/// freed.
 fn gist(result: Result<(), FreeError>) -> Option<(Discriminant<FreeError>, Pfn)> {
     let error = result.err()?;
     let (FreeError::OutOfRange { pfn }
@@ -48,7 +49,8 @@ fn furnish(engine: &Engine<'_, '_>) {
     assert_eq!(engine.isolate_free_page(Pfn::new(PAIR), Order::new(1), Gfp::KERNEL), Ok(true));
 }
 
-/// Frees a slice under both policies; fails unless both answer the same and leave the same machine. Returns the answer.
+/// Frees a slice under both policies. Panics unless both return the same result and leave the same machine. Returns the
+/// result.
 #[track_caller]
 fn free(slice: &[Pfn]) -> Option<(Discriminant<FreeError>, Pfn)> {
     let [one_by_one, batched] = BOTH.map(|contig| {
@@ -80,8 +82,8 @@ fn the_order_of_a_slice_does_not_matter() {
     }
 }
 
-/// A sorted slice goes back as a range would: one hold of the zone lock claims the pages, one takes them. In another
-/// order they leave their range under one hold, and each goes back under one of its own.
+/// A sorted slice is freed as a range: one hold of the zone lock claims the pages, and a second one frees them. In
+/// reverse order the pages leave their range under one hold, and each is freed under a separate hold.
 #[test]
 fn neighbours_in_the_slice_go_back_together() {
     let sorted = pages((1024, 1088));
@@ -120,7 +122,7 @@ fn every_mistake_is_answered_alike_and_the_others_are_freed() {
     }
 }
 
-/// A run that goes on past its last page into somebody else's: each page before it is freed.
+/// A run extends beyond its last page into frozen pages. Each page before these is freed.
 #[test]
 fn a_mistake_inside_a_run_frees_the_rest_of_it() {
     for contig in BOTH {

@@ -1,4 +1,4 @@
-//! What a range goes back as: chunks, the lists that they join, and where they lie afterwards.
+//! Free of a range: the chunks in which it is freed, the lists to which they go, and the resulting placement.
 
 use fastrand::Rng;
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
@@ -11,19 +11,19 @@ use crate::common::{self, range};
 use crate::contig::scene::{BOTH, Engine, config, holds, split, state, with_frames};
 use crate::contig::{chunks, runs, span};
 
-/// Two sections and a piece of a third.
+/// Two sections and a part of a third.
 const FRAMES: u32 = (2 << 15) + 8192;
 /// End of the first section.
 const SECTION: u32 = 1 << 15;
 
-/// Lists that keep what is freed to them, up to the limit that the watermarks give them.
+/// Returns a configuration whose lists keep what is freed to them, up to the limit derived from the watermarks.
 fn patient(contig: ContigPolicy) -> Config<'static> {
     let numbers = Numbers { pcp_batch: Some(63), pcp_free_high: Some(100), ..Numbers::default() };
     let config = config(contig);
     Config { policy: Policy { numbers, ..config.policy }, ..config }
 }
 
-/// A machine whose lists keep at least 2560 pages, allocated to the last frame.
+/// Runs `run` on a machine whose lists keep at least 2560 pages, and whose frames are all allocated.
 fn with_all_allocated<R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, '_>) -> R) -> R {
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
     common::with_machine(config, &ranges, MinFree::Pages(4096), |engine| {
@@ -32,13 +32,14 @@ fn with_all_allocated<R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Eng
     })
 }
 
-/// Frees a part of a zone that is allocated to the last frame, from a CPU that forgot what it freed before.
+/// Frees a part of a zone whose frames are all allocated, after the CPU's history of recent frees was reset.
 fn free_part(engine: &Engine<'_, '_>, (start, end): (u32, u32)) {
     engine.damage().forget_frees(CpuId(0), NodeId(0), ZoneKind::Normal);
     engine.free_contig_range(span(start, end)).expect("all of it is allocated");
 }
 
-/// What a block of this order that was just freed is: on the CPU's list, if there is one for it.
+/// Returns the expected state of a block of this order that was just freed: on the CPU's list if there is a list for
+/// the order, else in the zone.
 fn expected(order: Order) -> State {
     let types = MigrateType::PCP_COUNT as u8;
     let list = match order.get() {
@@ -79,7 +80,7 @@ fn a_run_goes_back_as_the_largest_aligned_blocks() {
     });
 }
 
-/// The largest order below a pageblock passes the lists by on other machines: what decides is the pageblock's order.
+/// The list of huge pages is for blocks of a pageblock's order, here 6 instead of 9.
 #[test]
 fn huge_lists_are_for_whole_pageblocks() {
     let config = Config { pageblock_order: Order::new(6), ..patient(Batched) };
@@ -105,7 +106,7 @@ fn one_by_one_each_page_goes_to_the_list() {
     });
 }
 
-/// How many whole pageblocks the zone has at once, and how many after its lists are drained.
+/// Returns the number of free whole pageblocks in the zone after a free, and after a drain of the lists.
 fn placement(contig: ContigPolicy) -> (u32, u32) {
     with_all_allocated(&patient(contig), FRAMES, |engine| {
         free_part(engine, (4096, 4096 + 2048));
@@ -115,7 +116,7 @@ fn placement(contig: ContigPolicy) -> (u32, u32) {
     })
 }
 
-/// Counts the free pageblocks of the zone.
+/// Returns the number of free pageblocks in the zone.
 fn count_free_pageblocks(engine: &Engine<'_, '_>) -> u32 {
     engine.zone(NodeId(0), ZoneKind::Normal).inspect(|areas| {
         let [single, double] = [9, 10].map(|order| areas.area(Order::new(order)).nr_free());
@@ -129,7 +130,7 @@ fn batches_leave_whole_pageblocks_and_single_pages_do_not() {
     assert_eq!(placement(OneByOne), (0, 4), "2048 pages on a list of single pages");
 }
 
-/// Both ways free the same pages: drained, the machines are the same.
+/// Both policies free the same pages: after a drain, the machines are equal.
 #[test]
 fn both_ways_free_the_same() {
     let parts = random_parts();
@@ -137,7 +138,7 @@ fn both_ways_free_the_same() {
         with_frames(&config(contig), FRAMES, |engine| {
             engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
             for &(start, end) in &parts {
-                // Parts overlap; what is free already makes this an error, and nothing changes.
+                // Parts overlap. A free of a part that is already free returns an error and changes nothing.
                 let _ = engine.free_contig_range(span(start, end));
             }
             engine.drain_all_pages();
@@ -166,7 +167,8 @@ fn a_range_over_three_sections_is_one_range() {
     }
 }
 
-/// Pages of a range are claimed 4096 under each hold of the zone lock, and freed as one, however many there are.
+/// Pages of a range are claimed in parts of 4096, each under one hold of the zone lock. One more hold frees all of
+/// them.
 #[test]
 fn a_long_range_goes_back_in_a_few_holds() {
     with_frames(&config(Batched), 1 << 15, |engine| {
@@ -178,7 +180,7 @@ fn a_long_range_goes_back_in_a_few_holds() {
     });
 }
 
-/// A page that goes back by itself takes the 64 around it along, and no more.
+/// A page that is freed alone turns the 64 pages around it into ordinary pages, and no others.
 #[test]
 fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
     with_frames(&config(Batched), 1 << 13, |engine| {
@@ -190,15 +192,15 @@ fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
     });
 }
 
-/// Pages of a split block are those of a range, if they are many and stay where they are: they go back under one hold
-/// of the lock that claims them and one that takes them.
+/// Pages of a split block are pages of a range if there are at least 64 of them and they are not movable. One hold of
+/// the zone lock claims them, and another one frees them.
 #[test]
 fn pages_of_a_split_block_are_a_range() {
     assert_eq!([5, 6].map(|order| count_holds_of_split(Order::new(order), Gfp::KERNEL)), [1, 2]);
     assert_eq!(count_holds_of_split(Order::new(6), Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
 }
 
-/// Counts the holds of the zone lock under which the pages of a split block are freed.
+/// Returns the number of holds of the zone lock in which the pages of a split block are freed.
 fn count_holds_of_split(order: Order, gfp: Gfp) -> u64 {
     with_frames(&config(Batched), 1 << 13, |engine| {
         let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
@@ -210,7 +212,7 @@ fn count_holds_of_split(order: Order, gfp: Gfp) -> u64 {
     })
 }
 
-/// A page that left its range does not take the rest of it along: that goes back together all the same.
+/// After one page has left its range, the rest of the range is still freed together.
 #[test]
 fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
     with_frames(&config(Batched), 1 << 13, |engine| {
@@ -224,7 +226,7 @@ fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
     });
 }
 
-/// Where ranges go back page by page, there are no pages of a range.
+/// Under the policy that frees ranges page by page, no pages are marked as pages of a range.
 #[test]
 fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
     with_frames(&config(OneByOne), 1 << 13, |engine| {
@@ -236,7 +238,7 @@ fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
     });
 }
 
-/// A page takes no more along than its pageblock has: what is beyond may be of another zone.
+/// A page that leaves its range affects only its own pageblock, because the next pageblock may belong to another zone.
 #[test]
 fn a_page_leaves_its_range_within_its_pageblock() {
     with_frames(&Config { pageblock_order: Order::new(3), ..config(Batched) }, 1 << 13, |engine| {
@@ -248,7 +250,7 @@ fn a_page_leaves_its_range_within_its_pageblock() {
     });
 }
 
-/// Those that cannot go back as a range do so one by one: shared, broken, or freed already.
+/// Pages that cannot be freed as a range are checked one by one: shared, broken, or already free pages.
 #[test]
 fn pages_of_a_split_block_are_checked_one_by_one() {
     with_frames(&config(Batched), 1 << 13, |engine| {

@@ -1,4 +1,5 @@
-//! CMA areas: lent to movable pages, taken back for the area's owner, and nobody else's.
+//! CMA areas: movable requests borrow their pages, the area's owner gets the pages back, and no other request gets
+//! them.
 
 use freehold::base::{Gfp, Order, Pfn, State};
 use freehold::page::{ContigError, FreeError, RangeError};
@@ -9,9 +10,9 @@ use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, bare, config, is_free, 
 use crate::contig::span;
 
 const FRAMES: u32 = 8192;
-/// Two pageblocks of order 9, by pages.
+/// Two pageblocks of order 9, with single pages as units.
 const AREA: (u32, u32, u8) = (2048, 3072, 0);
-/// The same area, by blocks of four pages.
+/// The same two pageblocks, with blocks of four pages as units.
 const AREA_BY_FOUR: (u32, u32, u8) = (2048, 3072, 2);
 
 fn in_area(pfn: u32) -> bool {
@@ -44,7 +45,7 @@ fn the_first_gap_that_is_aligned_is_taken() {
     });
 }
 
-/// An alignment counts from frame 0, not from the start of the area.
+/// An alignment is relative to frame 0, not to the start of the area.
 #[test]
 fn alignment_is_that_of_the_frame() {
     with_area(&config(Batched), FRAMES, (512, 2560, 2), |engine, area| {
@@ -55,7 +56,8 @@ fn alignment_is_that_of_the_frame() {
     });
 }
 
-/// What was not asked for of the last unit comes along, and goes back with it: no page is left without an owner.
+/// The last unit is allocated and released as a whole, including its pages beyond the request. No page is left without
+/// an owner.
 #[test]
 fn units_are_handed_out_and_taken_back_whole() {
     with_area(&bare(Batched), FRAMES, AREA_BY_FOUR, |engine, area| {
@@ -72,7 +74,7 @@ fn units_are_handed_out_and_taken_back_whole() {
     });
 }
 
-/// A page that will not move costs the range up to it, and no more.
+/// A page that cannot be moved makes the search continue after that page.
 #[test]
 fn a_busy_range_is_passed_by() {
     let mover = Mover::default();
@@ -95,7 +97,7 @@ fn a_busy_range_is_passed_by() {
     });
 }
 
-/// All pages that this request can get.
+/// Allocates all pages that this kind of request can get.
 fn exhaust(engine: &Engine<'_, '_>, gfp: Gfp) -> Vec<u32> {
     core::iter::from_fn(|| engine.alloc_pages(gfp, Order::ZERO).ok()).map(Pfn::raw).collect()
 }
@@ -114,7 +116,7 @@ fn only_movable_requests_borrow() {
     });
 }
 
-/// Movable requests go to the areas first once these hold more than half of what is free.
+/// Movable requests use the areas first once the areas hold more than half of the free pages.
 #[test]
 fn areas_are_used_first_when_more_than_half_of_what_is_free_is_theirs() {
     with_area(&bare(Batched), FRAMES, AREA, |engine, _| {
@@ -153,7 +155,7 @@ fn what_was_borrowed_makes_room_and_goes_home() {
     }
 }
 
-/// Released in parts, and pages that others still refer to stay theirs.
+/// Releases a range in parts. Pages with additional references stay allocated.
 #[test]
 fn a_range_may_be_released_in_parts() {
     for contig in BOTH {
@@ -230,7 +232,7 @@ fn contradictory_requests_are_refused() {
     });
 }
 
-/// A general request does not look into an area, free or not.
+/// A general request for a range never takes frames of an area, whether they are free or not.
 #[test]
 fn nobody_else_takes_a_range_of_an_area() {
     with_area(&config(Batched), FRAMES, AREA, |engine, _| {

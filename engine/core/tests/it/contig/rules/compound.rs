@@ -1,4 +1,4 @@
-//! Compound ranges: one block up to order 10, a row of blocks above; freed whole, and nothing else.
+//! Compound ranges: one block up to order 10, several blocks of order 10 above. They can only be freed as a whole.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::{ContigError, FreeError, RangeError};
@@ -8,7 +8,7 @@ use crate::common::picture::Picture;
 use crate::contig::scene::{BOTH, MOVABLE, bare, config, held, state, with_frames};
 use crate::contig::span;
 
-/// 64 Ki frames and as many again.
+/// Twice 64 Ki frames.
 const FRAMES: u32 = 2 << 16;
 const COMPOUND: Gfp = Gfp::KERNEL.union(Gfp::COMP);
 

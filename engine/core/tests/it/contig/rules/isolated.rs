@@ -1,4 +1,4 @@
-//! Isolated pageblocks while others are busy: nothing that is on its way anywhere may end up in one.
+//! Isolated pageblocks during compaction: no block may be moved into them.
 
 use core::cell::{Cell, RefCell};
 
@@ -13,16 +13,16 @@ use crate::contig::span;
 
 const PAGEBLOCK: u32 = 512;
 const END: u32 = 16 * PAGEBLOCK;
-/// The pageblock that is to be emptied.
+/// The pageblock from which the range is allocated.
 const LAST: u32 = END - PAGEBLOCK;
 
-/// While a page of the range is to move, asks for a block that must be compacted for. Nothing ever moves.
+/// Platform that refuses every move. During the first move for the range, it requests a block that requires compaction.
 struct Compacting<'a, 'h> {
     engine: &'a Engine<'a, 'h>,
     wanted: Order,
     asked: RefCell<Vec<Migration>>,
     is_isolated: Cell<bool>,
-    /// What reclaim frees, a page at a time: single pages of a zone with nothing else.
+    /// The next page that reclaim frees, one page per call, in a zone with no other pages.
     cold: Cell<u32>,
 }
 
@@ -44,8 +44,8 @@ impl Hooks for Compacting<'_, '_> {
     }
 }
 
-/// Every other page of the lower half is free, and every other page of the last pageblock. However hard compaction
-/// tries, it looks for targets from the end of the zone; the isolated pageblock is there, and gives none.
+/// Every other page of the lower half of the zone and of the last pageblock is free. Compaction searches for targets
+/// from the end of the zone. The isolated pageblock is there, but no effort of compaction takes targets from it.
 #[test]
 fn nothing_is_moved_into_an_isolated_pageblock() {
     for (wanted, hardest) in [(9, CompactEffort::Async), (1, CompactEffort::SyncFull)] {

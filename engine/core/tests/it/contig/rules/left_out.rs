@@ -1,4 +1,5 @@
-//! Blocks that a range cannot give back with the rest: broken ones, bad ones, shared ones. They end a run.
+//! Blocks that are not freed with the rest of their range: broken, bad and shared ones. Each ends a run of frames that
+//! are freed together.
 
 use fastrand::Rng;
 use freehold::base::{Gfp, MigrateType, Order, Pfn, State};
@@ -13,8 +14,8 @@ const FRAMES: u32 = 8192;
 const START: u32 = 1024;
 const END: u32 = 1024 + 200;
 
-/// Expects that runs between the frames left out went back as chunks. For machines without per-CPU lists, on which all
-/// around the range is allocated.
+/// Checks that the runs between the frames left out were freed as chunks. Requires a machine without per-CPU lists on
+/// which everything around the range is allocated.
 #[track_caller]
 fn expect_runs(engine: &Engine<'_, '_>, left_out: &[u32]) {
     let mut start = START;
@@ -87,7 +88,7 @@ fn a_shared_page_ends_a_run_and_stays_until_it_is_put() {
     }
 }
 
-/// Of a shared block that is not compound, the head alone is shared.
+/// In a shared block that is not compound, only the head is shared.
 #[test]
 fn the_tails_of_a_shared_block_go_back_at_once() {
     for contig in BOTH {
@@ -121,7 +122,7 @@ fn a_shared_compound_block_stays_whole() {
     }
 }
 
-/// What a page is when its range is freed.
+/// State of a page when its range is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Freed,
@@ -129,7 +130,7 @@ enum Fate {
     Shared,
 }
 
-/// Any mixture, under both policies.
+/// Random mixtures of pages, under both policies.
 #[test]
 fn any_mixture_is_sorted_out_page_by_page() {
     for seed in 0..runs(30) {
@@ -166,7 +167,8 @@ fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
     Picture::take(engine)
 }
 
-/// The chunks between are really those of runs: a page that is healthy and not shared does not end one.
+/// Confirms that the expected chunks are those of whole runs: a page that is neither broken nor shared does not end a
+/// run.
 #[test]
 fn a_movable_page_ends_no_run() {
     with_frames(&bare(Batched), FRAMES, |engine| {

@@ -1,4 +1,4 @@
-//! Each rule of ranges in a scene of its own.
+//! The rules of ranges, one scene per rule.
 
 mod bulk;
 mod chunks;

@@ -1,4 +1,4 @@
-//! `alloc_contig_pages`: the first range that can be had, from the nearest zone on.
+//! `alloc_contig_pages`: returns the first range that is available, starting with the preferred zone.
 
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
 use freehold::page::{ContigError, MinFree, RangeError};
@@ -13,7 +13,7 @@ const FRAMES: u32 = 8192;
 #[test]
 fn the_first_range_wins_and_is_aligned_by_its_size() {
     with_frames(&config(Batched), FRAMES, |engine| {
-        // An obstacle, the head of a block that goes on: 0..8, so 8 is the first frame that is free.
+        // The obstacle is a block of frames 0..8, so frame 8 is the first free frame.
         take(engine, 0, 3, Gfp::KERNEL);
         for (pages, expected) in [(1, 8), (2, 10), (3, 12), (7, 16), (1000, 512), (1000, 1536), (4096, 4096)] {
             let found = engine.alloc_contig_pages(Gfp::KERNEL, pages);

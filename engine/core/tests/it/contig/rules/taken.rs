@@ -1,4 +1,5 @@
-//! A range taken by name: what is in the way moves, what surrounds it stays, and every pageblock is what it was.
+//! Allocation of a given range: movable blocks in the range move away, the frames around it stay as they are, and every
+//! pageblock keeps its type.
 
 use core::cell::{Cell, RefCell};
 
@@ -30,8 +31,7 @@ fn pages_of_a_range_are_single_and_have_one_reference() {
     });
 }
 
-/// Nobody counts references on a frozen range, so it is made of the largest blocks that fit; any part can be given
-/// back.
+/// A frozen range has no references, so it consists of the largest blocks that fit. Any part of it can be freed.
 #[test]
 fn a_frozen_range_can_be_given_back_in_parts() {
     for contig in BOTH {
@@ -54,14 +54,14 @@ fn a_frozen_range_can_be_given_back_in_parts() {
     }
 }
 
-/// Blocks of every order and any number of references, inside the range or across its borders, move whole.
+/// Blocks of every order, with any number of references, inside the range or across its borders, move as a whole.
 #[test]
 fn what_is_in_the_way_moves() {
     let mover = Mover::default();
     with_frames(&config(Batched), FRAMES, |engine| {
         engine.platform().answer_with(&mover);
         let compound = MOVABLE | Gfp::COMP;
-        // Across the start, inside, as large as blocks are, across the end.
+        // Across the start, inside, of the largest order, across the end.
         let blocks =
             [(896, 7, MOVABLE), (1100, 0, MOVABLE), (1104, 4, compound), (1536, 9, MOVABLE), (3072, 10, compound)];
         let owners = blocks.map(|(pfn, order, gfp)| mover.own(engine, pfn, order, gfp));
@@ -100,7 +100,7 @@ fn a_block_moves_with_all_its_references() {
     });
 }
 
-/// Pages on any CPU's list are as good as free.
+/// Pages on per-CPU lists count as free.
 #[test]
 fn per_cpu_lists_are_emptied() {
     with_frames(&config(Batched), FRAMES, |engine| {
@@ -115,7 +115,8 @@ fn per_cpu_lists_are_emptied() {
     });
 }
 
-/// A range may be part of one free block, or begin in one and end in another; the rest of these stays free and whole.
+/// A range may be a part of one free block, or start in one and end in another. The rest of these blocks stays free and
+/// merged.
 #[test]
 fn only_the_range_is_taken_of_a_larger_free_block() {
     with_frames(&bare(Batched), FRAMES, |engine| {
@@ -131,7 +132,7 @@ fn only_the_range_is_taken_of_a_larger_free_block() {
     });
 }
 
-/// Pageblocks of five types, and a range that touches all of them.
+/// A range that spans pageblocks of five types.
 #[test]
 fn every_pageblock_gets_its_type_back() {
     use MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
@@ -155,7 +156,7 @@ fn every_pageblock_gets_its_type_back() {
     engine.free_contig_range(part.clone()).expect("it is allocated");
     engine.drain_all_pages();
     assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "after it was freed");
-    // A page that does not move: the attempt leaves no trace either.
+    // The range contains a page that does not move. The failed attempt leaves no trace either.
     let pinned = 4 * PAGEBLOCK + 9;
     mover.own(engine, pinned, 0, MOVABLE);
     mover.pinned.borrow_mut().push(pinned);
@@ -167,8 +168,8 @@ fn every_pageblock_gets_its_type_back() {
     assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "after the attempt");
 }
 
-/// Free blocks larger than a pageblock are split for the attempt, and merge again when it fails. Without per-CPU lists,
-/// not even those tell that there was one.
+/// Free blocks larger than a pageblock are split for the attempt and merge again when it fails. Without per-CPU lists,
+/// the machine is exactly as before.
 #[test]
 fn an_attempt_that_fails_leaves_no_trace() {
     for pinned in [1024, 1500, 2048, 3071] {
@@ -188,7 +189,7 @@ fn an_attempt_that_fails_leaves_no_trace() {
     }
 }
 
-/// While a page of a range moves, asks for the next frame of the same pageblock, and so on.
+/// Platform that requests the next frame of the same pageblock while a page of a range moves, up to a given depth.
 struct Nested<'a, 'h> {
     engine: &'a Engine<'a, 'h>,
     depth_max: u32,
@@ -210,7 +211,8 @@ impl Hooks for Nested<'_, '_> {
     }
 }
 
-/// So many ranges of one pageblock at a time; the answers, the innermost first.
+/// Nests `depth_max` requests inside another one, all for ranges in one pageblock. Returns the results, the innermost
+/// first.
 fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
     let config = bare(Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
@@ -226,7 +228,7 @@ fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
     nested.answers.borrow_mut().push(outermost);
     assert_eq!(engine.map().pageblock(Pfn::new(1024)).isolations(), 0);
     assert_eq!(type_at(engine, 1024), MigrateType::Movable);
-    // Nobody owns what was moved: free all that is allocated.
+    // The moved pages have no owner, so all allocated blocks are freed.
     for pfn in (0..FRAMES).map(Pfn::new) {
         if let Some(State::Allocated { order, .. }) = engine.state(pfn) {
             engine.free_pages(pfn, order).expect("it is allocated");
@@ -236,13 +238,13 @@ fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
     nested.answers.take()
 }
 
-/// The last to let go of a pageblock gives it its type back, whichever that is.
+/// The last of the nested ranges to end the isolation of the pageblock restores its type.
 #[test]
 fn ranges_of_one_pageblock_nest() {
     assert_eq!(nest(20), vec![Ok(()); 21]);
 }
 
-/// A pageblock counts no more than 255 isolations. The next is told so, and all others are as they were.
+/// A pageblock counts at most 255 isolations. Further attempts fail, and the others are unaffected.
 #[test]
 fn a_pageblock_can_be_isolated_so_often_and_no_more() {
     let answers = nest(300);
