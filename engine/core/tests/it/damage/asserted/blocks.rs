@@ -1,4 +1,4 @@
-//! Pageblocks: type, zone, owner, isolation; and the table that leads to them.
+//! Damage to pageblocks: type, zone, owner and isolation, and the table that leads to pageblocks.
 
 use freehold::base::{CpuId, MigrateType, Pfn};
 use freehold::page::damage::{Field, SectionPart};
@@ -6,7 +6,8 @@ use freehold::page::damage::{Field, SectionPart};
 use super::Row;
 use crate::damage::stage::{MOVABLE, PAGEBLOCK, Stage};
 
-/// Wants the pageblock of a page that the platform does not move, and spoils one of its fields meanwhile.
+/// Requests a pageblock that contains a page whose move is refused, and damages one of the pageblock's fields during
+/// the request.
 fn isolate_meanwhile(stage: &'static Stage, meddle: fn(&Stage)) {
     let page = stage.take(0);
     assert_eq!(page, Pfn::new(0), "the first pageblock is wanted");
@@ -26,7 +27,7 @@ fn spoil_first(stage: &Stage, field: Field, value: u32) {
     stage.spoil(|damage| damage.set_pageblock(Pfn::new(0), field, value));
 }
 
-/// Frees a page of a pageblock with one field spoiled.
+/// Frees a page of a pageblock after one field of the pageblock was damaged.
 fn free_into(stage: &'static Stage, field: Field, value: u32) {
     let page = stage.take(0);
     stage.spoil(|damage| damage.set_pageblock(page, field, value));

@@ -1,4 +1,4 @@
-//! A CPU's lists and its stack.
+//! Damage to a CPU's lists and its stack.
 
 use freehold::base::{CpuId, Order, State};
 
@@ -7,7 +7,7 @@ use crate::damage::stage::Stage;
 
 const CPU: CpuId = CpuId(0);
 
-/// Spoils how many pages a CPU's lists count, when some are on them; what goes on afterwards.
+/// Damages the page count of a CPU's lists while pages are on them, and calls `then`.
 fn count(stage: &'static Stage, pages: u32, then: fn(&'static Stage)) {
     let page = stage.take(0);
     stage.spoil(|damage| damage.set_count(CPU, stage.zone(), pages));
@@ -15,7 +15,7 @@ fn count(stage: &'static Stage, pages: u32, then: fn(&'static Stage)) {
     stage.free(page, 0);
 }
 
-/// Spoils a page on a CPU's list, and takes it.
+/// Damages the state of a page on a CPU's list, and allocates the page.
 fn listed_as(stage: &'static Stage, state: State) {
     stage.take(0);
     let first = stage.first_listed();
@@ -23,14 +23,14 @@ fn listed_as(stage: &'static Stage, state: State) {
     stage.take(0);
 }
 
-/// Spoils a page on a CPU's stack, and has the CPU bring it home.
+/// Damages the state of a page on a CPU's stack, and drains the stack.
 fn stacked_as(stage: &'static Stage, state: State) {
     let page = stage.stacked();
     stage.spoil(|damage| damage.set_state(page, state));
     stage.engine.drain_pages_zone(CPU, stage.zone());
 }
 
-/// Spoils how many pages a CPU's stack counts.
+/// Damages the page count of a CPU's stack, and drains the stack.
 fn stack_counts(stage: &'static Stage, pages: u32) {
     let page = stage.stacked();
     stage.spoil(|damage| damage.set_stack(CPU, stage.zone(), Some(page), pages));

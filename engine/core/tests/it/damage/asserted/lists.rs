@@ -1,12 +1,12 @@
-//! Links and ends of lists, in the free lists of a zone and on a CPU's.
+//! Damage to links and ends of lists: the free lists of a zone, and a CPU's lists.
 
 use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
 
 use super::Row;
 
-/// The list of the largest movable blocks.
+/// The free list of the largest movable blocks.
 const LARGEST: (Order, MigrateType) = (Order::MAX, MigrateType::Movable);
-/// A frame that no list leads to.
+/// A frame to which no list links.
 const NOWHERE: Pfn = Pfn::new(5);
 
 pub(super) const ROWS: &[Row] = &[

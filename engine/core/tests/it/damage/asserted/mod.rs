@@ -1,4 +1,4 @@
-//! The first table: which module asserts what.
+//! First table: damage that an assertion of the responsible module detects.
 
 mod blocks;
 mod cpus;
@@ -14,35 +14,35 @@ use freehold::policy::PcpPolicy;
 use crate::common::panic_hook;
 use crate::damage::stage::{Play, Stage};
 
-/// One corruption.
+/// One kind of damage.
 pub(super) struct Row {
-    /// What is spoiled.
+    /// Name of the damaged state.
     name: &'static str,
-    /// The policy of the machine.
+    /// Policy of the machine.
     pcp: PcpPolicy,
-    /// How the assertion begins.
+    /// Text that the assertion's message must contain.
     says: &'static str,
-    /// Spoils it, and goes on.
+    /// Damages the state, and continues with ordinary operations.
     play: fn(&'static Stage),
 }
 
 impl Row {
-    /// On a machine without per-CPU lists.
+    /// Creates a row for a machine without per-CPU lists.
     const fn bare(name: &'static str, says: &'static str, play: fn(&'static Stage)) -> Row {
         Row { name, pcp: PcpPolicy::Off, says, play }
     }
 
-    /// On one with Linux's.
+    /// Creates a row for a machine with Linux's per-CPU lists.
     const fn listed(name: &'static str, says: &'static str, play: fn(&'static Stage)) -> Row {
         Row { name, pcp: PcpPolicy::Linux, says, play }
     }
 
-    /// On one whose CPUs own pageblocks and have stacks.
+    /// Creates a row for a machine whose CPUs own pageblocks and have stacks.
     const fn owned(name: &'static str, says: &'static str, play: fn(&'static Stage)) -> Row {
         Row { name, pcp: PcpPolicy::OwnedRemote, says, play }
     }
 
-    /// What a play ends with: a message, if it ends in a panic.
+    /// Plays the row on a new machine. Returns the machine, and the message of a panic.
     fn run(&self, play: Play) -> (&'static Stage, Option<String>) {
         panic_hook::install();
         let stage = Stage::new(self.pcp, play);
@@ -50,7 +50,7 @@ impl Row {
         (stage, outcome.err().map(panic_message))
     }
 
-    /// What is wrong with the row, if anything is.
+    /// Returns a description of the failure of this row, or `None` if it passes.
     fn judge(&self) -> Option<String> {
         let (sound, message) = self.run(Play::Sound);
         if let Some(message) = message {
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// How the assertions of a module begin, and where it is.
+/// Prefix of each module's assertion messages, and the place of the module.
 const OWNERS: [(&str, &str); 17] = [
     ("CMA area", "src/page/contig/cma.rs"),
     ("background task", "src/page/background.rs"),
@@ -90,7 +90,7 @@ const OWNERS: [(&str, &str); 17] = [
     ("zones", "src/page/allocator.rs"),
 ];
 
-/// Returns the message that a panic carries, if it carries one.
+/// Returns the message of a panic, or an empty string.
 fn panic_message(panic: Box<dyn core::any::Any + Send>) -> String {
     match panic.downcast::<String>() {
         Ok(message) => *message,
@@ -98,7 +98,7 @@ fn panic_message(panic: Box<dyn core::any::Any + Send>) -> String {
     }
 }
 
-/// Whether a message came from elsewhere than the module by whose name it begins.
+/// Returns an error if a message was not raised by the module that its prefix names.
 fn misplaced(name: &str, message: &str) -> Option<String> {
     let (owner, _) = message.split_once(':').unwrap_or_default();
     let owned = OWNERS.into_iter().find(|(begins, _)| *begins == owner);
@@ -107,7 +107,7 @@ fn misplaced(name: &str, message: &str) -> Option<String> {
     (!is_own).then(|| format!("{name}: `{owner}` is asserted in {file}"))
 }
 
-/// Corruptions in the table, at least.
+/// Minimum number of rows in the table.
 const CORRUPTIONS: usize = 40;
 
 #[test]

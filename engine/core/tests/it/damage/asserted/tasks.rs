@@ -1,4 +1,4 @@
-//! Background tasks, and a block that somebody waits for.
+//! Damage to background tasks, and to the record of a run that waits for a block.
 
 use freehold::base::{Gfp, NodeId, Order};
 use freehold::page::{Background, ZoneFlag};
@@ -8,7 +8,7 @@ use crate::damage::stage::{MOVABLE, Stage};
 
 const NODE: NodeId = NodeId(0);
 
-/// Wakes kswapd, to work off a boost.
+/// Wakes kswapd, to remove a boost.
 fn wake(stage: &'static Stage) {
     let zone = stage.zone();
     stage.engine.damage().set_boost(zone.node(), zone.kind(), 64);
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
             let pages: Vec<_> = core::iter::from_fn(|| stage.engine.alloc_pages(last_page, Order::ZERO).ok()).collect();
             let (odd, even): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.raw() % 2 == 1);
             even.into_iter().for_each(|page| stage.free(page, 0));
-            // A run waits while it drains its CPU's lists, past the pages that it could not move.
+            // A run waits for a block while it drains its CPU's lists, after the pages that it could not move.
             stage.spoil_when_asked(|stage| {
                 stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
             });

@@ -1,4 +1,4 @@
-//! Words of frames, and blocks that are not what their words say.
+//! Damage to the state words of frames, and blocks that contradict their words.
 
 use freehold::base::{MigrateType, Order, Pfn, State};
 use freehold::page::ZoneFlag;
@@ -6,19 +6,19 @@ use freehold::page::ZoneFlag;
 use super::Row;
 use crate::damage::stage::{FRAMES, RESERVED, Stage};
 
-/// References of a word, as bits.
+/// One reference in a state word.
 const ONE_REFERENCE: u32 = 1 << 15;
-/// The bit of a pinned block, which has references.
+/// The bit of a pinned block, which must have references.
 const PINNED: u32 = 1 << 12;
 
-/// Splits a block of two pages whose second frame is not what it should be.
+/// Splits a block of two pages after the state of the second one was damaged.
 fn split_beside(stage: &'static Stage, second: State) {
     let block = stage.take(1);
     stage.spoil(|damage| damage.set_state(block.offset(1), second));
     stage.engine.split_page(block, Order::new(1)).expect("the block is allocated");
 }
 
-/// Frees a block of eight pages whose middle is not what it should be.
+/// Frees a block of eight pages after the state of its middle frame was damaged.
 fn free_around(stage: &'static Stage, middle: State) {
     let block = stage.take(3);
     stage.spoil(|damage| damage.set_state(block.offset(4), middle));
@@ -34,7 +34,7 @@ fn allocated(order: u8) -> State {
     State::Allocated { order, refs: 1, movable: true, compound: false, poisoned: false, slab: false }
 }
 
-/// The block that a call has in hand gets a reference.
+/// Adds a reference to the block that a request has claimed.
 fn refer_to_claimed(stage: &Stage) {
     let claimed = (0..FRAMES)
         .map(Pfn::new)

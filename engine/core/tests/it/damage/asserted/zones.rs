@@ -1,4 +1,4 @@
-//! What a zone counts, what its free lists count, and what it says without a lock.
+//! Damage to the counters of a zone and of its free lists, and to the hints that are read without a lock.
 
 use freehold::base::{MigrateType, Order, Pfn};
 use freehold::page::ContigError;
@@ -11,24 +11,24 @@ fn movable(order: u8) -> (Order, MigrateType) {
     (Order::new(order), MigrateType::Movable)
 }
 
-/// Spoils a counter, and takes a page out of a free block.
+/// Damages a counter, and takes a page out of a free block.
 fn take_with(stage: &'static Stage, counter: ZoneCounter, pages: i64) {
     stage.spoil(|damage| damage.set_counter(stage.zone(), counter, pages));
     stage.cut_out(Pfn::new(2048));
 }
 
-/// Spoils a counter, and takes a page out of the CMA area.
+/// Damages a counter, and takes a page out of the CMA area.
 fn take_from_area_with(stage: &'static Stage, counter: ZoneCounter, pages: i64) {
     stage.spoil(|damage| damage.set_counter(stage.zone(), counter, pages));
     stage.cut_out(Pfn::new(AREA.0));
 }
 
-/// Takes a pageblock that nobody uses out of the machine.
+/// Takes an unused pageblock offline.
 fn offline(stage: &'static Stage) -> Result<(), ContigError> {
     stage.engine.offline(Pfn::new(2048)..Pfn::new(2048 + PAGEBLOCK))
 }
 
-/// Releases a pageblock that is for something.
+/// Releases a pageblock of the given type.
 fn release_as(stage: &'static Stage, migratetype: MigrateType) -> Pfn {
     let block = Pfn::new(RESERVED);
     stage.engine.set_pageblock_type(block, migratetype).expect("it is Reserved");
