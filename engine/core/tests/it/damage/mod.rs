@@ -1,11 +1,12 @@
-//! Damage to each piece of the engine's state, and the part that notices it.
+//! Damage to each part of the engine's state, and the part that detects it.
 //!
-//! Two tables. In `asserted`, each row spoils one thing on a small machine and goes on with ordinary operations: an
-//! assertion of the module that owns it must end that, and say what is wrong, long before a walk over everything. In
-//! `checked`, each row spoils one thing that [`check`](freehold::page::PageAllocator::check) proves, and nothing else
-//! runs: the check must name just that. Every row is played without the damage as well, and then nothing may be found.
+//! There are two tables. In `asserted`, each row damages one thing on a small machine and continues with ordinary
+//! operations. An assertion of the responsible module must end these operations with the right message, without a check
+//! of the whole machine. In `checked`, each row damages one thing that [`check`](freehold::page::PageAllocator::check)
+//! verifies, and no other operation runs; the check must report exactly that violation. Every row is also played
+//! without the damage, and then no violation may be found.
 //!
-//! What is asserted is asserted in builds with debug assertions, so these tests are for such builds only.
+//! Debug assertions detect the damage of the first table, so these tests run only in builds that have them.
 
 mod asserted;
 mod checked;

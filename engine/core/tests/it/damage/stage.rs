@@ -1,5 +1,5 @@
-//! The machine that is spoiled: one thread, two CPUs, one zone with a CMA area and some memory that is still Reserved.
-//! What spoils it may wait until the engine asks its platform for something, with a call under way.
+//! The machine that is damaged: one thread, two CPUs, one zone with a CMA area and some Reserved memory. The damage may
+//! be delayed until the engine calls its platform in the middle of an operation.
 
 use std::cell::Cell;
 
@@ -10,29 +10,29 @@ use freehold::page::{CmaArea, Config, MinFree, PageAllocator, Range, Zone};
 use freehold::platform::{FreePages, Migrated, Migration, NoProbe, Patience, Platform, Reclaim, Reclaimed};
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 
-/// Frames of the zone.
+/// Number of frames of the zone.
 pub(super) const FRAMES: u32 = 16_384;
-/// Where the CMA area begins and ends.
+/// Start and end of the CMA area.
 pub(super) const AREA: (u32, u32) = (12_288, 13_312);
-/// Where memory begins that is online and Reserved.
+/// Start of the memory that is online and Reserved.
 pub(super) const RESERVED: u32 = 15_360;
 /// Pages in a pageblock.
 pub(super) const PAGEBLOCK: u32 = 512;
-/// What movable pages are asked for with.
+/// Flags of movable pages.
 pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 pub(super) type Engine = PageAllocator<'static, Meddler>;
 pub(super) type OneZone = Zone<SoloLock>;
 
-/// What it does, and to whom.
+/// A stage, and a function that damages it.
 type Meddling = (&'static Stage, fn(&'static Stage));
 
-/// A platform that does something when it is asked for something.
+/// A platform that can damage the machine during a callback.
 #[derive(Default)]
 pub(super) struct Meddler {
     cpu: Cell<u16>,
     meddle: Cell<Option<Meddling>>,
-    /// What it does when it is asked which CPU this is.
+    /// Damage at the next read of the CPU number.
     meddle_on_cpu: Cell<Option<Meddling>>,
 }
 
@@ -83,7 +83,7 @@ impl Platform for Meddler {
     }
 }
 
-/// The machine, and whether it is to be spoiled.
+/// The machine, and whether it is to be damaged.
 pub(super) struct Stage {
     pub engine: Engine,
     pub area: CmaArea<'static, SoloLock>,
@@ -98,13 +98,14 @@ pub(super) enum Play {
     Spoiled,
 }
 
-/// Memory for metadata, for ever: a machine that was spoiled is not taken apart.
+/// Allocates metadata and never frees it, because a damaged machine cannot be dropped safely.
 fn memory(layout: core::alloc::Layout) -> &'static mut [core::mem::MaybeUninit<u8>] {
     Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
 }
 
 impl Stage {
-    /// A machine under this policy for per-CPU lists; those that own pageblocks hold four of them.
+    /// Builds a machine with this policy of per-CPU lists. Where CPUs own pageblocks, the lists of a CPU hold up to
+    /// four of them.
     pub(super) fn new(pcp: PcpPolicy, play: Play) -> &'static Stage {
         let numbers = Numbers { pcp_batch: pcp.owns().then_some(PAGEBLOCK), ..Numbers::default() };
         let policy = Policy { pcp, numbers, ..Policy::LINUX_6_12 };
@@ -123,7 +124,7 @@ impl Stage {
         Box::leak(Box::new(Stage { engine, area, is_armed: play == Play::Spoiled, is_spoiled: Cell::new(false) }))
     }
 
-    /// Does the damage, if this is the play with it.
+    /// Applies the damage, unless the play is without damage.
     pub(super) fn spoil(&self, damage: impl FnOnce(Damage<'_, 'static, Meddler>)) {
         if self.is_armed {
             self.is_spoiled.set(true);
@@ -131,12 +132,12 @@ impl Stage {
         }
     }
 
-    /// Does it when the engine asks its platform for something next.
+    /// Calls `meddle` at the next callback of the platform.
     pub(super) fn spoil_when_asked(&'static self, meddle: fn(&'static Stage)) {
         self.engine.platform().meddle.set(Some((self, meddle)));
     }
 
-    /// Does it when the engine asks next which CPU this is.
+    /// Calls `meddle` at the next read of the CPU number.
     pub(super) fn spoil_when_located(&'static self, meddle: fn(&'static Stage)) {
         self.engine.platform().meddle_on_cpu.set(Some((self, meddle)));
     }
@@ -153,7 +154,7 @@ impl Stage {
         self.engine.zone(NodeId(0), ZoneKind::Normal)
     }
 
-    /// A movable block.
+    /// Allocates a movable block.
     pub(super) fn take(&self, order: u8) -> Pfn {
         self.engine.alloc_pages(MOVABLE, Order::new(order)).expect("there is memory")
     }
@@ -162,26 +163,27 @@ impl Stage {
         self.engine.free_pages(pfn, Order::new(order)).expect("the block is allocated");
     }
 
-    /// Takes one page of a free block in the zone, by name.
+    /// Allocates the given page out of a free block in the zone.
     pub(super) fn cut_out(&self, pfn: Pfn) {
         let is_taken = self.engine.isolate_free_page(pfn, Order::ZERO, MOVABLE).expect("the frame is online");
         assert!(is_taken, "frame {pfn} is free");
     }
 
-    /// The movable blocks of an order that are free in the zone, first to last.
+    /// Returns the free movable blocks of an order in the zone, first to last.
     pub(super) fn free_list(&self, order: u8) -> Vec<Pfn> {
         self.zone()
             .inspect(|areas| areas.area(Order::new(order)).list(MigrateType::Movable).iter(self.engine.map()).collect())
     }
 
-    /// The first page on CPU 0's list of movable single pages.
+    /// Returns the first page on CPU 0's list of movable single pages.
     pub(super) fn first_listed(&self) -> Pfn {
         let first =
             self.engine.pcp(CpuId(0), self.zone()).inspect(|lists| lists.list(MigrateType::Movable.index()).first());
         first.expect("the list has a page")
     }
 
-    /// Two movable pageblocks that CPU 0 owns in part, with a page of each that is held; its lists are empty.
+    /// Makes CPU 0 own two movable pageblocks in part. Returns one allocated page of each. CPU 0's lists are empty
+    /// afterwards.
     pub(super) fn two_fragments(&self) -> [Pfn; 2] {
         let pages: Vec<Pfn> = (0..=PAGEBLOCK).map(|_| self.take(0)).collect();
         let [first, last] = [pages[0], pages[PAGEBLOCK as usize]];
@@ -192,7 +194,7 @@ impl Stage {
         [first, last]
     }
 
-    /// A page on CPU 0's stack, freed on the other CPU.
+    /// Returns a page on CPU 0's stack, freed on the other CPU.
     pub(super) fn stacked(&self) -> Pfn {
         let page = self.take(0);
         self.run_on(1);

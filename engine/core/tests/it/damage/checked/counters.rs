@@ -1,4 +1,4 @@
-//! What the walk counts: pages of every kind, by zone and by list, and the watermarks.
+//! Damage to counters that the check verifies: pages of every kind, by zone and by list, and the watermarks.
 
 use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
 use freehold::page::Violation;
@@ -10,7 +10,7 @@ use crate::damage::stage::{RESERVED, Stage};
 
 const CPU: CpuId = CpuId(0);
 
-/// Spoils a counter of the zone, by one.
+/// Damages a counter of the zone by adding one.
 fn one_more(stage: &'static Stage, counter: ZoneCounter) {
     let zone = stage.zone();
     let pages = match counter {

@@ -1,4 +1,4 @@
-//! What each frame and each pageblock is, and whether that fits what is around it.
+//! Damage to frames and pageblocks: their states, and whether these match their surroundings.
 
 use freehold::base::{CpuId, MigrateType, Order, Pfn, State, ZoneKind};
 use freehold::page::Violation;
@@ -27,13 +27,13 @@ fn free(order: u8, migratetype: MigrateType) -> State {
     State::ZoneFree { order: Order::new(order), migratetype }
 }
 
-/// Takes the last pageblock out of the machine, which leaves a hole in its metadata.
+/// Takes the last pageblock offline, which leaves a hole in the metadata.
 fn leave_hole(stage: &'static Stage) {
     let range = Pfn::new(FRAMES - PAGEBLOCK)..Pfn::new(FRAMES);
     stage.engine.offline(range).expect("it is Reserved");
 }
 
-/// Splits the first block of the largest size down to pages, some of which are free again.
+/// Splits the first block of the largest order down to pages, and makes two buddies free without merging them.
 fn two_free_buddies(stage: &'static Stage) {
     let block = stage.take(1);
     stage.spoil(|damage| {

@@ -1,4 +1,4 @@
-//! Lists of a zone and of a CPU, and what is said of them.
+//! Damage to the lists of a zone and of a CPU, and to the hints about them.
 
 use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
 use freehold::page::damage::Field;
@@ -8,7 +8,7 @@ use super::Row;
 use crate::damage::stage::{PAGEBLOCK, Stage};
 
 const CPU: CpuId = CpuId(0);
-/// The list of the largest movable blocks.
+/// The free list of the largest movable blocks.
 const LARGEST: (Order, MigrateType) = (Order::MAX, MigrateType::Movable);
 
 fn is_broken(found: &Violation) -> bool {
@@ -23,7 +23,7 @@ fn is_owner(found: &Violation) -> bool {
     matches!(found, Violation::Owner { .. })
 }
 
-/// A page that was freed to its CPU's list.
+/// Frees a page to its CPU's list. Returns the page and the number of the list.
 fn listed(stage: &'static Stage) -> (Pfn, usize) {
     let page = stage.take(0);
     stage.free(page, 0);

@@ -1,4 +1,4 @@
-//! The second table: what the walk proves.
+//! Second table: damage that the check of the whole machine detects.
 
 mod counters;
 mod frames;
@@ -11,37 +11,37 @@ use freehold::policy::PcpPolicy;
 
 use crate::damage::stage::{Play, Stage};
 
-/// One fault.
+/// One kind of damage.
 pub(super) struct Row {
-    /// What is spoiled.
+    /// Name of the damaged state.
     name: &'static str,
-    /// The policy of the machine.
+    /// Policy of the machine.
     pcp: PcpPolicy,
-    /// Whether that is what the walk must say.
+    /// Returns whether a violation is the one that the check must report.
     is_it: fn(&Violation) -> bool,
-    /// Spoils it, and does nothing afterwards.
+    /// Damages the state, and runs nothing afterwards.
     play: fn(&'static Stage),
 }
 
 impl Row {
-    /// On a machine without per-CPU lists.
+    /// Creates a row for a machine without per-CPU lists.
     const fn bare(name: &'static str, is_it: fn(&Violation) -> bool, play: fn(&'static Stage)) -> Row {
         Row { name, pcp: PcpPolicy::Off, is_it, play }
     }
 
-    /// On one whose CPUs have lists, own pageblocks and have stacks.
+    /// Creates a row for a machine whose CPUs have lists, own pageblocks and have stacks.
     const fn owned(name: &'static str, is_it: fn(&Violation) -> bool, play: fn(&'static Stage)) -> Row {
         Row { name, pcp: PcpPolicy::OwnedRemote, is_it, play }
     }
 
-    /// Plays the row on a new machine, and checks that.
+    /// Plays the row on a new machine, and checks the machine.
     fn check(&self, play: Play) -> Result<Census, Violation> {
         let stage = Stage::new(self.pcp, play);
         (self.play)(stage);
         stage.engine.check()
     }
 
-    /// What is wrong with the row, if anything is.
+    /// Returns a description of the failure of this row, or `None` if it passes.
     fn judge(&self) -> Option<String> {
         if let Err(violation) = self.check(Play::Sound) {
             return Some(format!("{}: without damage, {violation}", self.name));
@@ -53,12 +53,13 @@ impl Row {
     }
 }
 
-/// Whether a violation is a counter of this name.
+/// Returns whether a violation is about the counter of this name.
 fn is_counter(violation: &Violation, name: &str) -> bool {
     matches!(violation, Violation::Counter { name: found, .. } if *found == name)
 }
 
-/// The place of a variant. A new one does not compile until it has a place here, and then a row.
+/// Returns the number of a variant. A new variant of [`Violation`] does not compile until it has a number here, and the
+/// test then requires a row for it.
 fn number_of(violation: &Violation) -> usize {
     match violation {
         Violation::Inside { .. } => 0,
@@ -83,9 +84,9 @@ fn number_of(violation: &Violation) -> usize {
     }
 }
 
-/// Variants of [`Violation`].
+/// Number of variants of [`Violation`].
 const VARIANTS: usize = 19;
-/// Where counters are compared with what is found.
+/// Source files in which counters are compared with the pages found.
 const SOURCES: [&str; 3] = [
     include_str!("../../../../src/page/check/cpus.rs"),
     include_str!("../../../../src/page/check/lists.rs"),
