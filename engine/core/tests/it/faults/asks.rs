@@ -1,4 +1,4 @@
-//! How much help a request asks for: what its flags allow, and no more.
+//! The help that a request asks for: as much as its flags allow, and no more.
 
 use core::cell::{Cell, RefCell};
 
@@ -9,7 +9,7 @@ use freehold::platform::{CompactEffort, FreePages, Migrated, Migration, OutOfMem
 
 use crate::common::{Hooks, range, with_machine};
 
-/// Helps nobody, and counts what it is asked.
+/// Platform that never helps, and records the calls.
 #[derive(Default)]
 struct Deaf {
     priorities: RefCell<Vec<u8>>,
@@ -34,7 +34,7 @@ impl Hooks for Deaf {
     }
 }
 
-/// A request that fails in a machine of movable pages, of which those that `is_free` names are free.
+/// Makes a request that fails, in a machine full of movable pages of which those selected by `is_free` are free.
 fn ask(deaf: &Deaf, gfp: Gfp, order: u8, is_free: impl Fn(Pfn) -> bool) {
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
     let config = Config { policy: Policy::LINUX_6_12, ..Config::default() };
@@ -50,8 +50,8 @@ fn ask(deaf: &Deaf, gfp: Gfp, order: u8, is_free: impl Fn(Pfn) -> bool) {
     });
 }
 
-/// How often a request asks when there is no memory at all: to reclaim, from priority 12 down to 0 each time; and to
-/// end something.
+/// Returns how often a request calls for help when no page is free: rounds of reclaim, each from priority 12 down to 0,
+/// and calls of the last resort.
 fn asked(gfp: Gfp, order: u8) -> (usize, u32) {
     let deaf = Deaf::default();
     ask(&deaf, gfp, order, |_| false);
@@ -76,7 +76,8 @@ fn a_request_asks_for_as_much_help_as_its_flags_allow() {
     assert_eq!(asked(Gfp::TRANSHUGE | Gfp::NORETRY, 9), (0, 0), "there is no room to compact, so why reclaim");
 }
 
-/// How hard a request tries to move pages when there is room, and nothing moves; one effort after the other.
+/// Returns the efforts with which a request tries to move pages when there is room and no page moves, without
+/// repetitions.
 fn efforts(gfp: Gfp, order: u8) -> Vec<CompactEffort> {
     let deaf = Deaf::default();
     ask(&deaf, gfp, order, |page| page.raw().is_multiple_of(2));
@@ -88,7 +89,7 @@ fn efforts(gfp: Gfp, order: u8) -> Vec<CompactEffort> {
 #[test]
 fn a_request_tries_as_hard_as_its_flags_allow() {
     use CompactEffort::{Async, SyncLight};
-    // Of another type's pageblocks, a request that waits for nothing moves nothing.
+    // At async effort, a request does not move pages in pageblocks of another type.
     assert_eq!(efforts(Gfp::KERNEL, 2), [SyncLight]);
     assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 2), [SyncLight], "movable blocks are reclaimed for first");
     assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 4), [Async, SyncLight], "the second attempt goes on where it may wait");

@@ -1,4 +1,4 @@
-//! Every combination of faults meets every class of request, in a machine that has run dry.
+//! Every combination of faults with every class of request, in a machine without free memory.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::MinFree;
@@ -19,10 +19,10 @@ const CLASSES: [Gfp; 9] = [
     Gfp::KERNEL.union(Gfp::MEMALLOC),
 ];
 
-/// Every class and some orders on one platform; how many requests were served.
+/// Makes requests of every class and several orders on one platform. Returns the number that succeeded.
 fn ask_everything(manners: Manners) -> u32 {
     let (config, memory) = (config(), memory());
-    // Built here and not by `with_machine`: the platform refers to the engine that it belongs to.
+    // Built here and not by `with_machine`, because the platform refers to its own engine.
     let mut metadata = Memory::new(&config, &memory);
     let engine = &build(&config, &memory, &mut metadata);
     engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
@@ -42,8 +42,8 @@ fn ask_everything(manners: Manners) -> u32 {
             }
         }
     }
-    // A page that moved in name only may have been handed out again while its owner still used it: whose it is now
-    // cannot be told.
+    // A page whose move was only claimed may have been allocated again while its owner still used it, so its current
+    // owner is unknown.
     if manners.migrate == Move::InName {
         engine.check().expect("nothing is lost");
     } else {

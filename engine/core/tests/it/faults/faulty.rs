@@ -1,4 +1,4 @@
-//! A platform that owns single pages, and does one thing wrong in each of its promises.
+//! A platform that owns single pages, and commits one fault in each of its promises.
 
 use core::cell::{Cell, RefCell};
 
@@ -11,26 +11,26 @@ use freehold::policy::{Numbers, PcpPolicy};
 use crate::common::{Hooks, range};
 use crate::faults::Engine;
 
-/// What reclaim, and what the last resort, does.
+/// Behaviour of reclaim or of the last resort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Help {
-    /// Nothing, and says so.
+    /// Frees nothing, and reports nothing.
     Nothing,
-    /// Nothing, and claims a page.
+    /// Frees nothing, but reports a page.
     Claimed,
-    /// Frees a page, and denies it.
+    /// Frees a page, but reports none.
     Denied,
     /// Frees a page.
     One,
-    /// Frees a page twice, and says that it freed two.
+    /// Frees a page twice, and reports two.
     Twice,
-    /// Frees a page twice at once, and says that it freed two.
+    /// Frees a page twice in one call, and reports two.
     TwiceAtOnce,
-    /// Frees what it does not own: the inside of a block, a free page, a frame that does not exist.
+    /// Frees memory that it does not own: the inside of a block, a free page, a frame that does not exist.
     Foreign,
-    /// Frees a page that it has just allocated, again and again.
+    /// Frees a page that it has just allocated.
     Borrowed,
-    /// Frees all that is held.
+    /// Frees all pages that it holds.
     All,
 }
 
@@ -46,47 +46,47 @@ pub(super) const HELP: [Help; 9] = [
     Help::All,
 ];
 
-/// What migration does.
+/// Behaviour of migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Move {
     /// Refuses.
     Never,
-    /// Moves what it owns.
+    /// Moves the pages that it owns.
     Always,
-    /// Says that it moved, and did not.
+    /// Reports a move that was not made.
     InName,
-    /// Frees the old place, and says that it moved.
+    /// Frees the source, and reports a move.
     FreesSource,
-    /// Frees the new place, and says that it refused.
+    /// Frees the target, and reports a refusal.
     FreesTarget,
-    /// Keeps a reference to the new place, and says that it refused.
+    /// Keeps a reference to the target, and reports a refusal.
     HoldsTarget,
 }
 
 pub(super) const MOVES: [Move; 6] =
     [Move::Never, Move::Always, Move::InName, Move::FreesSource, Move::FreesTarget, Move::HoldsTarget];
 
-/// What happens in every call besides.
+/// Additional action in every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Besides {
-    /// The whole allocator is checked.
+    /// Checks the whole allocator.
     Check,
-    /// Background tasks are driven at the oddest of times.
+    /// Runs background tasks at unusual moments.
     CallBack,
 }
 
-/// What a platform does wrong.
+/// Behaviour of a platform.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manners {
     pub reclaim: Help,
     pub migrate: Move,
     pub last_resort: Help,
-    /// Pages that it says could be reclaimed in each zone.
+    /// Number of reclaimable pages that it reports for each zone.
     pub reclaimable: u64,
     pub besides: Besides,
 }
 
-/// Does nothing, and no wrong.
+/// Behaviour of a platform that does nothing and commits no fault.
 pub(super) const IDLE: Manners = Manners {
     reclaim: Help::Nothing,
     migrate: Move::Never,
@@ -95,18 +95,18 @@ pub(super) const IDLE: Manners = Manners {
     besides: Besides::Check,
 };
 
-/// More calls than any request needs, whatever it is told.
+/// Upper bound for the number of calls that any request makes.
 const CALLS_MAX: u32 = 200_000;
 
-/// The platform.
+/// The faulty platform.
 pub(super) struct Faulty<'a, 'h> {
     pub engine: &'a Engine<'a, 'h>,
     pub manners: Manners,
     /// Pages that it owns, each with one reference.
     pub held: RefCell<Vec<Pfn>>,
-    /// Pages that it lost, to the engine or by its own fault.
+    /// Number of pages that were lost by its faults.
     pub lost: Cell<usize>,
-    /// Calls after which it is out of patience.
+    /// Number of calls of `relax` before it gives up.
     pub patience: Cell<u32>,
     pub calls: Cell<u32>,
 }
@@ -117,14 +117,14 @@ impl<'a, 'h> Faulty<'a, 'h> {
         Faulty { engine, manners, held, lost, patience: Cell::new(40), calls }
     }
 
-    /// Allocates pages until there are none, without help.
+    /// Allocates pages until none is left, without reclaim.
     pub(super) fn run_dry(&self, gfp: Gfp) {
         while let Ok(page) = self.engine.alloc_pages(gfp - Gfp::DIRECT_RECLAIM, Order::ZERO) {
             self.held.borrow_mut().push(page);
         }
     }
 
-    /// Pages that are allocated on its behalf.
+    /// Returns the number of pages that are allocated on its behalf.
     pub(super) fn account(&self) -> usize {
         self.held.borrow().len() + self.lost.get()
     }
@@ -138,7 +138,7 @@ impl<'a, 'h> Faulty<'a, 'h> {
         }
     }
 
-    /// Frees what its manners say, and says how many pages that were.
+    /// Frees pages according to the behaviour. Returns the number of pages to report.
     fn help(&self, pages: &dyn FreePages, help: Help) -> u64 {
         let took = if matches!(help, Help::Denied | Help::One | Help::Twice | Help::TwiceAtOnce) {
             self.held.borrow_mut().pop()
@@ -193,14 +193,15 @@ impl<'a, 'h> Faulty<'a, 'h> {
         })
     }
 
-    /// Drives what may be driving this very call: it is told that the task is asleep.
+    /// Runs background tasks, including those that may be running during this call; these report that they are asleep.
     fn call_back(&self) {
         let node = NodeId(0);
         match self.calls.get() % 4 {
             0 => _ = self.engine.run_kswapd(node),
             1 => _ = self.engine.run_kcompactd(node),
             2 => self.engine.tick_kcompactd(node),
-            // A platform that frees what it has just taken keeps kswapd awake for ever.
+            // Bounded, because a platform that frees only the pages that it has just allocated keeps kswapd awake for
+            // ever.
             _ => _ = (0..5).take_while(|_| self.engine.run_kswapd(node) == Background::Working).count(),
         }
     }
@@ -223,7 +224,7 @@ impl Hooks for Faulty<'_, '_> {
                 Migrated::Moved
             }
             (Move::InName, Some(_)) => {
-                // The owner goes on using the old place, and nobody knows of the new one.
+                // The owner continues to use the source, and the target is lost.
                 self.lost.set(self.lost.get() + 1);
                 Migrated::Moved
             }
@@ -263,7 +264,7 @@ impl Hooks for Faulty<'_, '_> {
     }
 }
 
-/// Small pageblocks, in two zones of one node.
+/// Returns a configuration with small pageblocks.
 pub(super) fn config() -> Config<'static> {
     let policy = Policy {
         pcp: PcpPolicy::Merge,
@@ -273,7 +274,7 @@ pub(super) fn config() -> Config<'static> {
     Config { policy, pageblock_order: Order::new(4), end: Pfn::new(1 << 15), ..Config::default() }
 }
 
-/// The memory of such a machine.
+/// Returns the memory of the machine, in two zones of one node.
 pub(super) fn memory() -> [Range; 2] {
     [range(ZoneKind::Dma32, 0, 0, 512), range(ZoneKind::Normal, 0, 512, 2048)]
 }

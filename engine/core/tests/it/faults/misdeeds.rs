@@ -1,4 +1,5 @@
-//! Each fault by itself: it is reported by the name of the promise, what counts is what came, and nothing is lost.
+//! Each fault alone: the broken promise is reported by name, only pages that were really freed count, and no page is
+//! lost.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::MinFree;
@@ -9,14 +10,14 @@ use crate::common::{Hooks, Memory, build};
 use crate::faults::faulty::{Faulty, Help, IDLE, Manners, Move, config, memory};
 use crate::faults::{Engine, broken, judge};
 
-/// What a request came to.
+/// Result of a request.
 struct Scene {
     served: bool,
     broken: Vec<Promise>,
     counts: Counts,
 }
 
-/// A request on a platform that owns all pages but those that it gave up before.
+/// Makes a request on a platform that owns all pages except those selected by `gives_up`, which are free.
 fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) -> Scene {
     let (config, memory) = (config(), memory());
     let mut metadata = Memory::new(&config, &memory);
@@ -44,7 +45,7 @@ fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) ->
     scene
 }
 
-/// Everybody frees what is his: all that is there afterwards is what a fault made unreachable.
+/// Frees all pages. Afterwards only the pages that a fault has lost may be allocated.
 fn close(engine: &Engine<'_, '_>, faulty: &Faulty<'_, '_>) {
     let misled = faulty.manners.migrate == Move::InName;
     let held = faulty.held.take();
@@ -58,7 +59,7 @@ fn nobody(_: Pfn) -> bool {
     false
 }
 
-/// Every other page: plenty of room, and no two pages together.
+/// Selects every other page: many free pages, and no two of them adjacent.
 fn every_other(page: Pfn) -> bool {
     page.raw().is_multiple_of(2)
 }
@@ -95,14 +96,15 @@ fn what_reclaim_says_is_checked() {
 fn what_came_counts_and_not_what_was_said() {
     assert_eq!(ask_for_reclaim(Help::Claimed).counts.pgsteal_direct, 0);
     assert_eq!(ask_for_reclaim(Help::Foreign).counts.pgsteal_direct, 0);
-    // At thirteen priorities, a page each.
+    // One page at each of the thirteen priorities.
     for help in [Help::Denied, Help::One, Help::Twice, Help::TwiceAtOnce] {
         assert_eq!(ask_for_reclaim(help).counts.pgsteal_direct % 13, 0, "{help:?}");
         assert!(ask_for_reclaim(help).counts.pgsteal_direct > 0, "{help:?}");
     }
 }
 
-/// Each page that comes is one that was just taken away: there is progress for ever, and no block.
+/// Reclaim frees only pages that it has just allocated. There is progress in every round, but no block becomes
+/// available, and the request must still end.
 #[test]
 fn progress_without_end_comes_to_an_end() {
     let manners = Manners { reclaim: Help::Borrowed, reclaimable: 1 << 20, ..IDLE };
@@ -112,7 +114,7 @@ fn progress_without_end_comes_to_an_end() {
     assert!(scene.counts.pgsteal_direct > 2048, "as many pages came as there are");
 }
 
-/// Says that it looked at more pages than there are.
+/// Platform that reports more scanned pages than exist.
 struct Boaster;
 
 impl Hooks for Boaster {
@@ -146,7 +148,7 @@ fn what_migration_leaves_behind_is_looked_at() {
     }
     assert!(ask_for_compaction(Move::Always).served, "pages that move make room");
     assert!(!ask_for_compaction(Move::Never).served, "pages that stay do not");
-    // What a move in name only does is out of the engine's sight; its owner finds out (see `close`).
+    // The engine cannot detect a move that was only claimed; the owner detects it (see `close`).
     assert_eq!(ask_for_compaction(Move::InName).broken, []);
 }
 
@@ -164,7 +166,7 @@ fn what_the_last_resort_says_is_checked() {
     assert!(!ask_for_last_resort(Help::Claimed).served, "memory that did not come is not there");
 }
 
-/// A platform in the middle of its last resort asks for memory itself.
+/// A platform that requests memory during its last resort.
 struct Nested<'a, 'h> {
     engine: &'a Engine<'a, 'h>,
     depth: core::cell::Cell<u32>,
@@ -194,7 +196,7 @@ fn the_last_resort_is_not_asked_from_within() {
     engine.check().expect("nothing is lost");
 }
 
-/// The harness itself: a platform that loses a page is found out.
+/// Tests the harness: it detects a platform that loses a page.
 #[test]
 fn a_lost_page_is_found() {
     crate::common::with_machine(&config(), &memory(), MinFree::Pages(40), |engine| {

@@ -1,8 +1,8 @@
-//! Platforms that fail, lie, overdo it and call back: whatever they answer, a request ends, nothing is lost, and a
-//! promise that was broken is reported by name.
+//! Platforms that fail, lie, free too much and call back. With any of their answers a request ends, no page is lost,
+//! and a broken promise is reported by name.
 //!
-//! `misdeeds` holds each fault by itself, with a check of the whole allocator after every call; `every` lets all of
-//! them meet each other; `asks` counts how much help a request asks for.
+//! `misdeeds` tests each fault alone, with a check of the whole allocator after every call. `every` combines all
+//! faults. `asks` counts how often a request calls for help.
 
 mod asks;
 mod every;
@@ -16,7 +16,7 @@ use crate::common::Host;
 
 type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 
-/// Promises that were broken since this was asked last; events are kept from the first time on.
+/// Returns the promises that were broken since the last call. Events are kept from the first call on.
 fn broken(engine: &Engine<'_, '_>) -> Vec<Promise> {
     let mut promises = Vec::new();
     for event in engine.platform().events.take() {
@@ -27,7 +27,7 @@ fn broken(engine: &Engine<'_, '_>) -> Vec<Promise> {
     promises
 }
 
-/// Whether everything is accounted for, and exactly so many pages are allocated.
+/// Checks that the machine is consistent, and that exactly `held` pages are allocated.
 fn judge(engine: &Engine<'_, '_>, held: usize) -> Result<(), String> {
     let census = engine.check().map_err(|violation| violation.to_string())?;
     if census.allocated == held as u64 {
