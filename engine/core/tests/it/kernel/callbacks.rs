@@ -1,4 +1,4 @@
-//! Requests inside callbacks: they use the reserve, and call none of the callbacks again.
+//! Requests inside callbacks: they may use the reserve, and they call none of the callbacks again.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -16,11 +16,12 @@ use crate::kernel::machine::{
 };
 
 thread_local! {
-    /// How deep this thread is in callbacks, and how deep it was at most.
+    /// Nesting depth of this thread in callbacks, and its maximum.
     static DEPTH: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Runs what a callback does, one level deeper. Where nothing else ends the recursion, the second level does.
+/// Runs the work of a callback one nesting level deeper. A callback on the second level does no work, so the recursion
+/// always ends.
 fn one_level_deeper(run: impl FnOnce()) {
     let (depth, most) = DEPTH.get();
     DEPTH.set((depth + 1, most.max(depth + 1)));
@@ -31,7 +32,7 @@ fn one_level_deeper(run: impl FnOnce()) {
     DEPTH.set((depth, most));
 }
 
-/// Requests pages until there are none, of all kinds.
+/// Makes requests of all kinds until no page is left.
 fn request_until_failure<V: Variant>() {
     one_level_deeper(|| {
         let kernel = Machine::<V>::kernel();
@@ -41,12 +42,12 @@ fn request_until_failure<V: Variant>() {
         drop(kernel.alloc_contig_pages(Gfp::KERNEL, 700));
         drop(take_all_pages(kernel, Gfp::KERNEL));
         drop(kernel.alloc_pages(Gfp::KERNEL | Gfp::NOFAIL, Order::ZERO));
-        // SAFETY: it is freed, if it was allocated, once.
+        // SAFETY: the object was just allocated, is not used, and is freed only here.
         unsafe { kernel.kmalloc(5000, Gfp::KERNEL).ok().inspect(|&object| kernel.kfree(object).unwrap()) };
     });
 }
 
-/// Runs this on a small stack, as a CPU's; returns how deep callbacks were nested.
+/// Runs `run` on a stack as small as a CPU's. Returns the maximum nesting depth of callbacks.
 fn depth_of(run: impl FnOnce() + Send) -> u32 {
     const STACK: usize = if cfg!(debug_assertions) { 96 << 10 } else { 64 << 10 };
     let machine = current_machine();
@@ -86,7 +87,7 @@ fn a_migrate_that_requests_memory_does_not_nest() {
     let all = take_all_pages(kernel, Gfp::KERNEL | Gfp::MOVABLE);
     let mut raw = Vec::new();
     for (page, at) in all.into_iter().zip(0..) {
-        // Three of four stay, without a handle.
+        // Three of four blocks stay allocated without a handle.
         if at % 4 > 0 {
             raw.push(page.into_raw());
         }
@@ -98,13 +99,13 @@ fn a_migrate_that_requests_memory_does_not_nest() {
     });
     assert_eq!(depth, 1);
     for (pfn, order) in raw {
-        // SAFETY: it was taken apart above, once, and no migration is ever said to have moved it.
+        // SAFETY: `into_raw` returned this number once, no handle was made since, and `migrate` never answered `Moved`.
         drop(unsafe { Pages::<Machine<Equipped>>::from_raw(pfn, order) });
     }
     audit::<Equipped>();
 }
 
-/// The reserve is for a callback that needs a page to free many.
+/// A callback may need a page to free many, so its requests may use the reserve.
 #[test]
 fn a_callback_gets_pages_of_the_reserve() {
     static GOT: AtomicU32 = AtomicU32::new(0);
@@ -120,7 +121,7 @@ fn a_callback_gets_pages_of_the_reserve() {
     assert!(GOT.load(SeqCst) > 0, "the request that reclaims found nothing, and its callback did");
 }
 
-/// What a callback frees through the sink is what the request gets.
+/// Pages that a callback frees through the sink serve the request.
 #[test]
 fn pages_that_a_callback_frees_serve_the_request() {
     use std::sync::Mutex;
@@ -180,7 +181,7 @@ fn a_callback_that_panics_or_moves_leaves_no_mark() {
     CPU.set(0);
 }
 
-/// An interrupt that comes while a callback runs gets what is free, and reclaims nothing.
+/// An interrupt handler that runs during a callback gets free pages, but does not reclaim.
 #[test]
 fn a_handler_that_comes_into_a_callback_is_served() {
     static SERVED: AtomicU32 = AtomicU32::new(0);
@@ -198,12 +199,12 @@ fn a_handler_that_comes_into_a_callback_is_served() {
 }
 
 thread_local! {
-    /// The task that runs on this CPU, and for each whether it reclaims.
+    /// Number of the task that runs on this CPU, and for each task whether it is reclaiming.
     static TASK: Cell<usize> = const { Cell::new(0) };
     static RECLAIMS: Cell<[bool; 2]> = const { Cell::new([false; 2]) };
 }
 
-/// A task waits inside a callback, and another runs on its CPU meanwhile.
+/// A task waits inside a callback while another task runs on its CPU and reclaims.
 #[test]
 fn a_mark_of_tasks_keeps_no_other_task_from_reclaim() {
     static BY_TASK: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];

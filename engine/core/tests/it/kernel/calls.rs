@@ -1,4 +1,5 @@
-//! CPUs that wait for each other, CPUs that do not answer, and machines that are not what they say.
+//! Calls between CPUs: CPUs that wait for each other, CPUs that do not answer, and implementations that break the
+//! contract of `Cpu`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -15,7 +16,7 @@ use crate::kernel::machine::{
     boot_with, spawn_cpu, stand_for, touch,
 };
 
-/// A CPU waits for a lock with interrupts off, and the holder for that CPU.
+/// A CPU waits for a lock with interrupts off, while the holder of the lock waits for that CPU.
 #[test]
 fn a_cpu_that_waits_for_a_lock_answers() {
     let kernel = boot::<FourCpus>(32);
@@ -29,7 +30,7 @@ fn a_cpu_that_waits_for_a_lock_answers() {
                     touch::<FourCpus>();
                     waits.store(true, Release);
                     lock.lock(Rank::Zone);
-                    // SAFETY: it was taken above.
+                    // SAFETY: this thread took the lock with `lock` in the line above.
                     unsafe { lock.unlock(Rank::Zone) };
                 },
             );
@@ -41,7 +42,7 @@ fn a_cpu_that_waits_for_a_lock_answers() {
         for _ in 0..1000 {
             assert_eq!(CpuLocal::fence(local, CpuId(1)), FenceOutcome::Ended);
         }
-        // SAFETY: it was taken above.
+        // SAFETY: this thread took the lock at the start of the test.
         unsafe { lock.unlock(Rank::Zone) };
         is_over.store(true, Release);
     });
@@ -54,7 +55,7 @@ fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
     let (first, second) = (SpinLock::<Machine>::new(), SpinLock::<Machine>::new());
     first.lock(Rank::Pcp);
     assert!(second.try_lock(Rank::Zone) && !second.try_lock(Rank::Zone));
-    // SAFETY: both were taken above.
+    // SAFETY: this thread took both locks above and releases each of them once.
     unsafe {
         first.unlock(Rank::Pcp);
         assert!(IRQS_OFF.get());
@@ -63,7 +64,7 @@ fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
     assert!(!IRQS_OFF.get());
     let flags = <Machine>::irq_save();
     first.lock(Rank::Pcp);
-    // SAFETY: it was taken above.
+    // SAFETY: this thread took the lock in the line above.
     unsafe { first.unlock(Rank::Pcp) };
     assert!(IRQS_OFF.get(), "they were off before");
     <Machine>::irq_restore(flags);
@@ -78,19 +79,19 @@ fn a_cpu_that_never_asked_for_anything_is_not_called() {
     kernel.shrink();
 }
 
-/// A CPU uses the allocator, and then takes no interrupt any more.
+/// CPU 1 uses the allocator, and then takes no interrupts any more.
 #[test]
 fn what_a_cpu_may_be_using_that_does_not_answer_is_lost_and_nothing_else() {
     lose(boot::<Impatient>(32));
 }
 
-/// The same where CPUs own slabs, which are disowned before the fence.
+/// CPU 1 stops taking interrupts, under a policy in which CPUs own slabs. Slabs are disowned before the fence.
 #[test]
 fn slabs_of_a_cpu_that_does_not_answer_are_left_alone() {
     lose(boot::<ImpatientOwner>(32));
 }
 
-/// The same by a clock.
+/// CPU 1 stops taking interrupts, on a machine with a clock that limits the wait.
 #[test]
 fn a_clock_says_when_a_call_was_not_answered() {
     fn time() -> Option<u64> {
@@ -100,7 +101,7 @@ fn a_clock_says_when_a_call_was_not_answered() {
     lose(boot_with::<FourCpus>(32, Hooks { time, ..Hooks::default() }));
 }
 
-/// Once it was given up, nobody waits for it any more; and who comes with interrupts off waits for nobody at all.
+/// After a CPU was given up, no other CPU waits for it again. A caller with interrupts off never waits for any CPU.
 #[test]
 fn a_cpu_that_does_not_answer_is_waited_for_once() {
     let kernel = boot::<Impatient>(32);
@@ -115,16 +116,16 @@ fn a_cpu_that_does_not_answer_is_waited_for_once() {
     kernel.shrink();
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1, "of all its caches, one was waited for");
-    // It takes the call that waits when its interrupts come on, and then it is waited for again, and loses nothing
-    // more.
+    // CPU 1 takes the pending call when its interrupts are on. Afterwards the other CPU waits for it again, and nothing
+    // more is lost.
     as_other(Machine::<Impatient>::deliver);
     assert!(!CpuLocal::is_out_of_reach(kernel.slab().unwrap().local(), CpuId(1)));
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 2, "it does not answer any more");
 }
 
-/// What a CPU that was given up has stays with it, but for what was being taken; and one that went down and came back
-/// is called again, whatever it owed.
+/// A CPU that was given up keeps its objects, except for the slabs and sheaves that were being taken from it. A CPU
+/// that went offline and came back is called again, even if it never answered before.
 #[test]
 fn a_cpu_that_was_given_up_keeps_what_it_has() {
     let kernel = boot::<Impatient>(32);
@@ -132,11 +133,11 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
     UNANSWERED.set(0);
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1);
-    // SAFETY: it does not run, and does not come back before it is said to be online.
+    // SAFETY: no thread runs as CPU 1, and the CPU uses the allocator again only after `cpu_online`.
     unsafe { kernel.cpu_dead(CpuId(1)) };
     kernel.cpu_online(CpuId(1));
     kernel.shrink();
-    // SAFETY: nothing else runs, and the pages are only looked at.
+    // SAFETY: no other thread uses the allocator during the check.
     let objects = unsafe { kernel.slab().unwrap().check() };
     let few = matches!(objects, Ok(_) | Err(SlabViolation::Sheaves { expected: 0..=2, found: 0 }));
     assert!(few, "the main sheaf of a cache was lost, and its spare: {objects:?}");
@@ -145,7 +146,7 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
     assert_eq!(UNANSWERED.get(), 2, "it is up again, and was waited for");
 }
 
-/// It may come back in the middle of things, with interrupts off: it reaches itself, and calls nobody for that.
+/// The CPU may resume in the middle of an operation, with interrupts off. It reaches its own part without a call.
 #[test]
 fn a_cpu_that_was_given_up_reaches_itself() {
     let kernel = boot::<Impatient>(32);
@@ -160,22 +161,22 @@ fn a_cpu_that_was_given_up_reaches_itself() {
     });
 }
 
-/// Runs this as CPU 1, to the end.
+/// Runs `run` as CPU 1 until it returns.
 fn as_other(run: fn()) {
     std::thread::scope(|scope| spawn_cpu(scope, 1, run).join().unwrap());
 }
 
-/// Has this CPU have objects of many caches at hand.
+/// Fills this CPU's sheaves of many caches.
 fn use_many_sizes<V: Variant>() {
     let kernel = Machine::<V>::kernel();
     for size in [16, 64, 200, 500, 1000, 3000] {
         let object = kernel.kmalloc(size, Gfp::KERNEL).unwrap();
-        // SAFETY: it was just allocated.
+        // SAFETY: the object was just allocated, is not used, and is freed only here.
         unsafe { kernel.kfree(object) }.unwrap();
     }
 }
 
-/// Loses CPU 1 of a machine that was just set up, and what it may be using.
+/// Gives up CPU 1 of a machine that was just set up, and loses what that CPU may be using.
 fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
     let mine = kernel.kmalloc(256, Gfp::KERNEL).unwrap();
     let its = std::thread::scope(|scope| {
@@ -189,7 +190,8 @@ fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
     UNANSWERED.set(0);
     kernel.shrink();
     assert!(UNANSWERED.get() >= 1, "it is reported");
-    // SAFETY: both are this test's by now.
+    // SAFETY: both objects were allocated above, and CPU 1's thread, which allocated one of them, has ended. Each is
+    // freed once.
     unsafe {
         kernel.kfree(mine).unwrap();
         kernel.kfree(its).unwrap();
@@ -197,13 +199,13 @@ fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
     let blocks: Vec<_> = (0..500).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
     drop(blocks);
     touch::<V>();
-    // SAFETY: nothing else runs, and the pages are only looked at.
+    // SAFETY: no other thread uses the allocator during the checks.
     let (pages, objects) = unsafe { (kernel.pages().unwrap().check(), kernel.slab().unwrap().check()) };
     assert!(pages.is_ok(), "{pages:?}");
-    // Slabs or sheaves that it may be using are nobody's any more.
+    // Slabs and sheaves that the CPU may be using no longer have an owner.
     let lost = matches!(objects, Err(SlabViolation::Lost { .. } | SlabViolation::Sheaves { .. }));
     assert!(objects.is_ok() || lost, "{objects:?}");
-    // It comes back to its senses: what it has from now on is found again.
+    // The CPU answers again. Objects that it allocates from now on are not lost.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         spawn_cpu(scope, 1, || stand_for::<V>(|| is_over.load(Acquire), || _ = touch::<V>()));
@@ -212,8 +214,8 @@ fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
         }
         is_over.store(true, Release);
     });
-    // The slab is not audited: the CPU may have ended without an answer.
-    // SAFETY: nothing else runs, and the pages are only looked at.
+    // The slab is not checked, because the CPU may have ended without an answer.
+    // SAFETY: the pages are checked only; nothing is freed or released through the reference.
     unsafe { kernel.pages().unwrap().check().unwrap() };
 }
 
@@ -239,7 +241,7 @@ fn interrupts_that_stay_on_are_noticed() {
 }
 
 thread_local! {
-    /// A non-maskable interrupt comes at the next look at the interrupts, and asks for this.
+    /// Request of a non-maskable interrupt, which occurs at the next check of the interrupt state.
     static NMI: std::cell::Cell<Option<fn()>> = const { std::cell::Cell::new(None) };
 }
 
@@ -249,7 +251,7 @@ fn an_nmi_that_allocates_in_a_section_is_noticed() {
     thread_local! {
         static LOOKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }
-    /// Counts looks at interrupts that are off. Returns whether this is the second, at the end of a section.
+    /// Counts checks while interrupts are off. Returns whether this is the second one, at the end of a section.
     fn is_in_section() -> bool {
         LOOKS.set(LOOKS.get() + 1);
         LOOKS.get() == 2

@@ -1,9 +1,9 @@
-//! Machines whose callbacks lie, for `attackers::promises`, and the record of which block has which frames.
+//! Machines whose callbacks lie, for `attackers::promises`, and a record of the frames of each block.
 //!
-//! A block carries a number in each of its pages, and each frame notes the number of its owner. A frame that gets a
-//! second owner, or a page in which another number is found, is a fault. What has to be unsafe is here, so that the
-//! attackers are safe code: bytes are read and copied, blocks that are kept by number become handles again, and one
-//! fault is planted.
+//! Each page of a block contains the number of the block, and the record has the number of the owner of each frame. A
+//! frame that gets a second owner, or a page that contains another number, is a fault. All unsafe code is in this
+//! module, so that the attackers are safe code: it reads and copies bytes, makes handles of blocks that are kept by
+//! number, and plants faults.
 
 use core::mem::MaybeUninit;
 use std::sync::atomic::Ordering::SeqCst;
@@ -16,29 +16,29 @@ use freehold::platform::{Migrated, Migration};
 
 use crate::kernel::machine::{Equipped, Hooks, MIB, Machine, Variant, init, install};
 
-/// Memory of a machine.
+/// Memory of a machine, in MiB.
 const MEMORY_MIB: u64 = 24;
 const FRAMES: usize = (MEMORY_MIB << 8) as usize;
-/// CPUs of a machine.
+/// Number of CPUs of a machine.
 pub(crate) const CPUS: u16 = Equipped::CPUS;
 
-/// A machine whose callbacks are those of `attackers::promises`.
+/// A machine with the callbacks of `attackers::promises`.
 pub(crate) type Liar = Machine<Equipped>;
 
-/// Who owns which frame of a machine, and the first faults.
+/// Owners of the frames of a machine, and the faults found so far.
 pub(crate) struct State {
-    /// For each frame the number of the block that it is in, or 0.
+    /// Number of the block that contains each frame, or 0.
     owners: [AtomicU32; FRAMES],
     next_number: AtomicU32,
     /// Blocks that are kept by number, without a handle.
     raw: Mutex<Vec<RawBlock>>,
-    /// Blocks with handles, by CPU; callbacks take from these.
+    /// Blocks with handles, by CPU. Callbacks take blocks from these lists.
     hoards: [Mutex<Vec<Held>>; CPUS as usize],
     area: OnceLock<Cma<Liar>>,
     faults: Mutex<Vec<String>>,
     /// Calls of `Promises::slab_error`.
     pub reports: AtomicU32,
-    /// Blocks that were forgotten on purpose.
+    /// Number of blocks that were leaked on purpose.
     pub forgotten: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ struct RawBlock {
     pfn: Pfn,
     order: Order,
     number: u32,
-    /// A callback said that it moved, and did not copy it.
+    /// Whether a callback reported a move without copying the contents.
     is_spoiled: bool,
 }
 
@@ -56,7 +56,7 @@ enum Memory {
     Pages(Pages<Liar>),
     Contig(Contig<Liar>),
     Cma(CmaPages<'static, Liar>, u32),
-    /// A planted fault: a block that its owner uses, and that nothing pins.
+    /// A planted fault: a block that its owner uses without pinning it.
     Unpinned(Pfn, Order),
 }
 
@@ -77,20 +77,21 @@ impl Memory {
             Memory::Cma(pages, _) => pages.as_uninit(),
             Memory::Unpinned(pfn, order) => {
                 let start = Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).cast();
-                // SAFETY: the block is mapped there, and was this value's until the planted fault.
+                // SAFETY: the direct map covers the block, whose number comes from a handle of this value. Exclusive
+                // access is violated only by the planted fault, which the test expects.
                 unsafe { core::slice::from_raw_parts_mut(start, (order.pages() as usize) << 12) }
             }
         }
     }
 }
 
-/// Memory with a handle, with its number in each page. Dropped, it is looked at and freed.
+/// Memory with a handle, with its number in each page. Drop checks and frees it.
 pub(crate) struct Held {
     memory: Option<Memory>,
     number: u32,
 }
 
-/// Locks without keeping others waiting for this CPU, as a kernel's lock does.
+/// Locks a mutex. Answers calls of other CPUs while it waits, as a kernel's lock does.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     loop {
         match mutex.try_lock() {
@@ -123,12 +124,12 @@ impl State {
         }
     }
 
-    /// Notes a fault.
+    /// Records a fault.
     pub(crate) fn note_fault(&self, fault: String) {
         lock(&self.faults).push(fault);
     }
 
-    /// The faults so far.
+    /// Returns the faults so far.
     pub(crate) fn faults(&self) -> Vec<String> {
         lock(&self.faults).clone()
     }
@@ -155,35 +156,35 @@ impl State {
         }
     }
 
-    /// This CPU's blocks.
+    /// Locks and returns this CPU's list of blocks.
     fn hoard(&self) -> MutexGuard<'_, Vec<Held>> {
         lock(&self.hoards[usize::from(Liar::id())])
     }
 
-    /// Adds a block to this CPU's.
+    /// Adds a block to this CPU's list.
     pub(crate) fn keep(&self, held: Held) {
         self.hoard().push(held);
     }
 
-    /// Takes one of this CPU's blocks.
+    /// Takes a block from this CPU's list.
     pub(crate) fn take(&self, at: usize) -> Option<Held> {
         let mut hoard = self.hoard();
         let count = hoard.len();
         (count > 0).then(|| hoard.swap_remove(at % count))
     }
 
-    /// How many blocks this CPU has.
+    /// Returns the number of blocks on this CPU's list.
     pub(crate) fn count(&self) -> usize {
         self.hoard().len()
     }
 
-    /// Makes a handle of a block that is kept by number, by the rules of `Pages::from_raw`.
+    /// Makes a handle of a block that is kept by number, in accordance with the contract of `Pages::from_raw`.
     pub(crate) fn retake(&self, at: usize) -> Option<Held> {
         let mut raw = lock(&self.raw);
         let count = raw.len();
         let RawBlock { pfn, order, number, is_spoiled } = (count > 0).then(|| raw.swap_remove(at % count))?;
-        // SAFETY: the block left its handle in `Held::into_raw`, and its number is what the last `Moved` gave, which is
-        // noted under this lock.
+        // SAFETY: the block left its handle in `Held::into_raw` and was removed from the list, so it gets one handle.
+        // `pfn` is the place that the last `Moved` gave, which is recorded under this lock.
         let pages = unsafe { Pages::from_raw(pfn, order) };
         drop(raw);
         let mut held = Held { memory: Some(Memory::Pages(pages)), number };
@@ -193,18 +194,18 @@ impl State {
         Some(held)
     }
 
-    /// How many blocks are kept by number.
+    /// Returns the number of blocks that are kept by number.
     pub(crate) fn raw_count(&self) -> usize {
         lock(&self.raw).len()
     }
 
-    /// The first frame of a block that is kept by number.
+    /// Returns the first frame of a block that is kept by number.
     pub(crate) fn raw_frame(&self, at: usize) -> Option<Pfn> {
         let raw = lock(&self.raw);
         (!raw.is_empty()).then(|| raw[at % raw.len()].pfn)
     }
 
-    /// Moves a block if it is kept by number, with its contents unless that is the lie.
+    /// Moves a block that is kept by number. Copies its contents only if `copies` is set.
     pub(crate) fn migrate(&self, migration: &Migration, copies: bool) -> Migrated {
         let mut raw = lock(&self.raw);
         let Some(block) = raw.iter_mut().find(|block| (block.pfn, block.order) == (migration.from, migration.order))
@@ -223,7 +224,7 @@ impl State {
         Migrated::Moved
     }
 
-    /// Copies a block that is kept by number, and refuses nevertheless.
+    /// Copies a block that is kept by number, and refuses the move nevertheless.
     pub(crate) fn copy_and_refuse(&self, migration: &Migration) -> Migrated {
         let raw = lock(&self.raw);
         if raw.iter().any(|block| (block.pfn, block.order) == (migration.from, migration.order)) {
@@ -232,7 +233,7 @@ impl State {
         Migrated::Refused
     }
 
-    /// Makes a handle of the very block that is to be moved, if it is kept by number.
+    /// Makes a handle of the block that is about to move, if it is kept by number.
     pub(crate) fn retake_source(&self, migration: &Migration) {
         let at = lock(&self.raw).iter().position(|block| block.pfn == migration.from);
         let held = at.and_then(|at| self.retake(at));
@@ -248,11 +249,11 @@ impl State {
     }
 }
 
-/// Copies the bytes of a block that nobody writes to, onto one that is nobody's.
+/// Copies the bytes of a move's source to its target.
 fn copy(migration: &Migration) {
     let [from, to] = [migration.from, migration.to].map(|pfn| Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
-    // SAFETY: both blocks are mapped; the old one is kept by number, under the lock that the caller holds, and the new
-    // one is the engine's until the callback has answered.
+    // SAFETY: the direct map covers both blocks, which are distinct. The source is kept by number under the lock that
+    // the caller holds, so no handle accesses it. The engine owns the target until the callback returns.
     unsafe { to.copy_from_nonoverlapping(from, (migration.order.pages() as usize) << 12) };
 }
 
@@ -265,12 +266,12 @@ impl Held {
         held
     }
 
-    /// Notes who owns a block from now on.
+    /// Records the owner of a block.
     pub(crate) fn pages(pages: Pages<Liar>) -> Held {
         Held::new(Memory::Pages(pages))
     }
 
-    /// Notes who owns a range from now on.
+    /// Records the owner of a range.
     pub(crate) fn contig(range: Contig<Liar>) -> Held {
         Held::new(Memory::Contig(range))
     }
@@ -287,14 +288,14 @@ impl Held {
         }
     }
 
-    /// Looks whether its pages are as they were left.
+    /// Checks that the pages contain this block's number.
     pub(crate) fn check(&mut self) {
         let mark = self.number.to_le_bytes();
         let Some(memory) = &mut self.memory else { return };
         let first = memory.frames().start;
         for (at, page) in memory.bytes().chunks(4096).enumerate() {
             for start in [0, 2048, 4092] {
-                // SAFETY: these bytes were written when the block was filled.
+                // SAFETY: `fill` initialised these bytes when the block was recorded.
                 let found = core::array::from_fn(|byte| unsafe { page[start + byte].assume_init() });
                 if found != mark {
                     let other = u32::from_le_bytes(found);
@@ -306,7 +307,7 @@ impl Held {
         }
     }
 
-    /// Takes the memory out, if it is a block: it is not owned from now on, and about to be freed.
+    /// Takes the memory out for a free, if it is a block, and removes its record.
     pub(crate) fn into_pages(mut self) -> Option<Pages<Liar>> {
         self.check();
         match self.memory.take()? {
@@ -322,7 +323,7 @@ impl Held {
         }
     }
 
-    /// Keeps a block by number from now on.
+    /// Converts the handle of a block to its number.
     pub(crate) fn into_raw(mut self) {
         self.check();
         match self.memory.take() {
@@ -335,24 +336,23 @@ impl Held {
         }
     }
 
-    /// Loses it for ever.
+    /// Leaks the block.
     pub(crate) fn forget(self) {
         State::current().forgotten.fetch_add(1, SeqCst);
         core::mem::forget(self);
     }
 
-    /// The planted fault: frees the block by its number, while its owner has it. That is what a callback could do when
-    /// it was handed a way to free by number.
+    /// Plants a fault: frees the block by its number while its owner uses it, as a callback could if it had access to a
+    /// free by number.
     pub(crate) fn free_by_number(&self) {
         if let Some(Memory::Pages(pages)) = &self.memory {
-            // SAFETY: it is not sound, on purpose. The test ends at the first fault, which it expects, and touches
-            // no memory but its own machine's.
+            // SAFETY: unsound on purpose. The test expects the fault and ends at the first one, and only memory of its
+            // own machine is affected.
             let _freed = unsafe { Liar::kernel().pages() }.map(|engine| engine.free_pages(pages.pfn(), pages.order()));
         }
     }
 
-    /// The other planted fault: lets the block move while its owner has it. That is what a handle was before it pinned
-    /// its block.
+    /// Plants a fault: lets the block move while its owner uses it, as if its handle did not pin it.
     pub(crate) fn unpin(mut self) -> Held {
         if let Some(Memory::Pages(pages)) = self.memory.take() {
             let (pfn, order) = pages.into_raw();
@@ -367,7 +367,7 @@ impl Drop for Held {
         self.check();
         let Some(memory) = self.memory.take() else { return };
         if State::current().is_faulty() {
-            // Somebody else may have it.
+            // The frames may have another owner, so the memory is leaked.
             return core::mem::forget(memory);
         }
         State::current().disown(memory.frames(), self.number);
@@ -375,30 +375,31 @@ impl Drop for Held {
     }
 }
 
-/// Sets a machine with these callbacks up, with a CMA area.
+/// Sets up a machine with these callbacks and with a CMA area.
 pub(crate) fn set_up(callbacks: Hooks<Equipped>) {
     install::<Equipped>(Hooks { context: Box::leak(Box::new(State::new())), ..callbacks });
     let area = 16 * MIB..20 * MIB;
     let map = [Region::usable(0, MEMORY_MIB * MIB)];
     init::<Equipped>(&map, MEMORY_MIB, &Boot { reserved: core::slice::from_ref(&area), ..Boot::default() }).unwrap();
-    // SAFETY: these frames were reserved for this.
+    // SAFETY: these frames were reserved for this area and are not used otherwise.
     let area = unsafe { Liar::kernel().reserve_cma(Pfn::new(16 << 8)..Pfn::new(20 << 8), Order::ZERO) }.unwrap();
     assert!(State::current().area.set(area).is_ok());
 }
 
-/// What a kernel's background tasks do.
+/// Runs a kernel's background tasks.
 pub(crate) fn run_in_background() {
-    // SAFETY: nothing is freed by number.
+    // SAFETY: nothing is freed or released through the reference.
     let Some(pages) = (unsafe { Liar::kernel().pages() }) else { return };
     pages.run_kswapd(NodeId(0));
     pages.tick_kcompactd(NodeId(0));
     pages.run_kcompactd(NodeId(0));
 }
 
-/// Takes what other CPUs have left, which no thread stands for any more.
+/// Takes the other CPUs offline and online again, so that their lists are drained. No thread runs as one of them any
+/// more.
 pub(crate) fn retire_others() {
     for cpu in 1..CPUS {
-        // SAFETY: no thread stands for it.
+        // SAFETY: no thread runs as this CPU, and it uses the allocator again only after `cpu_online`.
         unsafe { Liar::kernel().cpu_dead(CpuId(cpu)) };
         Liar::kernel().cpu_online(CpuId(cpu));
     }

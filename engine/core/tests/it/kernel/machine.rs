@@ -41,7 +41,7 @@ thread_local! {
 /// A machine of any variant.
 pub(crate) type AnyMachine = &'static (dyn Any + Sync);
 
-/// A machine. As a type it is the one of the calling thread.
+/// A machine. The functions of the type use the machine of the calling thread.
 pub(crate) struct Machine<V: Variant = OneCpu> {
     kernel: Kernel<Machine<V>>,
     /// CPUs for which a call waits.
@@ -67,7 +67,7 @@ impl<V: Variant> Machine<V> {
         &Self::current().calls[..usize::from(V::CPUS)]
     }
 
-    /// Takes the call that waits for this CPU, if there is one: interrupts are on.
+    /// Answers the pending call of this CPU, if there is one. Interrupts must be on.
     pub(crate) fn deliver() {
         let calls = Self::calls();
         if calls.get(usize::from(CPU.get())).is_some_and(|call| call.swap(false, AcqRel)) {
@@ -256,11 +256,11 @@ pub(crate) fn stand_for<V: Variant>(is_over: impl Fn() -> bool, run: impl FnOnce
     }
 }
 
-/// Has this CPU use the allocator, so that it counts as up.
+/// Uses the allocator on this CPU, so that the CPU counts as up.
 pub(crate) fn touch<V: Variant>() -> CpuId {
     let kernel = Machine::<V>::kernel();
     let object = kernel.kmalloc(64, Gfp::KERNEL).unwrap();
-    // SAFETY: the object was just allocated, and is used no more.
+    // SAFETY: the object was just allocated, is not used, and is freed only here.
     unsafe { kernel.kfree(object) }.unwrap();
     CpuId(Machine::<V>::id())
 }

@@ -1,5 +1,6 @@
-//! Everybody at once: four CPUs that allocate, free each other's memory, shrink and go offline. No lock of the test's
-//! is held while the kernel is called: a thread that waits for one takes no interrupt, as a CPU would.
+//! Concurrent CPUs: four CPUs allocate, free each other's memory, shrink and drain each other. The test holds none of
+//! its own locks while it calls the kernel, because a thread that waits for such a lock would not answer calls, unlike
+//! a CPU.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
@@ -22,14 +23,14 @@ struct FilledObject {
 impl FilledObject {
     fn new(size: usize, fill: u8) -> Option<FilledObject> {
         let object = Storm::kernel().kmalloc(size, Gfp::KERNEL).ok()?;
-        // SAFETY: it has so many bytes.
+        // SAFETY: the object has at least `size` bytes and was just allocated.
         unsafe { object.write_bytes(fill, size) };
         Some(FilledObject { address: object.as_ptr().expose_provenance(), size, fill })
     }
 
     fn free(self) {
         let object = core::ptr::NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(self.address)).unwrap();
-        // SAFETY: it is this value's, and freed once.
+        // SAFETY: this value owns the object of `size` bytes, and the object is not used after the free.
         unsafe {
             assert!((0..self.size).all(|at| object.add(at).read() == self.fill), "somebody else wrote into it");
             Storm::kernel().kfree(object).unwrap();
@@ -39,14 +40,14 @@ impl FilledObject {
 
 const STEPS: u32 = if cfg!(debug_assertions) { 12_000 } else { 60_000 };
 
-/// Memory that any CPU frees, and the CPUs that still work.
+/// Memory that any CPU may free, and the number of CPUs that still work.
 struct Shared {
     objects: Mutex<Vec<FilledObject>>,
     pages: Mutex<Vec<Pages<Storm>>>,
     running: AtomicU32,
 }
 
-/// Does the work of this CPU, and then answers calls until all CPUs are through.
+/// Does the work of this CPU, and then answers calls until all CPUs have finished.
 fn work_as(cpu: u16, shared: &Shared) {
     stand_for::<FourCpus>(
         || shared.running.load(Acquire) == 0,
@@ -105,10 +106,10 @@ fn nothing_is_lost_when_all_cpus_do_everything() {
     assert_eq!(audit::<FourCpus>(), before);
 }
 
-/// The other CPUs are gone by now: what they have left is taken from them.
+/// Takes the other CPUs offline, so that their objects are returned.
 fn retire() {
     for cpu in 1..4 {
-        // SAFETY: no thread stands for it any more.
+        // SAFETY: no thread runs as this CPU any more.
         unsafe { Storm::kernel().cpu_dead(CpuId(cpu)) };
     }
     touch::<FourCpus>();
