@@ -1,4 +1,4 @@
-//! What a kernel hands out has an owner: pages, ranges, areas, objects of a type.
+//! Handles of a kernel: pages, ranges, areas, and typed objects.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
         drop(dirty);
         let mut clean = kernel.alloc_pages(Gfp::KERNEL | Gfp::ZERO, order).unwrap();
         assert_eq!(clean.as_uninit().len(), 4096 << order.get());
-        // SAFETY: all of them were written: zeros were asked for.
+        // SAFETY: all bytes were initialised, because the pages were requested with `Gfp::ZERO`.
         assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0), "{order} at {place}");
     }
     assert_eq!(audit::<OneCpu>().0, before);
@@ -36,7 +36,7 @@ fn pages_may_be_kept_in_another_way() {
     let (before, _) = audit::<OneCpu>();
     let (pfn, order) = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap().into_raw();
     assert_eq!(audit::<OneCpu>().0.allocated, before.allocated + 8);
-    // SAFETY: it was taken apart above, once.
+    // SAFETY: `into_raw` returned this block once, it never moved, and no handle was made since.
     drop(unsafe { Pages::<Machine>::from_raw(pfn, order) });
     assert_eq!(audit::<OneCpu>().0, before);
 }
@@ -51,7 +51,7 @@ fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
     drop(dirty);
     let mut clean = kernel.alloc_contig_range(frames.clone(), Gfp::KERNEL | Gfp::ZERO).unwrap();
     assert_eq!((clean.physical(), clean.as_uninit().len()), (u64::from(frames.start.raw()) << 12, 100 << 12));
-    // SAFETY: all of them were written: zeros were asked for.
+    // SAFETY: all bytes were initialised, because the range was requested with `Gfp::ZERO`.
     assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0));
     let place = clean.as_ptr().as_ptr();
     assert_eq!(kernel.phys_to_virt(clean.physical()), place);
@@ -59,7 +59,7 @@ fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
     let kept = clean.into_raw();
     let stats = kernel.stats();
     assert_eq!(stats.used(), before.allocated + 100, "{stats:?}");
-    // SAFETY: it was taken apart above, once.
+    // SAFETY: `into_raw` returned these frames, and this is the only `from_raw` for them.
     drop(unsafe { Contig::<Machine>::from_raw(kept) });
     assert_eq!(audit::<OneCpu>().0, before);
     assert_eq!(kernel.stats().managed, before.free + before.cached + before.allocated);
@@ -73,9 +73,9 @@ fn ranges_and_areas_have_owners_too() {
     install::<OneCpu>(Hooks::default());
     init::<OneCpu>(&map, 64, &Boot { reserved: &[reserved], ..Boot::default() }).unwrap();
     let kernel = <Machine>::kernel();
-    // SAFETY: nothing was there that anybody uses.
+    // SAFETY: the frames were reserved for this area, and no code uses them otherwise.
     let cma = unsafe { kernel.reserve_cma(frames.clone(), Order::ZERO) }.unwrap();
-    // SAFETY: likewise; it is refused.
+    // SAFETY: the frames belong to the area, so the call is refused.
     let again = unsafe { kernel.reserve_cma(frames.clone(), Order::ZERO) };
     assert!(matches!(again, Err(Error::Cma(CmaError::NotReserved { .. }))));
     let (before, _) = audit::<OneCpu>();
@@ -96,7 +96,7 @@ fn ranges_and_areas_have_owners_too() {
     assert_eq!((audit::<OneCpu>().0, cma.allocated()), (before, 0));
 }
 
-/// Counts how many of it were dropped.
+/// Counts the number of its values that were dropped.
 struct DropCounter(Rc<Cell<u32>>, [u64; 10]);
 
 impl Drop for DropCounter {
@@ -146,7 +146,7 @@ fn what_idles_is_given_back_before_a_request_fails() {
     let kernel = boot::<OneCpu>(16);
     let all = take_all_pages(kernel, Gfp::KERNEL).len();
     let objects: Vec<_> = core::iter::from_fn(|| kernel.kmalloc(1024, Gfp::KERNEL).ok()).collect();
-    // SAFETY: each was allocated, and is freed once.
+    // SAFETY: each object was allocated above, is not used, and is freed once.
     objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.unwrap());
     let pages = take_all_pages(kernel, Gfp::KERNEL);
     assert!(pages.len() >= all, "{} of {all}", pages.len());

@@ -6,7 +6,7 @@ use freehold::kernel::{Cpu, Heap};
 
 use crate::kernel::machine::{Machine, OneCpu, audit, boot};
 
-/// Sizes around each that something changes at.
+/// Returns sizes around each limit at which the allocator behaves differently.
 fn sizes() -> impl Iterator<Item = usize> {
     let powers = (0..=17).map(|power| 1_usize << power);
     [1, 24, 40, 96, 160, 200, 3000, 5000, 40_000]
@@ -23,29 +23,30 @@ fn any_size_has_any_alignment_up_to_the_largest_block() {
         let layouts = sizes().map(|size| Layout::from_size_align(size.max(1), align).unwrap());
         let mut all: Vec<(*mut u8, Layout)> = Vec::new();
         for layout in layouts.take(if align > 1 << 16 { 5 } else { 200 }) {
-            // SAFETY: the layout has bytes.
+            // SAFETY: the size of the layout is not zero.
             let memory = unsafe { heap.alloc(layout) };
             assert!(!memory.is_null() && memory.addr().is_multiple_of(align), "{layout:?} at {memory:p}");
-            // SAFETY: it has as many bytes.
+            // SAFETY: the allocation has `layout.size()` bytes and is used by this test only.
             unsafe { memory.write_bytes(align as u8, layout.size()) };
             all.push((memory, layout));
         }
         all.sort_by_key(|(memory, _)| memory.addr());
         let disjoint = all.windows(2).all(|pair| pair[0].0.addr() + pair[0].1.size() <= pair[1].0.addr());
         assert!(disjoint, "no byte is in two: {align}");
-        // SAFETY: each was allocated with its layout.
+        // SAFETY: each block was allocated with this layout and is freed once.
         all.iter().for_each(|&(memory, layout)| unsafe { heap.dealloc(memory, layout) });
     }
     assert_eq!(audit::<OneCpu>().1.objects, 0);
 }
 
-/// Above the largest block it is a range.
+/// Sizes above the largest block are allocated as ranges.
 #[test]
 fn what_no_block_holds_is_a_range() {
     let kernel = boot::<OneCpu>(64);
     let (heap, before) = (Heap::<Machine>::new(), audit::<OneCpu>().0);
     let layout = Layout::from_size_align((12 << 20) + 5, 4096).unwrap();
-    // SAFETY: the layout has bytes, and is that of the memory until it has grown.
+    // SAFETY: no layout has size zero. Each call gets the layout that its memory currently has, and all accesses are
+    // within that layout.
     unsafe {
         let dirty = heap.alloc(layout);
         dirty.write_bytes(0xa5, layout.size());
@@ -75,7 +76,7 @@ fn what_nothing_holds_is_null() {
         (1, 8 << 20),
         (1, 1 << 40),
     ] {
-        // SAFETY: the layout has bytes.
+        // SAFETY: the size of the layout is not zero.
         assert!(unsafe { heap.alloc(Layout::from_size_align(size, align).unwrap()) }.is_null(), "{size} {align}");
     }
     audit::<OneCpu>();
@@ -88,7 +89,8 @@ fn zeros_are_zeros_where_others_wrote_before() {
     for size in [8, 100, 4096, 9000, 33_000, 100_000] {
         let layout = Layout::from_size_align(size, 16).unwrap();
         for _ in 0..3 {
-            // SAFETY: the layout has bytes, and the memory as many, until it is given back.
+            // SAFETY: the size of the layout is not zero, all accesses are within it, and the memory is freed once with
+            // this layout.
             unsafe {
                 let memory = heap.alloc_zeroed(layout);
                 assert!((0..size).all(|at| memory.add(at).read() == 0), "{size}");
@@ -103,7 +105,7 @@ fn zeros_are_zeros_where_others_wrote_before() {
 fn memory_grows_in_its_place_where_there_is_room_and_keeps_what_was_in_it() {
     boot::<OneCpu>(32);
     let heap = Heap::<Machine>::new();
-    // SAFETY: each layout is that of the memory at the time, and its bytes are the test's.
+    // SAFETY: each call gets the layout that the memory currently has, and all accesses are within that layout.
     unsafe {
         let mut layout = Layout::from_size_align(65, 8).unwrap();
         let mut memory = heap.alloc(layout);
@@ -127,7 +129,7 @@ fn memory_that_moves_keeps_its_alignment() {
     let heap = Heap::<Machine>::new();
     for align in [16, 64, 512, 4096, 8192] {
         let (mut size, mut layout) = (24, Layout::from_size_align(24, align).unwrap());
-        // SAFETY: each layout is that of the memory at the time.
+        // SAFETY: each call gets the layout that the memory currently has.
         unsafe {
             let mut memory = heap.alloc(layout);
             while size < 100_000 {
@@ -142,9 +144,9 @@ fn memory_that_moves_keeps_its_alignment() {
     assert_eq!(audit::<OneCpu>().1.objects, 0);
 }
 
-/// Allocates blocks until there is no memory, and frees them; returns how many there were.
+/// Allocates blocks until the memory is exhausted, and frees them. Returns the number of blocks.
 fn fill_and_empty(heap: &impl GlobalAlloc, layout: Layout) -> usize {
-    // SAFETY: the layout has bytes.
+    // SAFETY: every caller passes a layout whose size is not zero.
     let blocks: Vec<*mut u8> =
         core::iter::from_fn(|| Some(unsafe { heap.alloc(layout) }).filter(|memory| !memory.is_null())).collect();
     // SAFETY: each block was allocated above with the same layout, and is freed once.

@@ -1,4 +1,4 @@
-//! Memory comes in: maps good and bad, once and twice, at boot and later.
+//! Setup of a kernel's memory: valid and invalid memory maps, repeated setup, and memory that is added later.
 
 use std::slice::from_ref;
 use std::sync::Barrier;
@@ -28,7 +28,8 @@ fn nothing_is_to_be_had_before_a_machine_is_set_up() {
     kernel.shrink();
     let heap = Heap::<Machine<FourCpus>>::new();
     let layout = std::alloc::Layout::new::<u64>();
-    // SAFETY: the layout has bytes; what is freed is null, or nobody's.
+    // SAFETY: the layout's size is not zero. The pointers that are freed belong to no allocation, so these calls change
+    // nothing, and `add_memory` is refused.
     unsafe {
         assert!(core::alloc::GlobalAlloc::alloc(&heap, layout).is_null());
         core::alloc::GlobalAlloc::dealloc(&heap, core::ptr::dangling_mut(), layout);
@@ -45,14 +46,14 @@ fn a_kernel_may_have_pages_alone() {
     assert_eq!(kernel.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NoCaches);
     assert_eq!(kernel.cache::<u64>("bare").unwrap_err(), Error::NoCaches);
     let frames = Pfn::new(1 << 9)..Pfn::new(2 << 9);
-    // SAFETY: it is refused, whatever lies there.
+    // SAFETY: this kernel has no caches, so the call is refused before it uses the frames.
     assert_eq!(unsafe { kernel.reserve_cma(frames, Order::ZERO) }.unwrap_err(), Error::NoCaches);
     drop(page);
     kernel.shrink();
-    // SAFETY: nobody else uses the kernel, and the pages are only looked at.
+    // SAFETY: the pages are checked only; nothing is freed or released through the reference.
     let census = unsafe { kernel.pages() }.unwrap().check().unwrap();
     assert_eq!(census.allocated, 0);
-    // SAFETY: CPU 1 was never used.
+    // SAFETY: no thread runs as CPU 1, and it never used the allocator.
     unsafe { kernel.cpu_dead(freehold::base::CpuId(1)) };
     kernel.cpu_online(freehold::base::CpuId(1));
 }
@@ -64,7 +65,7 @@ fn checks_of_objects_are_there_if_they_were_built_in() {
     install::<OneCpu>(Hooks::default());
     assert_eq!(init::<OneCpu>(&map, 32, &checked), Err(SetupError::NoSlabDebug));
     init::<OneCpu>(&map, 32, &Boot::default()).unwrap();
-    // A cache that asks for them goes without.
+    // A cache that requests the checks is created without them.
     let slab = <Machine>::kernel().slab().unwrap();
     let cache = slab.create(&CacheConfig::new("trusting", 64).with_flags(CacheFlags::DEBUG)).unwrap();
     assert!(!cache.info().is_checked() && cache.info().layout.size == 64);
@@ -72,7 +73,7 @@ fn checks_of_objects_are_there_if_they_were_built_in() {
     install::<Equipped>(Hooks::default());
     init::<Equipped>(&map, 32, &checked).unwrap();
     let object = Machine::<Equipped>::kernel().kmalloc(60, Gfp::KERNEL).unwrap();
-    // SAFETY: it was just allocated, and the second free is refused.
+    // SAFETY: the object was just allocated and is not used after the free. The byte behind it is in the object's slab.
     unsafe {
         object.as_ptr().add(60).write(7);
         assert!(matches!(Machine::<Equipped>::kernel().kfree(object), Err(ObjectFreeError::Damaged { .. })));
@@ -105,7 +106,7 @@ fn of_two_cpus_at_once_one_sets_it_up() {
     audit::<FourCpus>();
 }
 
-/// Sets a machine up with a map that will not do, and returns the error.
+/// Tries to set a machine up with an unsuitable map, and returns the error.
 fn refusal<V: Variant>(map: &[Region], boot: &Boot<'_>) -> SetupError {
     init::<V>(map, 32, boot).unwrap_err()
 }
@@ -125,7 +126,8 @@ fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
     let page = [Region::usable(MIB, 4096)];
     assert!(matches!(refusal::<FourCpus>(&page, &none), SetupError::NoRoom { largest: 4096, .. }));
     let odd = Boot { direct_map: 4096, ..Boot::default() };
-    // SAFETY: nothing is written where the offset leads before it is refused: the metadata lies there, and is memory.
+    // SAFETY: `init` refuses the offset before it writes. The direct map at that offset leads into the allocated
+    // memory, which is never freed.
     let wrong = unsafe {
         let offset = memory(64 * MIB) + 4096;
         Machine::<FourCpus>::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
@@ -136,7 +138,7 @@ fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
     audit::<FourCpus>();
 }
 
-/// Regions of a PC, out of order, that overlap and are cut anywhere.
+/// Regions of a PC in any order, overlapping, with limits inside pages.
 #[test]
 fn every_usable_frame_is_free_and_no_other_ever_given() {
     let map = [
@@ -174,7 +176,7 @@ fn zones_lie_where_the_machine_says() {
     install::<OneCpu>(Hooks::default());
     init::<OneCpu>(&map, 64, &Boot { dma_end: 8 * MIB, dma32_end: 32 * MIB, ..Boot::default() }).unwrap();
     let kernel = <Machine>::kernel();
-    // SAFETY: the zones are only looked at.
+    // SAFETY: the zones are only read; nothing is freed or released through the reference.
     let zones = unsafe { kernel.pages() }.unwrap().zones();
     for (kind, mib) in [(ZoneKind::Dma, 7), (ZoneKind::Dma32, 24), (ZoneKind::Normal, 32)] {
         let present = zones.iter().find(|zone| zone.kind() == kind).map_or(0, Zone::present);
@@ -184,16 +186,16 @@ fn zones_lie_where_the_machine_says() {
         let pages = kernel.alloc_pages(Gfp::KERNEL | gfp, Order::new(2)).unwrap();
         assert!(pages.physical() < below * MIB, "{gfp:?}");
         let object = kernel.kmalloc(100, Gfp::KERNEL | gfp).unwrap();
-        // SAFETY: it was just allocated.
+        // SAFETY: the object was just allocated, is not used, and is freed only here.
         unsafe { kernel.kfree(object) }.unwrap();
     }
     let normal = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
     assert!(normal.physical() >= 32 * MIB, "the most plentiful zone comes first");
 }
 
-/// Adds memory from one MiB to another.
+/// Adds memory between two addresses in MiB.
 fn add_mib<H: Cpu>(kernel: &'static Kernel<H>, start: u64, end: u64) -> Result<u32, SetupError> {
-    // SAFETY: the memory of the machine reaches as far, and nothing else uses it.
+    // SAFETY: the memory of the machine covers this range, and nothing else uses it.
     unsafe { kernel.add_memory(start * MIB..end * MIB) }
 }
 
@@ -215,7 +217,7 @@ fn memory_comes_later_and_goes_again() {
     assert!(more.len() as u32 > free + 7000);
     drop((few, more));
     audit::<FourCpus>();
-    // SAFETY: the range is free, and given back by its number.
+    // SAFETY: all handles were dropped, so the range is free, and `offline` releases no frame that is in use.
     unsafe { kernel.pages() }.unwrap().offline(Pfn::new(32 << 8)..Pfn::new(64 << 8)).unwrap();
     assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "it may come back");
     audit::<FourCpus>();
@@ -228,13 +230,13 @@ fn a_kernel_is_empty_in_a_static() {
     assert!(KERNEL.slab().is_none());
 }
 
-/// Handles have no room for the kernel that they are of: they are all of `Cpu::kernel`.
+/// Handles store no reference to their kernel, because they all belong to the one that `Cpu::kernel` returns.
 #[test]
 fn a_second_kernel_of_a_machine_is_refused() {
     static SECOND: Kernel<Machine> = Kernel::new();
     let set_up_second = || {
         let boot = Boot { direct_map: memory(32 * MIB), ..Boot::default() };
-        // SAFETY: the memory is there for ever, and nobody else's.
+        // SAFETY: the memory was allocated for this call and is never freed.
         unsafe { SECOND.init([Region::usable(0, 32 * MIB)], &boot) }
     };
     install::<OneCpu>(Hooks::default());
@@ -254,7 +256,7 @@ fn a_second_kernel_of_a_machine_is_refused() {
     SECOND.answer();
     SECOND.shrink();
     SECOND.cpu_online(freehold::base::CpuId(0));
-    // SAFETY: it is refused; and no CPU of it was ever used.
+    // SAFETY: `add_memory` is refused because this kernel is not set up, and no CPU ever used it.
     unsafe {
         assert_eq!(SECOND.add_memory(0..MIB), Err(SetupError::NotSetUp));
         SECOND.cpu_dead(freehold::base::CpuId(0));

@@ -1,5 +1,5 @@
-//! The kernel module on a host: threads stand for CPUs, a flag of the thread for its interrupts, and a flag of the CPU
-//! for a call that waits for them to be on.
+//! The kernel module on a host: each thread represents a CPU, a thread-local flag is its interrupt state, and a flag
+//! per CPU is a call that is pending until interrupts are on.
 
 mod callbacks;
 mod calls;

@@ -1,4 +1,4 @@
-//! A handle pins its block; a block without one moves, and is where the last `Moved` said.
+//! Handles pin their blocks. A block without a handle may move, and its place is the one that the last `Moved` gave.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -16,12 +16,12 @@ use crate::kernel::machine::{
 
 const MOVABLE: Gfp = Gfp::KERNEL.union(Gfp::MOVABLE);
 
-/// The first frame of a block, as a range.
+/// Returns the first frame of a block as a range.
 fn first_of(pfn: Pfn) -> core::ops::Range<Pfn> {
     pfn..pfn.offset(1)
 }
 
-/// Compaction has something to do: single movable pages everywhere, every second of which is free.
+/// Fills memory with single movable pages and frees every second one, so that compaction has work to do.
 fn fragment<H: Cpu>(kernel: &'static Kernel<H>) -> Vec<Pages<H>> {
     let mut all = take_all_pages(kernel, MOVABLE);
     let mut at = 0;
@@ -54,14 +54,14 @@ fn a_move_that_is_claimed_takes_nothing_from_a_handle() {
     }
     assert_eq!(CLAIMS.load(SeqCst), 0, "no handle's block is offered");
     for (handle, number) in handles.iter_mut().zip(0_u32..) {
-        // SAFETY: every byte was written above.
+        // SAFETY: every byte was initialised above.
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == number as u8));
     }
     drop(handles);
     audit::<Equipped>();
 }
 
-/// Memory of other kinds that was asked for as movable: its owner would not hear where it is.
+/// Other memory that was requested as movable does not move, because its owner would not learn its new place.
 #[test]
 fn ranges_areas_and_objects_never_move() {
     static CLAIMS: AtomicU32 = AtomicU32::new(0);
@@ -74,7 +74,7 @@ fn ranges_areas_and_objects_never_move() {
     install::<Equipped>(Hooks { migrate: claim, ..Hooks::default() });
     init::<Equipped>(&map, 64, &boot).unwrap();
     let kernel = Machine::<Equipped>::kernel();
-    // SAFETY: these frames were reserved for this.
+    // SAFETY: these frames were reserved for this area and are not used otherwise.
     let area = unsafe { kernel.reserve_cma(Pfn::new(16 << 8)..Pfn::new(20 << 8), Order::ZERO) }.unwrap();
     let range = kernel.alloc_contig_pages(MOVABLE, 40).unwrap();
     let named = kernel.alloc_contig_range(range.range().end..range.range().end.offset(16), MOVABLE).unwrap();
@@ -90,11 +90,11 @@ fn ranges_areas_and_objects_never_move() {
     let two = kernel.alloc_contig_pages(Gfp::MOVABLE | Gfp::RECLAIMABLE, 4);
     assert_eq!(two.unwrap_err(), Error::Contig(ContigError::Flags));
     assert_eq!(CLAIMS.load(SeqCst), 0, "none of them is offered");
-    // SAFETY: it was allocated above.
+    // SAFETY: the object was allocated above, is not used any more, and is freed only here.
     unsafe { kernel.kfree(object) }.unwrap();
 }
 
-/// Blocks that are kept by number: where each is.
+/// Current places of the blocks that are kept by number.
 static PLACES: Mutex<Vec<Pfn>> = Mutex::new(Vec::new());
 
 #[test]
@@ -106,7 +106,8 @@ fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
         };
         let [from, to] = [migration.from, migration.to]
             .map(|pfn| Machine::<Equipped>::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
-        // SAFETY: both are pages of the machine, the one of a block that only this table knows, the other fresh.
+        // SAFETY: both are pages of the machine and distinct. Only this table knows the source, and the engine owns the
+        // target until the callback returns.
         unsafe { to.copy_from_nonoverlapping(from, 4096) };
         *place = migration.to;
         Migrated::Moved
@@ -127,9 +128,9 @@ fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
     assert!(PLACES.lock().unwrap().iter().all(|&place| place != first), "it had to move");
     drop(taken);
     for (place, fill) in std::mem::take(&mut *PLACES.lock().unwrap()).into_iter().zip(1_u8..) {
-        // SAFETY: it was taken apart above, once, and the table says where it is.
+        // SAFETY: `into_raw` returned this block once, no handle was made since, and the table has its current place.
         let mut handle = unsafe { Pages::<Machine<Equipped>>::from_raw(place, Order::ZERO) };
-        // SAFETY: every byte was written above.
+        // SAFETY: every byte was initialised above, and the move copied all of them.
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == fill), "block {fill}");
         let refused = kernel.alloc_contig_range(first_of(place), Gfp::KERNEL);
         assert!(refused.is_err(), "it is pinned again");
@@ -137,7 +138,7 @@ fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
     assert_eq!(audit::<Equipped>().0, before);
 }
 
-/// The engine is asking about a block at the moment at which its owner makes a handle of it, and is told that it moved.
+/// The owner of a block makes a handle of it while the engine wants to move it, and the callback reports a move.
 #[test]
 fn a_handle_that_is_made_meanwhile_keeps_its_block() {
     static RETAKEN: Mutex<Option<Pages<Machine<Equipped>>>> = Mutex::new(None);
@@ -146,7 +147,7 @@ fn a_handle_that_is_made_meanwhile_keeps_its_block() {
         if retaken.is_some() {
             return Migrated::Refused;
         }
-        // SAFETY: the only block without a handle was taken apart once, and did not move.
+        // SAFETY: the only block without a handle left it once by `into_raw`, and has not moved.
         *retaken = Some(unsafe { Pages::from_raw(migration.from, migration.order) });
         Migrated::Moved
     }
@@ -161,7 +162,7 @@ fn a_handle_that_is_made_meanwhile_keeps_its_block() {
     assert_eq!((block.pfn(), block.order()), (pfn, order));
     let others = take_all_pages(kernel, MOVABLE);
     assert!(others.iter().all(|other| !(pfn..pfn.offset(4)).contains(&other.pfn())), "it is not handed out");
-    // SAFETY: every byte was written above.
+    // SAFETY: every byte was initialised above, and the block did not move.
     assert!(block.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0x77));
     drop(others);
     assert_eq!(audit::<Equipped>().0.allocated, before.allocated + 4, "what it was to move to is lost");
@@ -172,11 +173,11 @@ fn a_number_of_no_block_makes_no_handle() {
     let kernel = boot::<OneCpu>(32);
     let (pfn, order) = kernel.alloc_pages(MOVABLE, Order::new(1)).unwrap().into_raw();
     for (pfn, order) in [(pfn, Order::ZERO), (pfn.offset(1), Order::ZERO), (Pfn::new(1 << 30), order)] {
-        // SAFETY: no such block begins there, so there is no handle.
+        // SAFETY: no such block starts at this frame, so `from_raw` panics and makes no handle.
         let made = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Pages::<Machine>::from_raw(pfn, order) })));
         assert!(made.is_err());
     }
-    // SAFETY: it was taken apart above, once.
+    // SAFETY: `into_raw` returned this block once, and the calls above made no handle.
     drop(unsafe { Pages::<Machine>::from_raw(pfn, order) });
     audit::<OneCpu>();
 }

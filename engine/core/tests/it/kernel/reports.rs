@@ -1,4 +1,4 @@
-//! `Promises::slab_error` hears of every free that is refused, once, in all builds.
+//! `Promises::slab_error` receives one report for each free that is refused, in all builds.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 use crate::kernel::machine::{Equipped, Hooks, MIB, Machine, OneCpu, PagesAlone, Variant, boot_with, init, install};
 
 thread_local! {
-    /// Reports since this was asked last: the bug in words, and the address.
+    /// Reports since the last check: the text of the bug, and the address.
     static REPORTS: RefCell<Vec<(String, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -20,12 +20,12 @@ fn note(report: &SlabReport<'_>) {
     REPORTS.with_borrow_mut(|reports| reports.push((report.bug.to_string(), report.address as usize)));
 }
 
-/// Hooks of a machine whose reports are noted.
+/// Returns hooks that record reports.
 fn noting<V: Variant>() -> Hooks<V> {
     Hooks { slab_error: note, ..Hooks::default() }
 }
 
-/// Expects exactly one report, about this address; returns the bug.
+/// Checks that there is exactly one report, about this address. Returns the bug.
 fn expect_report(address: *const u8) -> String {
     let reports = REPORTS.take();
     let [(bug, at)] = &reports[..] else { panic!("one report is due: {reports:?}") };
@@ -37,7 +37,7 @@ const FOREIGN: &str = "Attempt to free object outside of slab";
 const INTERIOR: &str = "Invalid object pointer";
 const TWICE: &str = "Object already free";
 
-/// Frees of all kinds that are refused on a machine, checked or not.
+/// Makes invalid frees of all kinds on a machine, with or without checks.
 fn refuse_everything<V: Variant>() {
     let kernel = Machine::<V>::kernel();
     let slab = kernel.slab().unwrap();
@@ -45,7 +45,8 @@ fn refuse_everything<V: Variant>() {
     let large = kernel.kmalloc(100_000, Gfp::KERNEL).unwrap();
     let elsewhere = NonNull::from(&mut [0_u64; 4]).cast::<u8>();
     let page = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
-    // SAFETY: all of these are refused.
+    // SAFETY: every address is either refused, because no object or block starts there or it belongs to another cache,
+    // or is an object of this test that is freed once.
     unsafe {
         for (stranger, bugs) in [
             (elsewhere, &[FOREIGN][..]),
@@ -61,7 +62,7 @@ fn refuse_everything<V: Variant>() {
             Heap::<Machine<V>>::new().dealloc(stranger.as_ptr(), Layout::new::<u64>());
             expect_report(stranger.as_ptr());
         }
-        // What is refused by a cache of the caller's own.
+        // Frees that a cache refuses.
         let [cache, other] = ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 200)).unwrap());
         let its = other.alloc(Gfp::KERNEL).unwrap();
         assert!(matches!(cache.free(its), Err(ObjectFreeError::WrongCache { .. })));
@@ -71,7 +72,8 @@ fn refuse_everything<V: Variant>() {
         other.free(its).unwrap();
     }
     assert_eq!(REPORTS.take(), [], "what is right is not reported");
-    // SAFETY: each is freed once, and once more, which is noticed where it follows at once.
+    // SAFETY: each object is freed once and not used afterwards. The second free of `large` follows at once, before its
+    // pages have a new owner, and is refused.
     unsafe {
         kernel.kfree(object).unwrap();
         assert_eq!(REPORTS.take(), []);
@@ -95,7 +97,8 @@ fn every_refused_free_is_reported_once_where_caches_are_checked() {
     refuse_everything::<Equipped>();
     let kernel = Machine::<Equipped>::kernel();
     let [object, other] = [(); 2].map(|()| kernel.kmalloc(64, Gfp::KERNEL).unwrap());
-    // SAFETY: each is freed once, and one once more, which is refused.
+    // SAFETY: the objects are not used afterwards. The second free of one of them is refused, because the checks find
+    // that it is free.
     unsafe {
         kernel.kfree(object).unwrap();
         kernel.kfree(other).unwrap();
@@ -104,13 +107,13 @@ fn every_refused_free_is_reported_once_where_caches_are_checked() {
     assert_eq!(expect_report(object.as_ptr()), TWICE);
 }
 
-/// What a default build notices of double frees: the object that this CPU freed last in full sheaves, what sheaves hold
-/// when they are flushed, blocks, and ranges.
+/// Double frees that a default build detects: of the object that this CPU freed last if its sheaf is full, of objects
+/// in a sheaf when the sheaf is flushed, of blocks, and of ranges.
 #[test]
 fn double_frees_are_reported_where_they_are_noticed() {
     let kernel = boot_with::<OneCpu>(64, noting());
     let heap = Heap::<Machine>::new();
-    // SAFETY: the layouts have bytes. What is freed twice is noticed before it is allocated again.
+    // SAFETY: the sizes of the layouts are not zero. Each double free is detected before the memory is allocated again.
     unsafe {
         let layout = Layout::new::<[u64; 32]>();
         let [first, second] = [(); 2].map(|()| heap.alloc(layout));
@@ -138,14 +141,14 @@ fn double_frees_are_reported_where_they_are_noticed() {
 
 static mut REPORTED_STATIC: u64 = 0;
 
-/// An owned box that is dropped twice at once, in whatever build: noticed where the sheaf is full, or where it is
-/// flushed.
+/// Frees an object twice in a row, in any build. The second free is detected at once if the sheaf is full, and
+/// otherwise when the sheaf is flushed.
 #[test]
 fn a_box_that_is_dropped_twice_is_reported() {
     let kernel = boot_with::<OneCpu>(32, noting());
     let heap = Heap::<Machine>::new();
     let layout = Layout::new::<[u64; 20]>();
-    // SAFETY: the layout has bytes; each is given back once, and one once more.
+    // SAFETY: the size of the layout is not zero. The double free is detected before the object is allocated again.
     unsafe {
         let object = heap.alloc(layout);
         heap.dealloc(object, layout);
