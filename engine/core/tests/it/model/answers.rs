@@ -1,6 +1,6 @@
-//! What the platform answers while a request or a background task is under way: it frees some blocks, or none, moves
-//! blocks, or refuses, and lies now and then about what it freed. Each answer is noted for the reference, which is told
-//! the same.
+//! The platform's answers during a request or a background task: it frees some blocks or none, moves blocks or refuses,
+//! and sometimes lies about the number of freed pages. Each answer is recorded, and the reference gets the same
+//! answers.
 
 use freehold::base::{NodeId, ZoneKind};
 use freehold::platform::{FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request};
@@ -9,11 +9,11 @@ use crate::common::Hooks;
 use crate::model::reference::{Block, Call, Honesty};
 use crate::model::runner::Runner;
 
-/// Calls by one request that the platform can meet.
+/// Maximum number of calls in one request in which the platform helps.
 const PATIENCE: u32 = 30;
 
 impl Runner<'_, '_> {
-    /// Frees some blocks on behalf of the platform; returns them.
+    /// Frees up to `most` blocks on behalf of the platform, and returns them.
     fn sacrifice(&self, pages: &dyn FreePages, most: u32) -> Vec<Block> {
         let mut freed = Vec::new();
         let blocks = self.luck.borrow_mut().u32(0..=most);
@@ -35,7 +35,7 @@ impl Runner<'_, '_> {
         freed
     }
 
-    /// Counts one more call; says whether the platform is at its end.
+    /// Counts a call. Returns whether the platform stops helping.
     fn is_spent(&self) -> bool {
         self.calls.set(self.calls.get() + 1);
         self.calls.get() > PATIENCE
@@ -98,7 +98,7 @@ impl Hooks for Runner<'_, '_> {
 }
 
 impl Runner<'_, '_> {
-    /// Moves a live block, if there is one just as the engine says, and the place it gives is free.
+    /// Moves a live block if it is as described in the request and the target is free. Records a problem otherwise.
     fn move_live(&self, migration: &Migration) -> Migrated {
         let Migration { from, to, order, refs, .. } = *migration;
         let mut frame_model = self.frame_model.borrow_mut();

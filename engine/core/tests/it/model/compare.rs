@@ -1,4 +1,4 @@
-//! Holds the engine's state against the reference's: every list in its exact order, every counter.
+//! Comparison of the engine's state with the reference's: every list in its exact order, and every counter.
 
 use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
 use freehold::page::{PCP_LISTS, PageAllocator, Zone, ZoneFlag};
@@ -10,7 +10,7 @@ use crate::model::reference::{Reference, Tally};
 
 type Engine<'a, 'h> = PageAllocator<'a, Host<'h>>;
 
-/// Says where the two differ first.
+/// Returns an error that describes the first difference.
 pub(super) fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> {
     for zone in engine.zones() {
         let expected = &reference.zones[zone.index()];
@@ -47,7 +47,7 @@ pub(super) fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(
     Ok(())
 }
 
-/// What the engine's counters say of what the reference counts.
+/// Returns the engine's counters of the events that the reference counts.
 fn counted(engine: &Engine<'_, '_>) -> Tally {
     let counts = engine.platform().events.counts();
     let stalls = [counts.allocstall_dma, counts.allocstall_dma32, counts.allocstall_normal, counts.allocstall_movable];
@@ -67,7 +67,7 @@ fn counted(engine: &Engine<'_, '_>) -> Tally {
     }
 }
 
-/// What each frame is used for.
+/// Compares the use of each frame.
 fn frames(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> {
     let mut at = 0;
     while at < reference.map.end() {
@@ -149,7 +149,7 @@ fn per_cpu_lists(
     })
 }
 
-/// What waits for a CPU: pages on its stack, and its pageblocks that lie partly in the zone.
+/// Compares the pages on a CPU's stack, and the CPU's pageblocks that have pages in the zone.
 fn estate(
     engine: &Engine<'_, '_>,
     cpu: CpuId,

@@ -1,5 +1,5 @@
-//! The naive allocator: which frames are whose. It cannot say which frame the engine will give, but it judges every
-//! answer: is the block aligned, in a zone that the flags allow, nobody else's, never one that was withheld?
+//! Simple model of an allocator: the owner of each frame. It cannot predict which frame the engine returns, but it
+//! checks every result: the block must be aligned, in a zone that the flags allow, free before, and never withheld.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use freehold::base::{Gfp, Order, Pfn, State, ZoneKind};
 
 use crate::model::world::World;
 
-/// A block that somebody owns.
+/// An allocated block.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     pub pfn: u32,
@@ -15,12 +15,12 @@ pub(super) struct Live {
     pub refs: u32,
     pub movable: bool,
     pub compound: bool,
-    /// The block is marked as one with broken frames.
+    /// The block is marked as containing broken frames.
     pub poisoned: bool,
 }
 
 impl Live {
-    /// What the engine should say of the block's first frame.
+    /// Returns the state that the engine should report for the block's first frame.
     pub(super) fn state(&self) -> State {
         let Live { order, refs, movable, compound, poisoned, .. } = *self;
         State::Allocated { order: Order::new(order), refs, movable, compound, poisoned, slab: false }
@@ -35,20 +35,20 @@ impl Live {
     }
 }
 
-/// Whose a frame is.
+/// Owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// Never released.
     Nobody,
     /// The allocator.
     Allocator,
-    /// Some live block.
+    /// A live block.
     User,
     /// Out of use.
     Withheld,
 }
 
-/// All blocks that are allocated, and the owner of every frame.
+/// All allocated blocks, and the owner of every frame.
 pub(super) struct FrameModel {
     world: World,
     frames: Vec<Owner>,
@@ -77,17 +77,17 @@ impl FrameModel {
         frame_model
     }
 
-    /// The block that a random number chooses, for the caller to change or to take away.
+    /// Returns the index of the block that a random number selects.
     pub(super) fn pick(&self, pick: u32) -> Option<usize> {
         (!self.live.is_empty()).then(|| pick as usize % self.live.len())
     }
 
-    /// The live block that starts at a frame.
+    /// Returns the live block that starts at a frame.
     pub(super) fn live_at(&self, pfn: u32) -> Option<&Live> {
         self.live.iter().find(|live| live.pfn == pfn)
     }
 
-    /// Judges a block that the engine gave, and books it.
+    /// Checks a block that the engine returned, and records it.
     pub(super) fn give(&mut self, pfn: u32, order: u8, gfp: Gfp, node: u8, refs: u32) -> Result<(), String> {
         if pfn & ((1 << order) - 1) != 0 {
             return Err(format!("block {pfn:#x} is not aligned to order {order}"));
@@ -115,7 +115,8 @@ impl FrameModel {
         Ok(())
     }
 
-    /// Takes a block back; returns its healthy parts in the order in which they are freed. Broken frames stay out.
+    /// Removes a freed block. Returns its parts without broken frames, in the order in which they are freed. Broken
+    /// frames are withheld.
     pub(super) fn take_back(&mut self, pfn: u32, order: u8) -> Vec<(u32, u8)> {
         self.allocated -= 1 << order;
         let end = pfn + (1 << order);
@@ -139,7 +140,7 @@ impl FrameModel {
         parts
     }
 
-    /// A block is elsewhere from now on; `false` if it cannot be there.
+    /// Moves a block in the record. Returns `false` if the target is not possible.
     pub(super) fn relocate(&mut self, from: u32, to: u32, order: u8) -> bool {
         let size = 1 << order;
         let is_free = self.frames.get(to as usize..(to + size) as usize);
@@ -160,7 +161,8 @@ impl FrameModel {
         self.frames[pfn as usize..][..1 << order].fill(Owner::Withheld);
     }
 
-    /// Marks a frame as broken. Says whether it was free and so is out of use at once; `None` if it was never released.
+    /// Marks a frame as broken. Returns whether it was free and is therefore withheld at once, or `None` if it was
+    /// never released.
     pub(super) fn poison(&mut self, pfn: u32) -> Option<bool> {
         match self.frames[pfn as usize] {
             Owner::Nobody => None,
@@ -179,7 +181,7 @@ impl FrameModel {
         }
     }
 
-    /// Whether a block has a broken frame.
+    /// Returns whether a block has a broken frame.
     pub(super) fn has_broken(&self, pfn: u32, order: u8) -> bool {
         self.broken.range(pfn..pfn + (1 << order)).next().is_some()
     }

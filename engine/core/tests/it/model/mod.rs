@@ -1,13 +1,14 @@
-//! The engine against two others: a naive model of frames that judges every answer, and a reference that predicts it.
+//! Tests of the engine against two other implementations: a simple model of frames that checks every result, and a
+//! reference that predicts it.
 //!
-//! Random steps run in shrunken worlds (`world`), on the engine, on that model (`frame_model`), and on a second
-//! implementation of the rules (`reference`) that must give the same frame for every request, ask the
-//! platform for the same things in the same order, and keep every list in the same order. `check()` runs between. A
-//! failure prints world, seed, and a shortened list of steps to be run again.
+//! Random steps run in shrunken worlds (`world`), on the engine, on the model (`frame_model`), and on a second
+//! implementation of the rules (`reference`). The reference must return the same frame for every request, call the
+//! platform in the same way and order, and keep every list in the same order. `check()` runs between the steps. A
+//! failure prints the world, the seed, and a shortened list of steps that can be run again.
 //!
 //! ```text
 //! cargo test -p freehold --test it model::                               the usual eight million steps
-//! MODEL_RUNS=1000 cargo test --release -p freehold --test it model::     a long night's
+//! MODEL_RUNS=1000 cargo test --release -p freehold --test it model::     a whole night
 //! ```
 
 mod answers;
@@ -30,9 +31,10 @@ use runner::{Met, Sabotage};
 use step::Step;
 use world::World;
 
-/// A run starts in a new machine; every start is another chance to meet a young machine's corners.
+/// Steps per run. Each run starts with a new machine, which again reaches the special cases of a machine with little
+/// history.
 const STEPS_A_RUN: usize = 20_000;
-/// Runs of each world, unless `MODEL_RUNS` says otherwise: with twenty-six worlds, nearly eight million steps.
+/// Runs of each world, unless `MODEL_RUNS` is set: nearly eight million steps in twenty-six worlds.
 const RUNS: u64 = 15;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
@@ -40,8 +42,8 @@ fn draw(world: &World, seed: u64) -> Vec<Step> {
     if world.has_lulls { step::with_lulls(&steps, seed, world.cpus(), world.nodes) } else { steps }
 }
 
-/// Runs a world from many seeds. `rare` says what else should have happened at least once, or the steps prove too
-/// little.
+/// Runs a world from many seeds. `rare` returns additional counts, each of which must be positive at the end; otherwise
+/// the steps prove too little.
 fn torture(world: &World, rare: impl Fn(&Counts) -> [u64; 5]) {
     torture_for(world, |met| rare(&met.counts));
 }
@@ -130,7 +132,7 @@ fn two_nodes_merged() {
     torture(&world::merged(world::two_nodes()), with_steals);
 }
 
-/// Cases that every world meets where CPUs own pageblocks.
+/// Returns the counts of the cases that occur in every world in which CPUs own pageblocks.
 fn with_owners(met: &Met) -> [u64; 10] {
     let Cases { recalls, owned, joined, parts, whole, retyped, isolated, orphans, .. } = met.cases;
     let Counts { pcp_split_blocks, pcp_merge_blocks, .. } = met.counts;
@@ -152,7 +154,7 @@ fn ragged_owned_under_7_3() {
     torture_for(&world::owned(Owned, world::of_kernel(Policy::LINUX_7_3, world::ragged())), with_owners);
 }
 
-/// The same, and those of stacks.
+/// Returns the counts of [`with_owners`], and those of stacks.
 fn with_stacks(met: &Met) -> [u64; 15] {
     let [recalls, owned, joined, parts, whole, retyped, isolated, orphans, splits, merges] = with_owners(met);
     let (Cases { homecomings, flushes, rescues, kept, .. }, pushes) = (met.cases, met.counts.stack_pushes);
@@ -185,7 +187,7 @@ fn pc_blocks_as_shipped() {
     torture_for(&few_pageblocks(), with_stacks);
 }
 
-/// A machine on which fewer pageblocks are whole than there are CPUs before it is short of memory.
+/// Returns a machine on which fewer pageblocks are whole than there are CPUs, before its memory is short.
 fn few_pageblocks() -> World {
     world::with_cpus(3, world::shipped(world::pc_blocks()))
 }
@@ -265,7 +267,7 @@ fn ragged_in_defrag_mode() {
     torture(&world::defragged(world::ragged()), with_reserve);
 }
 
-/// The harness itself: each planted fault is found, and shortened to a few steps.
+/// Tests the harness: each planted fault is found, and shortened to a few steps.
 #[test]
 fn planted_faults_are_found() {
     let faults = [
@@ -281,14 +283,14 @@ fn planted_faults_are_found() {
     faults.into_iter().for_each(|fault| expect_found(&world::ragged(), 8, fault));
 }
 
-/// The same for the reserve that is given back.
+/// Tests the harness for the rule by which an idle reserve is returned.
 #[test]
 fn faults_planted_in_giving_back_are_found() {
     let world = world::with_lulls(world::under(HighAtomicPolicy::GiveBack, world::tiny_blocks()));
     expect_found(&world, 6, (Sabotage::KeepIdle, "the rules"));
 }
 
-/// The same for the rules of owned pageblocks.
+/// Tests the harness for the rules of owned pageblocks.
 #[test]
 fn faults_planted_in_ownership_are_found() {
     let faults = [

@@ -1,4 +1,4 @@
-//! What the owners of blocks do with them: free them whole or in parts, share them, split them, and get it wrong.
+//! Actions of the owners of blocks: they free them as a whole or in parts, share them, split them, and make mistakes.
 
 use freehold::base::{Gfp, Order, Pfn, State};
 use freehold::page::FreeError;
@@ -28,7 +28,7 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    /// What follows from a free by the owner, for both models, this and the reference.
+    /// Records a free by the owner in the frame model and in the reference.
     fn book_free(&self, place: usize, live: &Live) {
         let mut frame_model = self.frame_model.borrow_mut();
         if live.refs <= 1 {
@@ -50,7 +50,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// The healthy parts of a block are freed; what is broken of it is gone.
+    /// Frees the parts of a block without broken frames in the reference.
     fn reference_frees(&self, (pfn, order): Block, parts: &[Block]) {
         let mut reference = self.reference.borrow_mut();
         reference.map.paint(pfn, order, Page::Gone);
@@ -130,7 +130,7 @@ impl Runner<'_, '_> {
         expect(split, Ok(()))
     }
 
-    /// Frees what is not there to be freed: every answer must be the right refusal.
+    /// Makes invalid frees, and checks that each returns the right error.
     pub(super) fn misuse(&self, pfn: u32, order: u8) -> Result<(), String> {
         let frame_model = self.frame_model.borrow();
         let (frame, order) = (Pfn::new(pfn), Order::new(order));
@@ -164,7 +164,7 @@ impl Runner<'_, '_> {
         expect(freed, Err(FreeError::Bad { pfn: live.head(), state: live.state() }))
     }
 
-    /// Takes one particular block off the free lists, if it is there.
+    /// Takes the given block off the free lists, if it is there.
     pub(super) fn isolate(&self, pfn: u32, order: u8) -> Result<(), String> {
         let (frame, before) = (Pfn::new(pfn), self.allocator.state(Pfn::new(pfn)));
         let isolated = self.allocator.isolate_free_page(frame, Order::new(order), MOVABLE);
@@ -180,7 +180,7 @@ impl Runner<'_, '_> {
         if isolated == Ok(true) { self.own_isolated(pfn, order) } else { Ok(()) }
     }
 
-    /// Takes any movable block of the zone around a frame off the free lists.
+    /// Takes any movable block in the zone of a frame off the free lists.
     pub(super) fn isolate_near(&self, pfn: u32, order: u8) -> Result<(), String> {
         let isolated = self.allocator.isolate_free_page_near(Pfn::new(pfn), Order::new(order), MOVABLE);
         let is_known = !matches!(self.allocator.state(Pfn::new(pfn)), None | Some(State::Reserved));
@@ -197,7 +197,8 @@ impl Runner<'_, '_> {
         self.frame_model.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
     }
 
-    /// Takes a natural part of a pageblock by name that nobody uses, half of the time one that some CPU owns.
+    /// Allocates an aligned part of a pageblock by its frames, all of which are free. In half of the calls the
+    /// pageblock is one that a CPU owns.
     pub(super) fn take_range(&self, pick: u32, order: u8) -> Result<(), String> {
         let order = order.min(self.world.block.get());
         let mut parts = self.reference.borrow().vacant(order);

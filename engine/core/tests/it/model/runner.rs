@@ -1,4 +1,4 @@
-//! Runs steps on the engine, the model of frames and the reference side by side, and says where they part.
+//! Runs steps on the engine, the frame model and the reference side by side, and reports the first difference.
 
 use std::cell::{Cell, RefCell};
 
@@ -23,7 +23,7 @@ pub(super) enum Sabotage {
     None,
     /// Every hundredth free does not reach the engine.
     ForgetFree,
-    /// Every hundredth answer is a frame off.
+    /// Every hundredth result is wrong by one frame.
     ShiftAnswer,
     /// The word of a free frame is overwritten.
     OverwriteWord,
@@ -31,50 +31,50 @@ pub(super) enum Sabotage {
     WrongEnd,
     /// The reference never boosts watermarks.
     NoBoost,
-    /// The reference reclaims no more urgently when too little comes.
+    /// The reference does not increase the urgency of reclaim when too few pages are freed.
     NeverUrgent,
-    /// The reference's kswapd leaves boosts as they are.
+    /// The reference's kswapd does not remove boosts.
     KeepBoost,
-    /// The reference moves pages to the free block that it found last.
+    /// The reference moves pages to the target that it found last.
     LastTargetFirst,
-    /// The reference gives back nothing of what is idle in the reserve.
+    /// The reference returns no idle pageblocks of the reserve.
     KeepIdle,
-    /// The reference calls the pageblock back that came to the zone last.
+    /// The reference recalls the pageblock whose pages arrived in the zone last.
     RecallNewest,
-    /// The reference opens whole pageblocks while smaller blocks would do.
+    /// The reference takes whole pageblocks while smaller blocks are sufficient.
     OpenEarly,
-    /// The reference lets what was nobody's stay so when a part of it is taken.
+    /// The reference does not make a CPU the owner of a pageblock of which it took a part.
     LeaveNobodys,
-    /// The reference cuts parts down to the size that is asked for.
+    /// The reference splits parts down to the requested size.
     CutAtOnce,
-    /// The reference cuts the last blocks of an order for smaller requests, however few pageblocks are whole.
+    /// The reference splits the last blocks of an order for smaller requests even if few pageblocks are whole.
     CutLast,
-    /// The reference uses what drains bring of owned pageblocks no later than the rest.
+    /// The reference does not put drained blocks of owned pageblocks at the tail.
     OwnedFirst,
-    /// The reference lets frees go home however few pageblocks are whole.
+    /// The reference frees pages to their owner even if few pageblocks are whole.
     HomeAnyway,
-    /// The reference brings home first what was pushed first.
+    /// The reference takes blocks off a stack in the order in which they were pushed.
     FirstHomeFirst,
-    /// The reference's requests do not look into stacks before they fail.
+    /// The reference's requests do not flush stacks before they fail.
     PassStacks,
-    /// The reference's requests give back nothing of their CPU's before they fail.
+    /// The reference's requests do not free their CPU's lists to the zone before they fail.
     KeepHomecoming,
-    /// The reference lets CPUs that are gone own what they did.
+    /// The reference lets offline CPUs keep their pageblocks.
     KeepEstates,
-    /// The reference lets CPUs own pageblocks that are put to another use.
+    /// The reference lets CPUs keep pageblocks whose type is set.
     KeepThroughUse,
 }
 
-/// How often the costly comparisons are made, in steps.
+/// Steps between two of the costly comparisons.
 const CHECK_EVERY: usize = 250;
 
-/// What was met on the way: what the engine counted, and how often each rule about owned pageblocks was followed.
+/// The engine's counts, and how often each rule about owned pageblocks was applied.
 pub(super) struct Met {
     pub counts: Counts,
     pub cases: Cases,
 }
 
-/// Runs the steps in a new machine.
+/// Runs the steps on a new machine.
 pub(super) fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     let config = world.config();
     let mut memory = Memory::new(&config, &world.ranges);
@@ -107,7 +107,7 @@ pub(super) fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<M
     Ok(Met { counts: allocator.platform().events.counts(), cases })
 }
 
-/// All that a run needs. Cells, since the platform's answers change it in the middle of a request.
+/// State of a run. Most fields are cells because the platform's answers change them in the middle of a request.
 pub(super) struct Runner<'a, 'h> {
     pub world: &'a World,
     pub allocator: &'a PageAllocator<'a, Host<'h>>,
@@ -117,11 +117,11 @@ pub(super) struct Runner<'a, 'h> {
     pub luck: RefCell<Rng>,
     pub calls: Cell<u32>,
     pub reclaimable: Cell<u64>,
-    /// What the engine asked of its platform that it must not.
+    /// Invalid call that the engine made to its platform.
     pub problem: RefCell<Option<String>>,
     pub sabotage: Sabotage,
     pub turn: Cell<u32>,
-    /// Whether each CPU runs.
+    /// Whether each CPU is online.
     pub online: RefCell<Vec<bool>>,
 }
 
@@ -137,7 +137,7 @@ impl Runner<'_, '_> {
         self.check_all().map_err(|problem| format!("after the last step: {problem}"))
     }
 
-    /// Pages are neither made nor lost.
+    /// Checks that the numbers of free, allocated and withheld pages add up to the total.
     fn check_sum(&self) -> Result<(), String> {
         let frame_model = self.frame_model.borrow();
         let mut held = frame_model.allocated + frame_model.withheld;
@@ -152,7 +152,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Pages on a CPU's lists and on its stack.
+    /// Returns the number of pages on a CPU's lists and on its stack.
     fn count(&self, cpu: CpuId, zone: usize) -> u64 {
         let pcp = self.allocator.pcp(cpu, &self.allocator.zones()[zone]);
         u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting())
@@ -174,7 +174,7 @@ impl Runner<'_, '_> {
         compare::states(self.allocator, &self.reference.borrow())
     }
 
-    /// Goes on on a CPU, or on the next one that runs.
+    /// Switches to a CPU, or to the next one that is online.
     fn on_cpu(&self, cpu: u16) {
         let online = self.online.borrow();
         let cpus = (cpu..self.world.cpus()).chain(0..cpu);
@@ -245,7 +245,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// A CPU stops, unless it is the last one. Others go on.
+    /// Takes a CPU offline, unless it is the last one. The run continues on another CPU.
     fn cpu_dead(&self, cpu: u16) {
         let rest: Vec<u16> = (0..self.world.cpus()).filter(|&other| other != cpu).collect();
         let Some(&other) = rest.iter().find(|&&other| self.online.borrow()[usize::from(other)]) else { return };
@@ -255,7 +255,7 @@ impl Runner<'_, '_> {
         self.reference.borrow_mut().cpu_dead(usize::from(cpu));
     }
 
-    /// Drains, decay, flags: nothing that could fail.
+    /// Takes a step that cannot fail: drains, decay, and flags.
     fn tend(&self, step: Step) {
         let reference = &mut *self.reference.borrow_mut();
         let zones = self.allocator.zones();
@@ -298,7 +298,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Draws what the platform will answer next.
+    /// Seeds the platform's next answers.
     fn prepare(&self, luck: u32) {
         *self.luck.borrow_mut() = Rng::with_seed(u64::from(luck));
         self.calls.set(0);
@@ -306,7 +306,7 @@ impl Runner<'_, '_> {
         self.log.borrow_mut().clear();
     }
 
-    /// Drives a background task, a piece of its work.
+    /// Runs a background task once.
     fn background(&self, node: NodeId, task: Task) -> Result<(), String> {
         let engine = self.allocator;
         let working = match task {
@@ -376,7 +376,7 @@ impl Runner<'_, '_> {
         self.allocator.platform().cpu().0
     }
 
-    /// Whether some zone of the request is so full that a single page must not be refused.
+    /// Returns whether a zone of the request has so many free pages that a single page must not be refused.
     fn is_comfortable(&self, gfp: Gfp, way: AllocWay, near: u8) -> bool {
         let Some(highest) = gfp.highest_zone().filter(|_| gfp.migratetype().is_some()) else { return false };
         let node = if let AllocWay::Node(node) = way { node } else { near };
@@ -389,7 +389,8 @@ impl Runner<'_, '_> {
             })
     }
 
-    /// Whether the request may mix types in the end. In defrag mode, one that gives up early fails first.
+    /// Returns whether the request may eventually mix types. In defrag mode, a request that gives up early fails before
+    /// that.
     fn may_mix_types(&self, gfp: Gfp) -> bool {
         let waits = if gfp.contains(Gfp::DIRECT_RECLAIM) {
             !gfp.contains(Gfp::NORETRY) && !self.allocator.platform().task().memalloc
@@ -430,7 +431,7 @@ impl Runner<'_, '_> {
     }
 }
 
-/// The reference must have asked its platform for exactly what the engine asked for.
+/// Checks that the reference has made all calls that the engine made to its platform.
 pub(super) fn settle(reference: &mut Reference) -> Result<(), String> {
     if let Some(how) = reference.parted.take() {
         return Err(how);

@@ -1,16 +1,16 @@
-//! Failing lists of steps made short, on this harness's own runs.
+//! Shortening of failing lists of steps, for the runs of this harness.
 
 use crate::common::shrink;
 use crate::model::runner::{self, Met, Sabotage};
 use crate::model::step::Step;
 use crate::model::world::World;
 
-/// What was met; or how the steps fail, a panic of the engine included.
+/// Runs the steps. A panic of the engine becomes an error.
 pub(super) fn outcome(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     shrink::outcome(|| runner::run(world, steps, sabotage))
 }
 
-/// A shorter list that fails too, and how.
+/// Returns a shorter list of steps that fails too, and the failure.
 pub(super) fn shrink(world: &World, steps: &[Step], sabotage: Sabotage) -> (Vec<Step>, String) {
     shrink::shrink(steps, |rest| runner::run(world, rest, sabotage))
 }

@@ -1,10 +1,10 @@
-//! Steps as data: drawn from a seed without looking at any state, so that a list with some steps left out is still a
-//! list of steps.
+//! Steps as data: drawn from a seed without knowledge of any state, so that a list remains valid when some of its steps
+//! are left out.
 
 use fastrand::Rng;
 use freehold::base::Gfp;
 
-/// One thing to do. Numbers named `pick` choose among what exists at that moment.
+/// A step. A number named `pick` selects one of the blocks or zones that exist when the step is taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Alloc { cpu: u16, gfp: Gfp, order: u8, way: AllocWay, luck: u32 },
@@ -31,7 +31,7 @@ pub(super) enum Step {
     Background { cpu: u16, node: u8, task: Task, luck: u32 },
 }
 
-/// What works in the background.
+/// Background task.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Kswapd,
@@ -39,7 +39,7 @@ pub(super) enum Task {
     Tick,
 }
 
-/// How a block is asked for.
+/// Way to request a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AllocWay {
     Near,
@@ -48,7 +48,7 @@ pub(super) enum AllocWay {
 }
 
 impl Step {
-    /// The step as it would be written in a test.
+    /// Returns the step as source code for a test.
     pub(super) fn source(&self) -> String {
         let text = format!("Step::{self:?},").replace("way: ", "way: AllocWay::").replace("task: ", "task: Task::");
         match self {
@@ -60,7 +60,7 @@ impl Step {
     }
 }
 
-/// Every class of request that Linux makes, and two that contradict themselves.
+/// Every class of request that Linux makes, and two with contradictory flags.
 const CLASSES: [Gfp; 26] = [
     Gfp::ATOMIC,
     Gfp::NOWAIT,
@@ -90,12 +90,12 @@ const CLASSES: [Gfp; 26] = [
     Gfp::KERNEL.union(Gfp::DMA).union(Gfp::DMA32),
 ];
 
-/// `count` steps for a machine of so many CPUs, nodes and frames.
+/// Draws `count` steps for a machine with these numbers of CPUs, nodes and frames.
 pub(super) fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -> Vec<Step> {
     let mut draw = Draw { rng: Rng::with_seed(seed), cpus, nodes, frames };
     let mut steps = Vec::with_capacity(count);
     while steps.len() < count {
-        // Tides: memory fills up with a few sizes and classes, and empties again.
+        // Phases: memory fills with a few sizes and classes, and empties again.
         let tide = Tide { allocs: draw.rng.u32(20..90), largest: draw.largest(), class: draw.class() };
         let length = draw.rng.usize(1..3000).min(count - steps.len());
         steps.extend((0..length).map(|_| draw.step(&tide)));
@@ -103,8 +103,8 @@ pub(super) fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -
     steps
 }
 
-/// The same steps with a lull after every so many: most memory comes back, and nobody uses it while kcompactd looks
-/// around twice.
+/// Inserts a lull after each phase of steps: most memory is freed, and kcompactd's timer runs twice before the next
+/// request.
 pub(super) fn with_lulls(steps: &[Step], seed: u64, cpus: u16, nodes: u8) -> Vec<Step> {
     const STEPS: usize = 1500;
     const FREES: usize = 600;
@@ -120,13 +120,13 @@ pub(super) fn with_lulls(steps: &[Step], seed: u64, cpus: u16, nodes: u8) -> Vec
     between
 }
 
-/// What is asked for during a while.
+/// Parameters of the requests during a phase.
 struct Tide {
-    /// Allocations among a hundred steps.
+    /// Percentage of allocations among the steps.
     allocs: u32,
-    /// The largest order asked for, most of the time.
+    /// Largest order of most requests.
     largest: u8,
-    /// What half of the requests are.
+    /// Flags of half of the requests.
     class: Gfp,
 }
 
@@ -185,7 +185,7 @@ impl Draw {
 
     fn rare(&mut self, cpu: u16, pick: u32) -> Step {
         match self.rng.u32(0..40) {
-            // Withheld frames never come back: few of them, or the machine runs dry.
+            // Withheld frames never return, so only a few are drawn; otherwise the machine would run out of memory.
             0 => Step::Poison { pfn: self.rng.u32(0..self.frames) },
             1 => Step::FreeFrozenInUse { cpu, pick },
             2..8 => Step::DrainAll,
@@ -205,7 +205,8 @@ impl Draw {
         }
     }
 
-    /// Single pages and small blocks fragment memory; large ones find out.
+    /// Draws the largest order of a phase. Single pages and small blocks fragment the memory; large blocks detect the
+    /// fragmentation.
     fn largest(&mut self) -> u8 {
         [0, 0, 0, 1, 1, 2, 3, 4, 6, 10][self.rng.usize(0..10)]
     }

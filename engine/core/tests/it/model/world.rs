@@ -7,7 +7,7 @@ use freehold::policy::{ContigPolicy, DefragMode, HighAtomicPolicy, Numbers, PcpP
 
 use crate::common::range;
 
-/// A machine to be built.
+/// Description of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub name: &'static str,
@@ -23,12 +23,12 @@ pub(super) struct World {
     pub cma: Vec<u32>,
     /// Frames that are never released.
     pub holes: Vec<(u32, u32)>,
-    /// Whether most memory comes back now and then, and lies idle for a while.
+    /// Whether most memory is freed at times and stays idle for a while.
     pub has_lulls: bool,
 }
 
 impl World {
-    /// How the engine is configured.
+    /// Returns the configuration of the engine.
     pub(super) fn config(&self) -> Config<'_> {
         Config {
             cpu_nodes: &self.cpu_nodes,
@@ -46,12 +46,12 @@ impl World {
         self.cpu_nodes.len() as u16
     }
 
-    /// One more than the highest frame.
+    /// Returns the highest frame number plus one.
     pub(super) fn end(&self) -> u32 {
         self.ranges.iter().map(|range| range.end.raw()).max().expect("a world has memory")
     }
 
-    /// Frames that are released: ranges without holes.
+    /// Returns the frames that are released: the ranges without the holes.
     pub(super) fn released(&self) -> Vec<(u32, u32)> {
         let mut parts = Vec::new();
         for range in &self.ranges {
@@ -73,14 +73,14 @@ impl World {
         configured.copied().unwrap_or(node.abs_diff(other) as u8)
     }
 
-    /// Zones in the order in which a request near `node` tries them.
+    /// Returns the zones in the order in which a request near `node` tries them.
     pub(super) fn zonelist(&self, node: u8) -> Vec<usize> {
         let mut nodes: Vec<usize> = (0..usize::from(self.nodes)).collect();
         nodes.sort_by_key(|&other| (self.distance(node.into(), other), other));
         nodes.into_iter().flat_map(|other| (0..4).rev().map(move |kind| other * 4 + kind)).collect()
     }
 
-    /// The range that a frame is in.
+    /// Returns the range that contains a frame.
     pub(super) fn range_of(&self, pfn: u32) -> Option<&Range> {
         self.ranges.iter().find(|range| (range.start.raw()..range.end.raw()).contains(&pfn))
     }
@@ -90,7 +90,7 @@ fn policy(pcp_batch: Option<u32>) -> Policy {
     Policy { numbers: Numbers { pcp_batch, ..Numbers::default() }, ..Policy::LINUX_6_12 }
 }
 
-/// Four zones on one node and one CPU; pageblocks of eight frames, so that blocks of up to 128 pageblocks exist.
+/// Four zones on one node and one CPU. Pageblocks have eight frames, so the largest blocks consist of 128 pageblocks.
 pub(super) fn tiny_blocks() -> World {
     World {
         name: "tiny blocks",
@@ -136,8 +136,7 @@ pub(super) fn two_nodes() -> World {
     }
 }
 
-/// One zone, two CPUs, pageblocks in the middle of the orders; its last pageblock is cut short, and it begins in the
-/// middle of one.
+/// One zone, two CPUs, and pageblocks of a medium order. The zone starts and ends in the middle of a pageblock.
 pub(super) fn ragged() -> World {
     World {
         name: "ragged",
@@ -173,7 +172,7 @@ pub(super) fn pc_blocks() -> World {
     }
 }
 
-/// Pageblocks as large as blocks can be, lists of a fixed length, and too few pageblocks to keep types apart.
+/// Pageblocks of the largest order, lists of a fixed length, and too few pageblocks to group pages by mobility.
 pub(super) fn largest_blocks() -> World {
     let numbers = Numbers { pcp_batch: Some(2), pcp_high_fraction: Some(8), ..Numbers::default() };
     World {
@@ -192,55 +191,56 @@ pub(super) fn largest_blocks() -> World {
     }
 }
 
-/// The same world, whose lists merge before they give back.
+/// Returns the world with lists that merge buddies before they free them to the zone.
 pub(super) fn merged(mut world: World) -> World {
     world.policy.pcp = PcpPolicy::Merge;
     world
 }
 
-/// The same world, whose CPUs own pageblocks.
+/// Returns the world with CPUs that own pageblocks.
 pub(super) fn owned(pcp: PcpPolicy, mut world: World) -> World {
     assert!(pcp.owns(), "CPUs own nothing under {pcp:?}");
     world.policy.pcp = pcp;
     world
 }
 
-/// The same world under the library's own rules: CPUs own pageblocks, and have stacks for what comes home.
+/// Returns the world under the library's own rules: CPUs own pageblocks, and have stacks for pages that other CPUs
+/// free.
 pub(super) fn shipped(world: World) -> World {
     of_kernel(Policy::FREEHOLD, world)
 }
 
-/// The same world of one node with so many CPUs.
+/// Returns the world, which must have one node, with another number of CPUs.
 pub(super) fn with_cpus(cpus: usize, mut world: World) -> World {
     assert_eq!(world.nodes, 1, "all CPUs are near one node");
     world.cpu_nodes = vec![NodeId(0); cpus];
     world
 }
 
-/// The same world without per-CPU lists.
+/// Returns the world without per-CPU lists.
 pub(super) fn without_lists(mut world: World) -> World {
     world.policy.pcp = PcpPolicy::Off;
     world
 }
 
-/// The same world, whose reserve for atomic requests follows another rule.
+/// Returns the world with another rule for the high-atomic reserve.
 pub(super) fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
     world.policy.highatomic = highatomic;
     world
 }
 
-/// The same world, in which memory lies idle now and then.
+/// Returns the world with lulls in which memory is idle.
 pub(super) fn with_lulls(world: World) -> World {
     World { has_lulls: true, ..world }
 }
 
-/// The same world in defrag mode.
+/// Returns the world in defrag mode.
 pub(super) fn defragged(mut world: World) -> World {
     world.policy.defrag_mode = DefragMode::On;
     world
 }
 
-/// The same world under the rules of another kernel, but for how ranges are freed, which has a model of its own.
+/// Returns the world under the rules of another kernel, except for the free of ranges, which has a separate model.
 pub(super) fn of_kernel(kernel: Policy, mut world: World) -> World {
     let numbers = Numbers { pcp_free_high: kernel.numbers.pcp_free_high, ..world.policy.numbers };
     world.policy = Policy { contig: ContigPolicy::OneByOne, numbers, ..kernel };
