@@ -8,19 +8,19 @@ use freehold::policy::kswapd::{BoostRuns, Hope};
 use super::{Call, Reference};
 use crate::model::runner::Sabotage;
 
-/// A node's background tasks.
+/// State of a node's background tasks.
 #[derive(Default)]
 pub(crate) struct Node {
     kswapd_awake: bool,
-    /// What kswapd is asked for: an order, and zones up to one.
+    /// Order and highest zone that were requested of kswapd.
     kswapd_errand: Option<(u8, ZoneKind)>,
     run: Option<Run>,
     last_highest: Option<ZoneKind>,
-    /// Runs of kswapd in vain.
+    /// Runs of kswapd without success since the last reset.
     pub failures: u32,
     kcompactd_awake: bool,
     kcompactd_errand: Option<(u8, ZoneKind)>,
-    /// Ticks before kcompactd works unasked again.
+    /// Ticks until kcompactd runs proactively again.
     ticks: u32,
 }
 
@@ -32,7 +32,7 @@ struct Run {
     priority: u8,
     freed: i64,
     boost_left: i64,
-    /// Boosts at the beginning, by zone.
+    /// Boosts at the start of the run, by zone.
     boosts: Vec<(usize, i64)>,
 }
 
@@ -50,14 +50,14 @@ impl Reference {
         self.nodes[usize::from(node.0)].kswapd_awake
     }
 
-    /// Reclaim freed something of a node.
+    /// Resets kswapd's failures after reclaim has freed pages of a node.
     pub(crate) fn hope_after_reclaim(&mut self, node: u8, order: u8, highest: ZoneKind) {
         if self.rules.kswapd.hope != Hope::Balance || self.is_balanced(node, order, highest) {
             self.nodes[usize::from(node)].failures = 0;
         }
     }
 
-    /// A drain lifted a zone of a node above its high mark.
+    /// Resets kswapd's failures after a drain has lifted a zone of a node above its high watermark.
     pub(crate) fn hope_after_drain(&mut self, node: u8) {
         let has_successor = self.zones.iter().any(|zone| zone.node.0 > node && zone.populated);
         if self.rules.kswapd.hope != Hope::Reclaim && has_successor {
@@ -74,7 +74,7 @@ impl Reference {
             })
     }
 
-    /// Says whether kswapd is awake then.
+    /// Wakes kswapd if necessary. Returns whether it is awake afterwards.
     pub(crate) fn wake_kswapd(&mut self, node: NodeId, highest: ZoneKind, order: u8) -> bool {
         let boosted = self.managed_of(node.0, highest).into_iter().any(|zone| self.zones[zone].boost > 0);
         let idle = self.is_balanced(node.0, order, highest) && !boosted;
@@ -120,7 +120,7 @@ impl Reference {
         }
     }
 
-    /// One pass; says whether kswapd is still awake.
+    /// Runs one pass. Returns whether kswapd is still awake.
     pub(crate) fn run_kswapd(&mut self, node: NodeId) -> bool {
         let index = usize::from(node.0);
         if !self.nodes[index].kswapd_awake {
@@ -205,7 +205,7 @@ impl Reference {
         false
     }
 
-    /// One piece of work; says whether kcompactd is still awake.
+    /// Runs kcompactd once. Returns whether it is still awake.
     pub(crate) fn run_kcompactd(&mut self, node: NodeId) -> bool {
         let index = usize::from(node.0);
         if !std::mem::take(&mut self.nodes[index].kcompactd_awake) {
@@ -215,13 +215,13 @@ impl Reference {
             self.tally.compact_daemon_wake += 1;
             self.compact_node_for(node.0, order, highest);
         }
-        // Nobody sends for it while it works, as long as there is one thread.
+        // With a single thread, no request can wake kcompactd while it runs.
         self.nodes[index].kcompactd_errand = None;
         self.nodes[index].ticks = 0;
         false
     }
 
-    /// What kcompactd does unasked.
+    /// Runs the work of kcompactd's timer.
     pub(crate) fn tick(&mut self, node: NodeId) {
         self.give_back_reserve(node);
         let index = usize::from(node.0);

@@ -1,8 +1,9 @@
-//! The way home: what becomes of a free where a CPU owns the pageblock.
+//! Frees of pages in pageblocks that a CPU owns.
 //!
-//! Under `pcp=owned` the page goes on the owner's list, whoever frees it. Under `pcp=owned-remote` it goes onto the
-//! owner's stack, unless it is the owner who frees; the owner brings the stack home when it runs out, and whenever its
-//! lists are drained. A stack that holds more than the lists may goes to the zone.
+//! Under `pcp=owned` the page goes on the owner's list, whichever CPU frees it. Under `pcp=owned-remote` it goes onto
+//! the owner's stack, unless the owner itself frees it. The owner moves the pages of the stack to its lists when it
+//! runs out of pages, and whenever its lists are drained. A stack with more pages than the limit of the lists is
+//! flushed to the zone.
 
 use std::mem;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use super::map::Page;
 use super::{Block, Reference};
 use crate::model::runner::Sabotage;
 
-/// Lets a block join a run that it follows or precedes; whether it does.
+/// Appends or prepends a block to a run, if they are adjacent. Returns whether they are.
 pub(crate) fn joins(run: &mut Range<u32>, (pfn, order): Block) -> bool {
     let end = pfn + (1 << order);
     if run.end == pfn {
@@ -27,7 +28,7 @@ pub(crate) fn joins(run: &mut Range<u32>, (pfn, order): Block) -> bool {
     true
 }
 
-/// A run as natural blocks of up to an order, each the largest that begins there.
+/// Splits a run into aligned blocks of up to an order, each the largest that starts at its frame.
 pub(crate) fn natural(mut run: Range<u32>, largest: u8) -> Vec<Block> {
     let mut blocks = Vec::new();
     while !run.is_empty() {
@@ -40,7 +41,7 @@ pub(crate) fn natural(mut run: Range<u32>, largest: u8) -> Vec<Block> {
     blocks
 }
 
-/// Neighbours that follow each other in a list become one run.
+/// Combines neighbouring blocks that are consecutive in a list into runs.
 fn runs(blocks: Vec<Block>) -> Vec<Range<u32>> {
     let mut runs: Vec<Range<u32>> = Vec::new();
     for (pfn, order) in blocks {
@@ -52,30 +53,31 @@ fn runs(blocks: Vec<Block>) -> Vec<Range<u32>> {
 }
 
 impl Reference {
-    /// Whether CPUs own pageblocks.
+    /// Returns whether CPUs own pageblocks.
     pub(crate) fn owns(&self) -> bool {
         matches!(self.rules.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 
-    /// Whether the zone around a frame has no worries, nor is its node to be spared, and has a whole pageblock for each
-    /// CPU near.
+    /// Returns whether the zone around a frame is calm (see [`is_calm`](Self::is_calm)) and has a free whole pageblock
+    /// for each CPU near it.
     pub(crate) fn has_plenty(&self, pfn: u32) -> bool {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
         self.is_calm(zone) && (!self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway)
     }
 
-    /// Whether the zone around a frame has no worries, nor is its node to be spared.
+    /// Returns whether the zone around a frame is calm.
     pub(crate) fn is_at_ease(&self, pfn: u32) -> bool {
         self.is_calm(self.map.zone(pfn).expect("freed frames belong to a zone"))
     }
 
-    /// Whether fewer whole pageblocks of a zone are free than CPUs are near it.
+    /// Returns whether a zone has fewer free whole pageblocks than there are CPUs near it.
     pub(crate) fn has_few_whole(&self, zone: usize) -> bool {
         let near = self.node_of_cpu.iter().filter(|&&node| node == self.zones[zone].node.0).count();
         self.zones[zone].whole(self.map.block) < if near == 0 { self.node_of_cpu.len() } else { near }
     }
 
-    /// A free for which the caller's own list is not the place.
+    /// Frees a block of an owned pageblock: to the lists or the stack of its owner, or to the zone if no list has its
+    /// order.
     pub(crate) fn free_home(&mut self, (pfn, order): Block, owner: usize) {
         let block = self.map.block;
         let Some(index) = part_of(order, self.map.type_of(pfn), block).filter(|_| order < block) else {
@@ -93,7 +95,7 @@ impl Reference {
         }
     }
 
-    /// Takes a stack whole: what was pushed last comes first, and neighbours come together.
+    /// Takes all blocks off a stack, the last one first, and combines consecutive neighbours.
     fn take_stack(&mut self, cpu: usize, zone: usize, largest: u8) -> Vec<Block> {
         let mut blocks = mem::take(&mut self.lists[cpu][zone].stack);
         if self.mistake != Sabotage::FirstHomeFirst {
@@ -102,8 +104,8 @@ impl Reference {
         runs(blocks).into_iter().flat_map(|run| natural(run, largest)).collect()
     }
 
-    /// Brings a CPU's stack to its lists, as long as these are below their limit; the rest, and what is not its own any
-    /// more, goes to the zone. Says whether anything waited.
+    /// Moves a CPU's stack to its lists while these are below their limit. The remaining blocks, and blocks that the
+    /// CPU no longer owns, go to the zone. Returns whether the stack had blocks.
     pub(crate) fn bring_home(&mut self, cpu: usize, zone: usize) -> bool {
         let block = self.map.block;
         let blocks = self.take_stack(cpu, zone, block - 1);
@@ -131,7 +133,7 @@ impl Reference {
         any
     }
 
-    /// Gives what waits on any stack to its zone; says whether anything did.
+    /// Moves the blocks on all stacks to their zones. Returns whether there were any.
     pub(crate) fn flush_stacks(&mut self) -> bool {
         let cpus = if self.mistake == Sabotage::PassStacks { 0 } else { self.lists.len() };
         let places = (0..self.zones.len()).flat_map(|zone| (0..cpus).map(move |cpu| (cpu, zone)));
@@ -140,7 +142,8 @@ impl Reference {
         any
     }
 
-    /// Gives back all that is on the caller's lists, maybe brought home for somebody else; says whether anything was.
+    /// Frees all blocks on the calling CPU's lists to the zones, because some may have come from its stack. Returns
+    /// whether there were any.
     pub(crate) fn give_back_homecoming(&mut self) -> bool {
         let remote = self.rules.pcp == PcpPolicy::OwnedRemote && self.mistake != Sabotage::KeepHomecoming;
         let zones = (0..self.zones.len()).filter(|_| remote);
@@ -151,7 +154,7 @@ impl Reference {
         })
     }
 
-    /// A CPU that does not run any more owns nothing, and has nothing.
+    /// Ends the ownership of a CPU that goes offline, and drains its lists.
     pub(crate) fn cpu_dead(&mut self, cpu: usize) {
         for zone in 0..self.zones.len() {
             if self.mistake != Sabotage::KeepEstates {
@@ -161,7 +164,8 @@ impl Reference {
         }
     }
 
-    /// What leaves a CPU for the zone: pages of owned pageblocks are used last.
+    /// Frees a block from a CPU's lists to the zone. Blocks of owned pageblocks go to the tail, so that they are used
+    /// last.
     pub(crate) fn return_to_zone(&mut self, zone: usize, (pfn, order): Block) {
         let migratetype = self.map.type_of(pfn);
         let is_owned = self.map.owner(pfn).is_some() && self.mistake != Sabotage::OwnedFirst;

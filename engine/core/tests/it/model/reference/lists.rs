@@ -14,18 +14,18 @@ use super::zone::{Mode, Search};
 use super::{Block, Reference};
 use crate::model::world::World;
 
-/// Stands where a block was that another absorbed.
+/// Marker in place of a block that was merged into another.
 const ABSORBED: Block = (u32::MAX, 0);
 
-/// Lists that Linux has, of which the last two are for huge pages.
+/// Number of Linux's lists; the last two are for huge pages.
 const LINUX_LISTS: usize = 14;
-/// The same, and three for each order from 4 up to 9.
+/// Number of lists where CPUs own pageblocks: three more for each order from 4 to 9.
 const LISTS: usize = LINUX_LISTS + 3 * 6;
 
 /// One CPU's lists for one zone.
 pub(crate) struct Lists {
     pub lists: [VecDeque<u32>; LISTS],
-    /// Blocks of its pageblocks that others freed, in the order in which they did.
+    /// Blocks of its pageblocks that other CPUs freed, oldest first.
     pub stack: Vec<Block>,
     pub count: i64,
     pub high: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Lists {
     high_max: i64,
     alloc_factor: u32,
     free_count: i64,
-    /// What must have been freed lately before large blocks all go.
+    /// Recently freed pages from which on a free of a large block drains many blocks.
     free_high_from: i64,
     previous_was_high_order: bool,
     free_high_batch: bool,
@@ -55,7 +55,7 @@ impl Lists {
             high_max: i64::from(limits.high_max),
             alloc_factor: 0,
             free_count: 0,
-            // A CPU that owns pageblocks cuts what is freed for any request: it keeps large blocks.
+            // Where CPUs own pageblocks, smaller requests can split any block on the lists, so large blocks stay there.
             free_high_from: match world.policy.pcp.owns() {
                 true => i64::MAX,
                 false => i64::from(limits.batch) + i64::from(limits.high_min) * percent / 100,
@@ -67,12 +67,12 @@ impl Lists {
         }
     }
 
-    /// Pages that wait on the stack.
+    /// Returns the number of pages on the stack.
     pub(crate) fn stacked(&self) -> i64 {
         self.stack.iter().map(|&(_, order)| 1 << order).sum()
     }
 
-    /// The list for parts of this order and type, or for whole pageblocks.
+    /// Returns the list for parts of this order and type, or for whole pageblocks.
     pub(crate) fn part(&mut self, order: u8, migratetype: MigrateType, block: u8) -> &mut VecDeque<u32> {
         &mut self.lists[part_of(order, migratetype, block).expect("every order up to a pageblock's has a list")]
     }
@@ -121,15 +121,15 @@ impl Lists {
         }
     }
 
-    /// Lets the largest natural blocks of a run, from its start on, absorb their buddies.
+    /// Merges the largest aligned blocks of a run, from its start on, with their buddies.
     fn merge_run(&mut self, leaving: &mut Vec<Block>, run: Range<u32>, block: u8) {
         for (pfn, order) in natural(run, block) {
             self.absorb_buddies(leaving, pfn, order, block);
         }
     }
 
-    /// Lets a block absorb its buddies on these lists and among those that leave, up to a pageblock. It leaves in the
-    /// place of the one that it starts with, or last.
+    /// Merges a block with its buddies on these lists and among the leaving blocks, up to a pageblock. The merged block
+    /// takes the place of its first part among the leaving blocks, or the last place.
     fn absorb_buddies(&mut self, leaving: &mut Vec<Block>, mut pfn: u32, mut order: u8, block: u8) {
         let mut place = None;
         while order < block {
@@ -170,7 +170,7 @@ impl Lists {
     }
 }
 
-/// The list for blocks of this order and type, where Linux has one.
+/// Returns the list for blocks of this order and type, if Linux has one.
 pub(crate) fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
     match order {
         0..=3 => Some(usize::from(order) * 3 + migratetype.index()),
@@ -179,7 +179,7 @@ pub(crate) fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option
     }
 }
 
-/// The same where CPUs own pageblocks: then parts of them have lists at the orders between.
+/// Like [`index_of`], with the lists for orders between 3 and a pageblock's that exist where CPUs own pageblocks.
 pub(crate) fn part_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
     if (4..block).contains(&order) {
         return Some(LINUX_LISTS + usize::from(order - 4) * 3 + migratetype.index());
@@ -196,7 +196,7 @@ fn order_of(index: usize, block: u8) -> u8 {
 }
 
 impl Reference {
-    /// A block from this CPU's list, filled from the zone if it is empty.
+    /// Returns a block from this CPU's list, after a refill from the zone if the list is empty.
     pub(crate) fn pop_or_refill(&mut self, zone: usize, search: Search) -> Option<u32> {
         if self.owns() {
             return self.pop_owned(zone, search);
@@ -224,13 +224,13 @@ impl Reference {
         Some(pfn)
     }
 
-    /// Whether such a request refills no list.
+    /// Returns whether such a request refills no list.
     pub(crate) fn passes_by(&self, flags: AllocFlags) -> bool {
         let rules = matches!(self.rival, HighAtomicPolicy::PastLists | HighAtomicPolicy::ReuseFirst);
         rules && flags.contains(AllocFlags::HIGHATOMIC)
     }
 
-    /// As a single request does it: the memory of recent frees fades.
+    /// Allocates a block for a single request. Halves the count of recent frees.
     pub(crate) fn take_from_lists(&mut self, zone: usize, search: Search) -> Option<u32> {
         let list = if self.owns() { part_of } else { index_of };
         list(search.order, search.migratetype, self.map.block)?;
@@ -241,7 +241,7 @@ impl Reference {
         self.pop_or_refill(zone, search)
     }
 
-    /// Frees a block that nobody refers to any more.
+    /// Frees a block whose last reference was dropped.
     pub(crate) fn free(&mut self, pfn: u32, order: u8) {
         self.map.paint(pfn, order, Page::Gone);
         if let Some(owner) = self.map.owner(pfn)
@@ -297,7 +297,7 @@ impl Reference {
         }
     }
 
-    /// Gives back what is too much: all at once, or a batch after the other, as long as anything is left.
+    /// Drains excess pages: all at once, or in batches, as long as any page is left.
     fn drain_full(&mut self, cpu: usize, zone: usize, pages: i64, first: usize) {
         let batch = self.lists[cpu][zone].batch;
         let step = if self.rules.drain == DrainPolicy::Batched { batch } else { pages.max(1) };
@@ -308,7 +308,7 @@ impl Reference {
         }
     }
 
-    /// Gives pages back, list after list, each from its tail.
+    /// Drains pages from the tails of the lists, in the order of the lists.
     fn drain(&mut self, cpu: usize, zone: usize, pages: i64, first: usize) {
         let block = self.map.block;
         let lists = &mut self.lists[cpu][zone];
@@ -316,7 +316,7 @@ impl Reference {
         let stop = (lists.count - pages).max(0);
         let mut index = first;
         let mut leaving = Vec::new();
-        // Neighbours that left one after the other; there is no frame with the last number.
+        // Neighbouring blocks that left consecutively. No frame has the number of the initial value.
         let mut run = u32::MAX..u32::MAX;
         while lists.count > stop {
             let Some(pfn) = lists.lists[index].pop_back() else {

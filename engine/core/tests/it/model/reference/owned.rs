@@ -1,8 +1,9 @@
-//! Owned pageblocks: whose they are, which of them lie partly in the zone, and how a list of their owner is filled.
+//! Owned pageblocks: their owners, those that have pages in the zone, and the refill of an owner's list.
 //!
-//! By the plain reading of "Owned pageblocks" in ARCHITECTURE.md: a list that runs empty calls parts of its own
-//! pageblocks back, takes the smallest blocks that will do, and a whole pageblock only where no smaller one does, then
-//! what Linux would take. What was nobody's is the CPU's then. Whatever comes lies uncut until somebody wants less.
+//! This is a literal implementation of "Owned pageblocks" in ARCHITECTURE.md. An empty list recalls parts of its own
+//! pageblocks, then takes the smallest sufficient blocks, a whole pageblock only where no smaller block is sufficient,
+//! and finally the blocks that Linux would take. A pageblock without an owner becomes the CPU's. A block stays unsplit
+//! until a request for a smaller order arrives.
 
 use std::collections::VecDeque;
 
@@ -16,50 +17,51 @@ use super::zone::{Mode, Search, Zone};
 use super::{Block, Reference};
 use crate::model::runner::Sabotage;
 
-/// Pageblocks that one refill calls back at most.
+/// Maximum number of pageblocks that one refill recalls.
 const RECALLS: usize = 8;
-/// Smaller requests cut a block of this order off, and share it out in pieces of their own.
+/// Order of the block that smaller requests split off a larger one and divide into pieces of their order.
 const CUT: u8 = 4;
-/// The same for requests for single pages.
+/// Order of the block that requests for single pages split off.
 const CUT_SINGLES: u8 = 7;
-/// Blocks of each order from 1 to 3 of what cannot move that smaller requests leave where whole pageblocks are few.
+/// Number of blocks of each order from 1 to 3, of types other than Movable, that smaller requests leave alone where few
+/// pageblocks are whole.
 const KEPT: usize = 2;
 
-/// How often each rule was followed.
+/// Number of times that each rule was applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cases {
-    /// Pageblocks called back from the zone.
+    /// Pageblocks recalled from the zone.
     pub recalls: u64,
-    /// Pageblocks that got an owner who took them whole.
+    /// Pageblocks whose owner took them as a whole.
     pub owned: u64,
-    /// Pageblocks that got an owner who took a part of them.
+    /// Pageblocks whose owner took a part of them.
     pub joined: u64,
-    /// Blocks that came as parts of the smallest that would do.
+    /// Blocks taken as parts of the smallest sufficient size.
     pub parts: u64,
-    /// Pageblocks that lost their owner since they were whole.
+    /// Pageblocks that lost their owner because they became whole.
     pub whole: u64,
-    /// Pageblocks that lost their owner since they were given another use.
+    /// Pageblocks that lost their owner because their type was set.
     pub retyped: u64,
-    /// Stacks that came home.
+    /// Stacks that their owner moved to its lists.
     pub homecomings: u64,
-    /// Stacks that went to the zone.
+    /// Stacks that were flushed to the zone.
     pub flushes: u64,
-    /// Pageblocks that lost their owner since frames were wanted by name; those were put to another use, too.
+    /// Pageblocks that lost their owner because a range in them was allocated; `retyped` counts these too.
     pub isolated: u64,
-    /// Pageblocks that lost their owner since it went offline.
+    /// Pageblocks that lost their owner because it went offline.
     pub orphans: u64,
-    /// Requests that would have failed but for what waited on stacks.
+    /// Requests that succeeded only because stacks were flushed.
     pub rescues: u64,
-    /// Blocks that a smaller request left, since they were the last of their order.
+    /// Blocks that a smaller request left alone, because they were among the last of their order.
     pub kept: u64,
 }
 
-/// Who owns what.
+/// Ownership of pageblocks.
 #[derive(Default)]
 pub(crate) struct Owned {
-    /// The owner of each pageblock that has one; pageblocks by number.
+    /// Owner of each pageblock, by pageblock number.
     owners: Vec<Option<usize>>,
-    /// Pageblocks some of whose pages came to the zone, in the order in which the first of them did.
+    /// Owned pageblocks with pages in the zone, in the order in which the first of these pages arrived.
     parts: Vec<usize>,
     /// A rule to break, to show that the comparison finds it.
     pub outlasts_use: bool,
@@ -71,7 +73,7 @@ impl Owned {
         Owned { owners: vec![None; blocks], ..Owned::default() }
     }
 
-    /// Ends the ownership of a pageblock; says whether it had an owner.
+    /// Ends the ownership of a pageblock. Returns whether it had an owner.
     fn end(&mut self, block: usize) -> bool {
         self.parts.retain(|&part| part != block);
         self.owners[block].take().is_some()
@@ -79,12 +81,13 @@ impl Owned {
 }
 
 impl Map {
-    /// The CPU that owns the pageblock around a frame.
+    /// Returns the CPU that owns the pageblock around a frame.
     pub(crate) fn owner(&self, pfn: u32) -> Option<usize> {
         self.owned.owners[(pfn >> self.block) as usize]
     }
 
-    /// The pageblock around a frame is put to another use, maybe to the same one anew: it is nobody's.
+    /// Ends the ownership of the pageblock around a frame because its type is set, even to the type that it already
+    /// has.
     pub(crate) fn end_by_use(&mut self, pfn: u32) {
         if self.owned.outlasts_use {
             return;
@@ -92,7 +95,7 @@ impl Map {
         self.owned.cases.retyped += u64::from(self.owned.end((pfn >> self.block) as usize));
     }
 
-    /// A CPU is gone: what it owned in a zone is nobody's.
+    /// Ends the ownership of all pageblocks of an offline CPU in a zone.
     pub(crate) fn end_by_loss(&mut self, cpu: usize, zone: usize) {
         for block in 0..self.owned.owners.len() {
             if self.owned.owners[block] == Some(cpu) && self.zone((block as u32) << self.block) == Some(zone) {
@@ -101,14 +104,14 @@ impl Map {
         }
     }
 
-    /// The pageblock at a frame is a CPU's from now on.
+    /// Records a CPU as the owner of the pageblock at a frame.
     fn note_owned(&mut self, pfn: u32, cpu: usize) {
         self.owned.owners[(pfn >> self.block) as usize] = Some(cpu);
         self.owned.cases.owned += 1;
     }
 
-    /// A CPU took a part of the pageblock around a frame, for requests of a type. If it was nobody's, and is of that
-    /// type, it is the CPU's, which counts it among those that lie partly in the zone.
+    /// Records that a CPU took a part of the pageblock around a frame, for requests of a type. If the pageblock has no
+    /// owner and is of that type, the CPU becomes its owner, and the pageblock counts as one with pages in the zone.
     fn note_joined(&mut self, pfn: u32, cpu: usize, migratetype: MigrateType) {
         let block = (pfn >> self.block) as usize;
         if self.owned.owners[block].is_none() && self.type_of(pfn) == migratetype {
@@ -118,14 +121,15 @@ impl Map {
         }
     }
 
-    /// Nothing of the pageblock at a frame is free in the zone any more.
+    /// Records that the pageblock at a frame has no free pages in the zone any more.
     fn note_recalled(&mut self, pfn: u32) {
         let block = (pfn >> self.block) as usize;
         self.owned.parts.retain(|&part| part != block);
         self.owned.cases.recalls += 1;
     }
 
-    /// A free block joined the zone's lists: whole pageblocks are nobody's, and of others their owner knows.
+    /// Records a free block that joined the zone's lists: whole pageblocks lose their owner, others are added to their
+    /// owner's parts.
     pub(crate) fn note_freed(&mut self, (pfn, order): Block) {
         for block in (pfn >> self.block) as usize..=((pfn + (1 << order) - 1) >> self.block) as usize {
             if order >= self.block {
@@ -136,15 +140,14 @@ impl Map {
         }
     }
 
-    /// A whole block was handed to the run of compaction that waited for it.
+    /// Records that a whole block was handed to the run of compaction that waited for it.
     pub(crate) fn note_caught(&mut self, (pfn, order): Block) {
         if order >= self.block {
             self.note_freed((pfn, order));
         }
     }
 
-    /// First frames of the pageblocks of a CPU that lie partly in a zone, of one type, in the order in which they came
-    /// there.
+    /// Returns the first frames of a CPU's pageblocks of one type that have pages in a zone, in order of arrival.
     pub(crate) fn parts_of(&self, cpu: usize, zone: usize, migratetype: MigrateType) -> Vec<u32> {
         let frames = self.owned.parts.iter().map(|&block| (block as u32) << self.block);
         let owned = frames.filter(|&pfn| self.owner(pfn) == Some(cpu) && self.zone(pfn) == Some(zone));
@@ -153,17 +156,17 @@ impl Map {
 }
 
 impl Zone {
-    /// The order of the smallest free blocks of a type that will do.
+    /// Returns the order of the smallest sufficient free block of a type.
     fn smallest_order(&self, order: u8, migratetype: MigrateType) -> Option<u8> {
         (order..=10).find(|&at| !self.lists[usize::from(at)][migratetype.index()].is_empty())
     }
 
-    /// Whole pageblocks that are free.
+    /// Returns the number of free whole pageblocks.
     pub(crate) fn whole(&self, block: u8) -> usize {
         (block..=10).map(|order| self.count_blocks(order) << (order - block)).sum()
     }
 
-    /// Counts the free blocks of an order that any request may have.
+    /// Returns the number of free blocks of an order that any request may use.
     fn count_blocks(&self, order: u8) -> usize {
         self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(VecDeque::len).sum()
     }
@@ -172,12 +175,12 @@ impl Zone {
         self.free[..MigrateType::PCP_COUNT].iter().sum()
     }
 
-    /// Whether the zone has no worries: a request of any order leaves it above its high watermark.
+    /// Returns whether the zone stays above its high watermark after a request of any order.
     fn is_well_above_high(&self) -> bool {
         !(self.boosted || self.below_high || self.reclaim_active || self.is_near_high())
     }
 
-    /// Whether anything is free that a request, or a smaller one like it, may have.
+    /// Returns whether a block is free that this request, or one of a smaller order, may use.
     fn may_serve(&self, Search { migratetype, flags, .. }: Search, block: u8) -> bool {
         use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
         let least = if flags.contains(AllocFlags::NOFRAGMENT) { block } else { 0 };
@@ -189,27 +192,28 @@ impl Zone {
         (least..=10).any(|order| types.iter().any(|&migratetype| self.has_block(order, migratetype)))
     }
 
-    /// Whether a request could bring it below its high watermark.
+    /// Returns whether a request could bring the zone below its high watermark.
     pub(crate) fn is_near_high(&self) -> bool {
         let reserve = self.lowmem_reserve.into_iter().max().unwrap_or(0);
         self.free_for_all() <= self.high + self.boost + reserve + (1 << 10)
     }
 }
 
-/// A refill on its way.
+/// A refill in progress.
 struct Refill {
     zone: usize,
     search: Search,
-    /// The zone has no worries.
+    /// Whether the zone was calm when the refill started.
     is_calm: bool,
-    /// Pages that should be on the lists in the end.
+    /// Number of pages that should be on the lists at the end.
     goal: i64,
-    /// A block came that is large enough.
+    /// Whether a sufficiently large block was taken.
     is_served: bool,
 }
 
 impl Reference {
-    /// A block from this CPU's lists: as it lies there, cut, come home, or brought by a refill.
+    /// Returns a block from this CPU's lists: one on the lists, whole or split; one from the stack; or one from a
+    /// refill.
     pub(crate) fn pop_owned(&mut self, zone: usize, search: Search) -> Option<u32> {
         let pfn = self.pop_or_cut(zone, search);
         if pfn.is_some() {
@@ -221,13 +225,13 @@ impl Reference {
                 return pfn;
             }
         }
-        // For the orders between those of Linux's lists nothing is fetched.
+        // Orders between those of Linux's lists are not refilled.
         index_of(search.order, search.migratetype, self.map.block)?;
         self.refill_owned(zone, search);
         self.pop_or_cut(zone, search)
     }
 
-    /// The smallest listed part that will do, cut to size.
+    /// Takes the smallest sufficient part from the lists and splits it.
     fn pop_or_cut(&mut self, zone: usize, search: Search) -> Option<u32> {
         let (block, Search { order, migratetype, .. }) = (self.map.block, search);
         let coarse = self.mistake == Sabotage::CutAtOnce;
@@ -235,7 +239,7 @@ impl Reference {
         let cuts_last = migratetype == MigrateType::Movable || is_plenty || self.mistake == Sabotage::CutLast;
         let lists = &mut self.lists[self.cpu][zone];
         let (mut is_kept, mut smallest) = (false, None);
-        // A whole pageblock on the list for huge pages is for requests of that size.
+        // A whole pageblock on the list for huge pages is only for requests of that size.
         for candidate in order..block.max(order + 1) {
             let left = if candidate == order || candidate > 3 || cuts_last { 0 } else { KEPT };
             let listed = lists.part(candidate, migratetype, block).len();
@@ -273,7 +277,7 @@ impl Reference {
         if !self.zones[zone].may_serve(search, self.map.block) {
             return;
         }
-        // The zone's flags say how it was when its lock was last open.
+        // The flags describe the zone at the time when its lock was last released.
         let is_calm = self.is_calm(zone);
         let mut refill = Refill { zone, search, is_calm, goal, is_served: false };
         if is_calm && search.order < self.map.block {
@@ -284,7 +288,8 @@ impl Reference {
         self.take_classic(&mut refill);
     }
 
-    /// Whether a zone has no worries, nor is its node to be spared.
+    /// Returns whether a zone is calm: it is well above its high watermark, and requests do not avoid its node because
+    /// of a busy kswapd.
     pub(crate) fn is_calm(&self, zone: usize) -> bool {
         self.zones[zone].is_well_above_high() && !self.is_spared(zone)
     }
@@ -297,7 +302,7 @@ impl Reference {
         !refill.is_served || self.lists[self.cpu][refill.zone].count < refill.goal
     }
 
-    /// Puts what came last on the list of its order.
+    /// Appends a block that was taken to the list of its order.
     fn bring(&mut self, refill: &mut Refill, (pfn, order): Block) {
         let lists = &mut self.lists[self.cpu][refill.zone];
         lists.part(order, refill.search.migratetype, self.map.block).push_back(pfn);
@@ -306,7 +311,7 @@ impl Reference {
         self.map.paint(pfn, order, Page::Listed);
     }
 
-    /// Pages of the CPU's own pageblocks, all that are free of each, for as long as the lists are below their limit.
+    /// Recalls pages of the CPU's own pageblocks, all free pages of each, as long as the lists are below their limit.
     fn recall(&mut self, refill: &mut Refill) {
         for _ in 0..RECALLS {
             let lists = &self.lists[self.cpu][refill.zone];
@@ -326,8 +331,8 @@ impl Reference {
         }
     }
 
-    /// Whole pageblocks, as halves, as long as nothing smaller will do and one more does not lift the lists above their
-    /// limit.
+    /// Takes whole pageblocks, as halves, as long as no smaller block is sufficient and one more pageblock does not
+    /// lift the lists above their limit.
     fn own(&mut self, refill: &mut Refill) {
         let (block, Search { order, migratetype, .. }) = (self.map.block, refill.search);
         let order = if self.mistake == Sabotage::OpenEarly { block } else { order };
@@ -346,7 +351,7 @@ impl Reference {
         }
     }
 
-    /// The smallest blocks that will do, as much of each as is still missing, half a pageblock at most.
+    /// Takes the smallest sufficient blocks, of each as much as is still missing, at most half a pageblock.
     fn take_parts(&mut self, refill: &mut Refill) {
         let Search { order, migratetype, .. } = refill.search;
         while self.is_short(refill) {
@@ -366,7 +371,7 @@ impl Reference {
         }
     }
 
-    /// What Linux would take, but no more of other types' pageblocks than the request needs.
+    /// Takes what Linux would take, but no more from other types' pageblocks than the request needs.
     fn take_classic(&mut self, refill: &mut Refill) {
         let (mut mode, Search { order, migratetype, .. }) = (Mode::Normal, refill.search);
         while self.is_short(refill) {

@@ -1,4 +1,4 @@
-//! The way of a request: zones in order, watermarks, and from which lists.
+//! Allocation path: zones in order, watermarks, and the lists of each zone.
 
 use freehold::base::{Gfp, MigrateType, ZoneKind};
 use freehold::platform::Context;
@@ -10,7 +10,7 @@ use super::Reference;
 use super::map::AllocatedBlock;
 use super::zone::{Mode, Search};
 
-/// A request whose flags make sense.
+/// A request with consistent flags.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub gfp: Gfp,
@@ -21,7 +21,7 @@ pub(crate) struct Request {
 }
 
 impl Reference {
-    /// The request that these flags stand for; `None` if they contradict each other.
+    /// Returns the request for these flags, or `None` if they contradict each other.
     pub(crate) fn request(&self, gfp: Gfp, order: u8, node: Option<u8>) -> Option<Request> {
         let bits = gfp.bits();
         let highest = match bits & 0xf {
@@ -40,7 +40,7 @@ impl Reference {
         Some(Request { gfp, order, node, migratetype, highest })
     }
 
-    /// One block, or none after everything was tried.
+    /// Allocates a block. Returns `None` after all attempts have failed.
     pub(crate) fn alloc(&mut self, request: Request) -> Option<u32> {
         let mut pfn = self.walk(request, self.fast_flags(request)).or_else(|| self.slow(request));
         let may_wait = request.gfp.contains(Gfp::DIRECT_RECLAIM);
@@ -59,7 +59,7 @@ impl Reference {
         self.map.hold(pfn, AllocatedBlock { order, movable, compound, poisoned: false });
     }
 
-    /// Several single pages.
+    /// Allocates several single pages.
     pub(crate) fn alloc_bulk(&mut self, request: Request, count: usize) -> Vec<u32> {
         let flags = self.fast_flags(request);
         let zones = self.zones_for(request);
@@ -73,7 +73,7 @@ impl Reference {
         if taken.is_empty() && count > 0 { self.alloc(request).into_iter().collect() } else { taken }
     }
 
-    /// Pages from the lists, each of which is given out before the next one is looked for.
+    /// Takes pages from the lists. Each is recorded before the next one is taken.
     fn take_bulk(&mut self, zone: usize, request: Request, flags: AllocFlags, count: usize) -> Vec<u32> {
         let search = self.search(request, flags);
         let mut pages = Vec::new();
@@ -86,7 +86,7 @@ impl Reference {
         pages
     }
 
-    /// Returns whether a zone stays above its low watermark without so many pages.
+    /// Returns whether a zone stays above its low watermark after `count` pages are taken.
     fn stays_above_low(&self, index: usize, count: usize, request: Request, flags: AllocFlags) -> bool {
         let zone = &self.zones[index];
         zone.watermark_fast(0, zone.mark(AllocFlags::WMARK_LOW) + count as i64, request.highest, flags)
@@ -97,7 +97,7 @@ impl Reference {
         Search { order, migratetype, flags, grouping_off: self.grouping_off }
     }
 
-    /// Zones the request may use, in order.
+    /// Returns the zones that the request may use, in order.
     pub(crate) fn zones_for(&self, request: Request) -> Vec<usize> {
         self.zonelists[usize::from(request.node)].iter().copied().filter(|&zone| self.may_use(zone, request)).collect()
     }
@@ -108,7 +108,7 @@ impl Reference {
         zone.populated && zone.kind <= request.highest && is_near
     }
 
-    /// Rule 3, fast path.
+    /// Returns the allocation flags of rule 3, fast path.
     fn fast_flags(&self, request: Request) -> AllocFlags {
         let mut flags = AllocFlags::WMARK_LOW;
         if request.migratetype == MigrateType::Movable {
@@ -134,7 +134,7 @@ impl Reference {
         flags
     }
 
-    /// Rule 3, slow path.
+    /// Returns the allocation flags of rule 3, slow path.
     pub(crate) fn slow_flags(&self, request: Request) -> AllocFlags {
         let gfp = request.gfp;
         let mut flags = AllocFlags::CPUSET;
@@ -166,7 +166,7 @@ impl Reference {
         flags
     }
 
-    /// Rule 3, reserve override.
+    /// Returns the allocation flags of rule 3, reserve override.
     pub(crate) fn reserve_override(&self, gfp: Gfp) -> AllocFlags {
         if gfp.contains(Gfp::NOMEMALLOC) {
             return AllocFlags::empty();
@@ -181,7 +181,7 @@ impl Reference {
         }
     }
 
-    /// Rule 6.
+    /// Walks the zones of a request: rule 6.
     pub(crate) fn walk(&mut self, request: Request, mut flags: AllocFlags) -> Option<u32> {
         let zones = self.zones_for(request);
         let near = self.zones[*zones.first()?].node;
@@ -245,7 +245,7 @@ impl Reference {
         pfn
     }
 
-    /// Rule 8, and the rules of its rivals.
+    /// Returns whether a request reserves its pageblock: rule 8, and the rules of the rival policies.
     fn joins_reserve(&self, order: u8, flags: AllocFlags, listed: bool) -> bool {
         match self.rival {
             HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,

@@ -1,4 +1,4 @@
-//! The slow path of a request: rules 8 and 9, round by round, with the reclaim in it.
+//! The slow path of a request: rules 8 and 9, round by round, including reclaim.
 
 use freehold::base::{Gfp, MigrateType, NodeId, ZoneKind};
 use freehold::platform::{CompactEffort, Patience, Reclaim, Reclaimer};
@@ -11,13 +11,13 @@ use super::path::Request;
 use super::{Block, Call, Honesty, Reference};
 use crate::model::runner::Sabotage;
 
-/// What a request remembers from round to round.
+/// State of a request across rounds.
 struct Progress {
     flags: AllocFlags,
     effort: CompactEffort,
     no_progress: u32,
     compact_retries: u32,
-    /// Pages that came on its behalf.
+    /// Pages that were freed on its behalf.
     came: i64,
 }
 
@@ -28,7 +28,7 @@ enum Next {
 }
 
 impl Reference {
-    /// Rule 9.
+    /// Allocates in the slow path: rule 9.
     pub(crate) fn slow(&mut self, request: Request) -> Option<u32> {
         let Request { gfp, order, .. } = request;
         if self.zones_for(request).is_empty() {
@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// The compaction before any reclaim, by the rules of the pinned kernel or by those since 7.0.
+    /// Compacts before any reclaim, by the rules of the pinned kernel or by those since 7.0.
     fn compact_first(&mut self, request: Request, progress: &mut Progress) -> Next {
         let Request { gfp, order, .. } = request;
         let reserve = self.reserve_override(gfp);
@@ -159,7 +159,7 @@ impl Reference {
         self.end_something(request, progress)
     }
 
-    /// Reclaims, and tries again; says whether there is progress.
+    /// Reclaims, and tries again. Returns the block, and whether there was progress.
     fn reclaim(&mut self, request: Request, progress: &mut Progress) -> (Option<u32>, bool) {
         let (pages, spared) = self.reclaim_directly(request);
         progress.came += pages;
@@ -175,7 +175,8 @@ impl Reference {
         (self.walk(request, progress.flags), true)
     }
 
-    /// Pages that came, and whether some zone was spared because it is ready to be compacted.
+    /// Reclaims directly. Returns the number of freed pages, and whether a zone was spared because compaction can run
+    /// there.
     fn reclaim_directly(&mut self, request: Request) -> (i64, bool) {
         let Request { gfp, order, highest, .. } = request;
         self.tally.allocstall += 1;
@@ -215,7 +216,8 @@ impl Reference {
         suits || zone.watermark_ok(order, zone.min + zone.boost, highest, none, 0)
     }
 
-    /// A node at one priority, again and again for large blocks: pages that came, and pages looked at.
+    /// Reclaims from a node at one priority, repeatedly for large blocks. Returns the numbers of freed and of scanned
+    /// pages.
     pub(crate) fn shrink_node(&mut self, wanted: Reclaim) -> (i64, i64) {
         let (mut pages, mut scanned) = (0, 0);
         let (node, highest, order) = (wanted.node.0, wanted.highest, wanted.order.get());
@@ -295,7 +297,8 @@ impl Reference {
         true
     }
 
-    /// Ours: a request for which more came than its zones have has had its share.
+    /// Returns whether the request may retry. This rule is the library's own: a request for which more pages were freed
+    /// than its zones have does not retry.
     fn may_have_luck(&self, request: Request, progress: &Progress) -> bool {
         progress.came <= self.zones_for(request).into_iter().map(|zone| self.zones[zone].managed).sum()
     }
@@ -363,7 +366,7 @@ impl Reference {
         }
     }
 
-    /// The engine's next call must be exactly this one.
+    /// Takes the engine's next call, which must be equal to this one.
     pub(crate) fn expect_call(&mut self, expected: &Call) {
         let call = self.script.pop_front();
         if call.as_ref() != Some(expected) {
@@ -371,7 +374,7 @@ impl Reference {
         }
     }
 
-    /// The engine's next call, if it is of this kind.
+    /// Returns the engine's next call if it is of this kind; records a difference otherwise.
     pub(crate) fn next_call(&mut self, expected: &str) -> Option<Call> {
         let call = self.script.pop_front();
         let kind = match call {

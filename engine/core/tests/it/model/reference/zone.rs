@@ -1,4 +1,4 @@
-//! Free lists as queues, the buddy rules, and where a request turns when its own lists are empty.
+//! Free lists as queues, the rules of buddies, and the fallbacks of a request whose own lists are empty.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::Block;
 use super::map::{Map, Page};
 use super::memory::Memory;
 
-/// One zone. All quantities are pages.
+/// A zone. All quantities are in pages.
 pub(crate) struct Zone {
     pub index: usize,
     pub node: NodeId,
@@ -31,22 +31,22 @@ pub(crate) struct Zone {
     /// Free pages by type of list.
     pub free: [i64; 6],
     pub reserved_highatomic: i64,
-    /// Pages of the reserve that were free ever since somebody looked.
+    /// Pages of the reserve that have been free since the last check.
     pub idle_highatomic: i64,
     pub below_high: bool,
     pub boosted: bool,
     pub reclaim_active: bool,
-    /// What compaction remembers of it.
+    /// Compaction's memory of the zone.
     pub memory: Memory,
-    /// The block that compaction waits for.
+    /// Order and type of the block for which compaction waits.
     pub awaited: Option<(u8, MigrateType)>,
-    /// The block that came while it waited.
+    /// Block that was captured for compaction.
     pub caught: Option<u32>,
     /// A rule to break, to show that the comparison finds it.
     pub never_boosts: bool,
 }
 
-/// Which earlier searches of one refill came up empty.
+/// Stage at which the next search of a refill starts; the stages before it are known to fail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
     Normal,
@@ -55,7 +55,7 @@ pub(crate) enum Mode {
     Steal,
 }
 
-/// What is looked for.
+/// Parameters of a search for a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Search {
     pub order: u8,
@@ -65,7 +65,7 @@ pub(crate) struct Search {
 }
 
 impl Zone {
-    /// A zone of the same size and with the same watermarks, nothing free in it.
+    /// Creates a zone of the same size and with the same watermarks, without free pages.
     pub(crate) fn like<L: RawLock>(zone: &page::Zone<L>) -> Zone {
         let marks = zone.watermarks();
         let (start, end) = zone.span();
@@ -123,7 +123,7 @@ impl Zone {
         (found == order && map.zone(pfn) == Some(self.index)).then_some(migratetype)
     }
 
-    /// Rule 5, free.
+    /// Frees a block: rule 5, free.
     pub(crate) fn free_one(
         &mut self,
         map: &mut Map,
@@ -157,7 +157,7 @@ impl Zone {
         map.note_freed((pfn, order));
     }
 
-    /// Rule 5, free, (a).
+    /// Returns whether compaction waits for this block: rule 5, free, (a).
     fn is_awaited(&self, map: &Map, order: u8, migratetype: MigrateType) -> bool {
         self.awaited.is_some_and(|(wanted, for_type)| {
             let harms = order < map.block && migratetype == Movable && for_type != Movable;
@@ -180,7 +180,7 @@ impl Zone {
         Some(pfn)
     }
 
-    /// After anything that may have taken pages out of the reserve.
+    /// Updates the count of idle pages after pages may have been taken from the reserve.
     fn note_idle(&mut self) {
         self.idle_highatomic = self.idle_highatomic.min(self.free[HighAtomic.index()]);
     }
@@ -189,7 +189,7 @@ impl Zone {
         self.free.iter().sum()
     }
 
-    /// Rule 5, order of attempts.
+    /// Takes a block: rule 5, order of attempts.
     pub(crate) fn take(&mut self, map: &mut Map, search: Search, mode: &mut Mode) -> Option<u32> {
         let Search { order, migratetype, flags, .. } = search;
         let cma = flags.contains(AllocFlags::CMA);
@@ -288,7 +288,8 @@ impl Zone {
         free + alike >= size / 2
     }
 
-    /// Moves the free blocks of a pageblock to the tails of another type's lists, and the pageblock to that type.
+    /// Moves the free blocks of a pageblock to the tails of another type's lists, and changes the pageblock's type.
+    /// Returns the number of free pages.
     pub(crate) fn retype(&mut self, map: &mut Map, start: u32, migratetype: MigrateType) -> u32 {
         let inside: Vec<u32> = map.heads.range(start..start + (1 << map.block)).map(|(&pfn, _)| pfn).collect();
         let mut moved = 0;
@@ -319,7 +320,7 @@ impl Zone {
         Some(pfn)
     }
 
-    /// Rule 8, reserve.
+    /// Reserves a pageblock: rule 8, reserve.
     pub(crate) fn reserve(&mut self, map: &mut Map, pfn: u32, order: u8) {
         let block = 1_i64 << map.block;
         if self.managed / 100 < block {
@@ -338,7 +339,7 @@ impl Zone {
         }
     }
 
-    /// Rule 8, unreserve, in one zone.
+    /// Returns a pageblock of the reserve in one zone to ordinary use: rule 8, unreserve.
     pub(crate) fn unreserve(&mut self, map: &mut Map, migratetype: MigrateType, force: bool) -> bool {
         let block = 1_i64 << map.block;
         if !force && self.reserved_highatomic <= block {
@@ -350,7 +351,7 @@ impl Zone {
         true
     }
 
-    /// The same, with this free block.
+    /// Returns the pageblock of this free block of the reserve to ordinary use.
     pub(crate) fn unreserve_at(&mut self, map: &mut Map, (pfn, order): Block, migratetype: MigrateType) {
         let block = 1_i64 << map.block;
         self.reserved_highatomic -= block.max(1 << order).min(self.reserved_highatomic);
@@ -364,7 +365,7 @@ impl Zone {
         }
     }
 
-    /// Rule 4, the check.
+    /// Returns whether the watermark is met: rule 4, the check.
     pub(crate) fn watermark_ok(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags, extra: i64) -> bool {
         let mut free = self.nr_free() + extra - ((1 << order) - 1);
         if !flags.intersects(AllocFlags::RESERVES) {
@@ -399,7 +400,7 @@ impl Zone {
                 && self.watermark_ok(0, self.min, highest, flags, 0)
     }
 
-    /// The mark that the low bits of the flags name, boost included.
+    /// Returns the watermark selected by the low bits of the flags, including the boost.
     pub(crate) fn mark(&self, flags: AllocFlags) -> i64 {
         self.boost + [self.min, self.low, self.high][flags.bits() as usize & 3]
     }
