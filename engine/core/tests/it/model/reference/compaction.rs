@@ -1,4 +1,4 @@
-//! Compaction: rule 10, frame by frame. It predicts every block that the platform is asked to move, and where to.
+//! Compaction: rule 10, frame by frame. Predicts every block that the platform is asked to move, and its target.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::{Call, Reference};
 
 use CompactEffort::{Async, SyncFull, SyncLight};
 
-/// How compaction ended, the better the larger.
+/// Result of compaction, in ascending order of success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ended {
     Skipped,
@@ -22,7 +22,7 @@ pub(crate) enum Ended {
     Made,
 }
 
-/// How a run ended, in one zone.
+/// Result of a run in one zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Skipped,
@@ -31,10 +31,10 @@ enum Outcome {
     Stopped,
 }
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Aim {
-    /// The order wanted; none if the zone is to be less fragmented as a whole.
+    /// Wanted order, or `None` if the zone as a whole is to become less fragmented.
     pub order: Option<u8>,
     pub migratetype: MigrateType,
     pub highest: ZoneKind,
@@ -53,21 +53,21 @@ impl Aim {
         self.effort == SyncFull || self.order.is_none()
     }
 
-    /// Gives a place up as soon as a page in it cannot move.
+    /// Returns whether the run gives up a block of sources at the first page that cannot move.
     pub(crate) fn is_optimistic(&self) -> bool {
         self.is_direct && self.effort == Async
     }
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Run {
     pub zone: usize,
     pub aim: Aim,
-    /// Order of a pageblock, or of what is wanted.
+    /// Wanted order, or else the order of a pageblock.
     pub limit: u8,
     pub source: u32,
     pub target: u32,
-    /// Free blocks in hand, by order, first in first out.
+    /// Isolated free blocks by order, first in, first out.
     pub hand: [VecDeque<u32>; 11],
     pub finishing: Option<u32>,
     pub quick_failures: u32,
@@ -82,7 +82,7 @@ impl Run {
         self.hand.iter().enumerate().map(|(order, blocks)| (blocks.len() as u32) << order).sum()
     }
 
-    /// Blocks of the lists that a quick search looks at.
+    /// Returns the maximum number of blocks on free lists that a quick search looks at.
     pub(crate) fn quick_limit(&self) -> u32 {
         (32 >> self.quick_failures.min(31)) + 1
     }
@@ -93,7 +93,7 @@ impl Run {
 }
 
 impl Reference {
-    /// A request compacts for itself.
+    /// Compacts on behalf of a request.
     pub(crate) fn compact(
         &mut self,
         request: Request,
@@ -144,7 +144,7 @@ impl Reference {
         (None, best)
     }
 
-    /// kcompactd compacts for somebody.
+    /// Runs kcompactd's compaction for a request that woke it.
     pub(crate) fn compact_node_for(&mut self, node: u8, order: u8, highest: ZoneKind) {
         for zone in self.zones_of(node, highest) {
             if self.zones[zone].memory.is_deferred(order) {
@@ -162,7 +162,7 @@ impl Reference {
         }
     }
 
-    /// kcompactd compacts unasked.
+    /// Runs kcompactd's proactive compaction.
     pub(crate) fn compact_node_unasked(&mut self, node: u8) {
         for zone in self.zones_of(node, ZoneKind::Movable) {
             self.compact_zone(zone, Aim::of_kcompactd(None, ZoneKind::Movable));
@@ -265,7 +265,7 @@ impl Reference {
         pfn >> self.map.block << self.map.block
     }
 
-    /// Moves a batch; `false` if there were too few targets.
+    /// Moves a batch. Returns `false` if there were too few targets.
     fn move_batch(&mut self, run: &mut Run, batch: Vec<(u32, AllocatedBlock)>) -> bool {
         let block = self.block_of(run.source - 1);
         let (mut left, mut enough, count) =
@@ -297,7 +297,7 @@ impl Reference {
         enough
     }
 
-    /// What the run frees from now on may be the block that it is for.
+    /// Records the block for which the run waits. A block that is freed from now on may be captured for it.
     fn await_block(&mut self, run: &Run) {
         let zone = &mut self.zones[run.zone];
         let wanted = run.aim.order.filter(|_| run.aim.is_direct && zone.caught.is_none());
@@ -326,7 +326,7 @@ impl Reference {
         self.await_block(run);
         self.drain_pages_zone(self.cpu, run.zone);
         self.zones[run.zone].awaited = None;
-        // What was moved out of a pageblock that a CPU owns went home to it.
+        // Pages that were moved out of an owned pageblock were freed to their owner's lists or stack.
         if let Some(owner) = self.map.owner(block) {
             self.await_block(run);
             self.drain_pages_zone(owner, run.zone);

@@ -1,4 +1,4 @@
-//! What is known of each frame and pageblock: its user, where blocks begin, of which type and zone they are.
+//! State of each frame and pageblock: its use, the starts of blocks, its type and zone.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use freehold::base::{MigrateType, Order};
 
 use super::owned::Owned;
 
-/// What a single frame is used for.
+/// Use of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// In no use the reference knows of.
+    /// No use that the reference tracks.
     Gone,
     /// In a block on a free list.
     Free,
@@ -18,9 +18,9 @@ pub(crate) enum Page {
     Listed,
     /// In a block on a stack.
     Stacked,
-    /// Allocated; can be migrated.
+    /// Allocated and movable.
     Movable,
-    /// Allocated; stays.
+    /// Allocated and not movable.
     Fixed,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct AllocatedBlock {
     pub order: u8,
     pub movable: bool,
     pub compound: bool,
-    /// A frame of it is broken.
+    /// Whether the block contains a broken frame.
     pub poisoned: bool,
 }
 
-/// What is known of each frame and pageblock.
+/// State of each frame and pageblock.
 pub(crate) struct Map {
     /// Order of a pageblock.
     pub block: u8,
@@ -44,7 +44,7 @@ pub(crate) struct Map {
     /// Allocated blocks by first frame.
     held: BTreeMap<u32, AllocatedBlock>,
     types: Vec<MigrateType>,
-    /// Pageblocks that compaction passes over.
+    /// Pageblocks that compaction skips.
     pub skipped: Vec<bool>,
     zones: Vec<Option<usize>>,
     pub owned: Owned,
@@ -75,13 +75,14 @@ impl Map {
         *self.zones.get((pfn >> self.block) as usize)?
     }
 
-    /// Returns whether a frame is in an allocated block that can move.
+    /// Returns whether a frame is in an allocated, movable block.
     fn is_movable(&self, pfn: u32) -> bool {
         self.held_around(pfn).and_then(|head| self.held(head)).is_some_and(|held| held.movable)
     }
 
-    /// Clears the hint of the pageblock around a frame, if one in eight of its frames shows what is looked for: a page
-    /// that can move, or the head of a free block. Whether it did, or need not.
+    /// Clears the skip hint of the pageblock around a frame if a sample of one in eight of its frames contains a
+    /// movable page (`sources`) or the head of a free block (`targets`). Returns whether it cleared the hint or did not
+    /// need to.
     pub(crate) fn clears_hint(&mut self, zone: usize, pfn: u32, sources: bool, targets: bool) -> bool {
         let (block, first) = ((pfn >> self.block) as usize, pfn >> self.block << self.block);
         let huge = self.held(first).is_some_and(|held| held.compound && held.order >= self.block);
@@ -119,13 +120,13 @@ impl Map {
         Some(self.heads.get(&head)?.0)
     }
 
-    /// The free block around a frame.
+    /// Returns the free block around a frame.
     pub(crate) fn free_around(&self, pfn: u32) -> Option<(u32, u8)> {
         let (&head, &(order, _)) = self.heads.range(..=pfn).next_back()?;
         (pfn < head + (1 << order)).then_some((head, order))
     }
 
-    /// One more than the highest frame.
+    /// Returns the highest frame number plus one.
     pub(crate) fn end(&self) -> u32 {
         self.pages.len() as u32
     }
@@ -134,36 +135,36 @@ impl Map {
         self.pages[pfn as usize]
     }
 
-    /// The allocated block that starts at a frame.
+    /// Returns the allocated block that starts at a frame.
     pub(crate) fn held(&self, pfn: u32) -> Option<AllocatedBlock> {
         self.held.get(&pfn).copied()
     }
 
-    /// A block is somebody's from now on.
+    /// Records an allocated block.
     pub(crate) fn hold(&mut self, pfn: u32, held: AllocatedBlock) {
         self.held.insert(pfn, held);
         self.paint(pfn, held.order, if held.movable { Page::Movable } else { Page::Fixed });
     }
 
-    /// A block is nobody's any more.
+    /// Removes the record of an allocated block.
     pub(crate) fn unhold(&mut self, pfn: u32) -> AllocatedBlock {
         let held = self.held.remove(&pfn).expect("a block that was owned");
         self.paint(pfn, held.order, Page::Gone);
         held
     }
 
-    /// What is known of a held block changes.
+    /// Changes the record of an allocated block.
     pub(crate) fn change_held(&mut self, pfn: u32, change: impl FnOnce(&mut AllocatedBlock)) {
         change(self.held.get_mut(&pfn).expect("the block is owned"));
     }
 
-    /// The start of the held block around a frame.
+    /// Returns the start of the allocated block around a frame.
     pub(crate) fn held_around(&self, pfn: u32) -> Option<u32> {
         let (&start, held) = self.held.range(..=pfn).next_back()?;
         (pfn < start + (1 << held.order)).then_some(start)
     }
 
-    /// Says what the frames of a block are used for.
+    /// Sets the use of all frames of a block.
     pub(crate) fn paint(&mut self, pfn: u32, order: u8, page: Page) {
         self.pages[pfn as usize..][..1 << order].fill(page);
     }

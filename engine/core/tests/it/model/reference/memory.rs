@@ -1,4 +1,4 @@
-//! What a zone remembers of compaction, and how its free pages lie: rule 10, suitability, index, deferral.
+//! Compaction's memory of a zone, and measures of its free memory: rule 10, suitability, index, deferral.
 
 use super::Reference;
 use super::map::Map;
@@ -6,26 +6,26 @@ use super::zone::Zone;
 use freehold::base::{MigrateType, ZoneKind};
 use freehold::policy::flags::AllocFlags;
 
-/// A zone's memory of compaction.
+/// Compaction's memory of a zone.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// Where the lower scanner goes on: for attempts that wait for nothing, and for others.
+    /// Positions at which the source scanner continues: for async runs, and for others.
     pub sources: [Option<u32>; 2],
-    /// Where the upper scanner goes on.
+    /// Position at which the target scanner continues.
     pub targets: Option<u32>,
-    /// Where scanners began when hints were last looked over; 0 before.
+    /// Positions of the scanners after the last review of the hints; 0 before the first one.
     pub first_source: u32,
     pub first_target: u32,
-    /// The scanners met on behalf of a request.
+    /// Set when the scanners met in a run for a request.
     pub stale: bool,
     considered: u32,
     shift: u32,
-    /// Compaction failed at this order and above.
+    /// Lowest order at which compaction failed.
     failed: Option<u8>,
 }
 
 impl Memory {
-    /// Nothing below `pfn` is left to be moved.
+    /// Records that no movable page is left below `pfn`.
     pub(crate) fn note_source(&mut self, pfn: u32, waits: bool) {
         let places = if waits { 2 } else { 1 };
         for place in &mut self.sources[..places] {
@@ -41,7 +41,7 @@ impl Memory {
         self.failed.is_some_and(|failed| order >= failed)
     }
 
-    /// Counts an attempt; says whether it is passed over.
+    /// Counts an attempt. Returns whether it is deferred.
     pub(crate) fn is_deferred(&mut self, order: u8) -> bool {
         if !self.has_failed_at(order) {
             return false;
@@ -77,7 +77,7 @@ impl Zone {
         self.lists.iter().enumerate().map(|(order, lists)| (order, lists.iter().map(|list| list.len() as i64).sum()))
     }
 
-    /// Thousandths; -1000 if there is a block.
+    /// Returns the fragmentation index in thousandths, or -1000 if a block of the order is free.
     fn fragmentation_index(&self, order: u8) -> i64 {
         let order = usize::from(order);
         let blocks: i64 = self.blocks_by_order().map(|(_, blocks)| blocks).sum();
@@ -91,7 +91,7 @@ impl Zone {
         1000 - (1000 + pages * 1000 / (1 << order)) / blocks
     }
 
-    /// Percent of the free pages that lie in blocks smaller than a pageblock.
+    /// Returns the percentage of free pages that are in blocks smaller than a pageblock.
     pub(crate) fn unusable(&self, block: u8) -> i64 {
         let pages: i64 = self.blocks_by_order().map(|(order, blocks)| blocks << order).sum();
         let large = self.blocks_by_order().filter(|&(order, _)| order >= usize::from(block));
@@ -99,7 +99,7 @@ impl Zone {
         if pages == 0 { 0 } else { (pages - usable) * 100 / pages }
     }
 
-    /// Whether there would be targets, with so many more pages free.
+    /// Returns whether there are enough free pages for targets, if `extra` more pages were free.
     pub(crate) fn has_room(&self, order: u8, highest: ZoneKind, extra: i64) -> bool {
         let mark = self.boost + if order > 3 { self.low } else { self.min } + (2 << order);
         self.watermark_ok(0, mark, highest, AllocFlags::CMA, extra)
@@ -109,12 +109,14 @@ impl Zone {
         self.has_room(order, highest, 0) && self.is_in_pieces(order)
     }
 
-    /// Whether a large block is missing because what is free lies in pieces.
+    /// Returns whether a block is missing because of fragmentation and not because of a lack of memory. Always true for
+    /// orders up to 3.
     pub(crate) fn is_in_pieces(&self, order: u8) -> bool {
         order <= 3 || !(0..=500).contains(&self.fragmentation_index(order))
     }
 
-    /// Looks over what is known of the zone's pageblocks, from both ends to the middle, if a request found all scanned.
+    /// Reviews the skip hints of the zone's pageblocks, from both ends to the middle, if a run for a request has
+    /// scanned the whole zone.
     pub(crate) fn look_over_hints(&mut self, map: &mut Map) {
         if !std::mem::take(&mut self.memory.stale) {
             return;
@@ -138,7 +140,8 @@ impl Zone {
         (self.memory.sources, self.memory.targets) = ([Some(source); 2], Some(target));
     }
 
-    /// Whether there is no point in compacting for an order: `Some(true)` if it has a block already.
+    /// Returns the reason why compaction for an order is unnecessary: `Some(true)` if a block is available,
+    /// `Some(false)` if compaction cannot help, `None` if it is necessary.
     pub(crate) fn needs_no_compaction(
         &mut self,
         map: &mut Map,
@@ -163,7 +166,7 @@ impl Zone {
         None
     }
 
-    /// Whether the lists have a block that such a request takes, or whose pageblock it takes over.
+    /// Returns whether the free lists have a block that such a request may take or claim.
     pub(crate) fn offers(&self, map: &Map, order: u8, migratetype: MigrateType, grouping_off: bool) -> bool {
         use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
         (order..=10).any(|at| {
@@ -176,7 +179,7 @@ impl Zone {
 }
 
 impl Reference {
-    /// How fragmented a node is, in percent.
+    /// Returns the fragmentation score of a node, in percent.
     pub(crate) fn score(&self, node: u8) -> i64 {
         let zones: Vec<_> = self.zones.iter().filter(|zone| zone.node.0 == node && zone.populated).collect();
         let present: i64 = zones.iter().map(|zone| zone.present).sum();

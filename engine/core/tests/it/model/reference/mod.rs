@@ -1,12 +1,12 @@
-//! A second allocator, deliberately simple: the rules of the pinned kernel over queues and maps.
+//! A second, deliberately simple allocator: the rules of the pinned kernel, implemented with queues and maps.
 //!
-//! It shares no code with the engine but its names (orders, types, flags), takes every decision by the plain reading
-//! of the rule, and looks things up by searching. It predicts the exact frame of every allocation and the exact order
-//! of every list; where engine and reference part, one of them has misread the rules.
+//! It shares only names with the engine (orders, types, flags). It takes every decision by a literal reading of the
+//! rule, and finds things by searching. It predicts the exact frame of every allocation and the exact order of every
+//! list. Where the engine and the reference differ, one of them implements a rule incorrectly.
 //!
-//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that CPUs
-//! own, `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners`
-//! and `memory` what moves, `background` kswapd and kcompactd, `reserve` what is given back.
+//! `zone` has the buddy system and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that
+//! CPUs own, `path` the allocation path, `slow` its slow path, `range` allocations of given blocks, `compaction` with
+//! `scanners` and `memory` compaction, `background` kswapd and kcompactd, and `reserve` the return of idle reserves.
 
 pub(super) mod background;
 pub(super) mod compaction;
@@ -38,35 +38,35 @@ use lists::Lists;
 use map::{Map, Page};
 use zone::Zone;
 
-/// A block: first frame and order.
+/// A block: its first frame and its order.
 pub(super) type Block = (u32, u8);
 
-/// Something the engine asked of its platform, and what it was told; the reference must ask the same, and is
-/// told the same.
+/// A call of the platform by the engine, with the answer. The reference must make the same call, and gets the same
+/// answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// kswapd was woken.
+    /// A wakeup of kswapd.
     Kswapd(NodeId),
-    /// kcompactd was woken.
+    /// A wakeup of kcompactd.
     Kcompactd(NodeId),
-    /// Reclaim freed these blocks, looked at so many pages, and told the truth or not.
+    /// Reclaim, with the freed blocks, the number of scanned pages, and whether the answer was true.
     Reclaim(Reclaim, Vec<Block>, u64, Honesty),
-    /// A block was to be moved: from where, where to, its order, how hard to try.
+    /// A move: source, target, order and effort.
     Migrate((Pfn, Pfn, Order, CompactEffort), Migrated),
-    /// The last resort freed these blocks, and told the truth or not.
+    /// The last resort, with the freed blocks, and whether the answer was true.
     OutOfMemory(Vec<Block>, Honesty),
-    /// The engine paused.
+    /// A pause of the engine.
     Relax(Patience),
 }
 
-/// Whether a platform says what it did.
+/// Whether the platform's answer is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Honesty {
     Truth,
     Lie,
 }
 
-/// What was counted, named as the engine names it.
+/// Counters, with the engine's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub allocstall: u64,
@@ -87,26 +87,26 @@ pub(super) struct Tally {
 pub(super) struct Reference {
     pub zones: Vec<Zone>,
     pub map: Map,
-    /// CPU by CPU, zone by zone.
+    /// Lists by CPU and zone.
     pub lists: Vec<Vec<Lists>>,
-    /// For each node, zones in the order in which they are tried.
+    /// Zones of each node, in the order in which they are tried.
     zonelists: Vec<Vec<usize>>,
     node_of_cpu: Vec<u8>,
     pub cpu: usize,
     pub task: Task,
     grouping_off: bool,
     has_lists: bool,
-    /// Per-CPU lists merge buddies before they give them back.
+    /// Whether per-CPU lists merge buddies before they free them to the zone.
     merges: bool,
     rival: HighAtomicPolicy,
-    /// Rules of kernels since the pinned one.
+    /// Rules of kernels after the pinned one.
     rules: Policy,
-    /// Types are mixed only at last.
+    /// Whether types are mixed only as a last resort.
     defrags: bool,
-    /// What the engine's platform was asked during this step.
+    /// Calls that the engine made to its platform in this step.
     pub script: VecDeque<Call>,
     pub reclaimable: u64,
-    /// Where the script and the reference's own calls parted.
+    /// First difference between the script and the reference's own calls.
     pub parted: Option<String>,
     nodes: Vec<Node>,
     pub tally: Tally,
@@ -114,15 +114,15 @@ pub(super) struct Reference {
     mistake: Sabotage,
 }
 
-/// Makes empty lists of a CPU, one for each zone, with the engine's limits.
+/// Creates empty lists of a CPU, one set for each zone, with the engine's limits.
 fn copy_lists(world: &World, allocator: &PageAllocator<'_, Host<'_>>, cpu: CpuId) -> Vec<Lists> {
     let engine_lists = allocator.zones().iter().map(|zone| allocator.pcp(cpu, zone));
     engine_lists.map(|pcp| pcp.inspect(|lists| Lists::with(lists.limits(), world))).collect()
 }
 
 impl Reference {
-    /// A machine like the engine's, which is set up and has not been used. Watermarks and limits are copied;
-    /// the free lists are not.
+    /// Creates a machine like the engine's, which is set up and unused. Watermarks and limits are copied; the free
+    /// lists are not.
     pub(super) fn new(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
         let mut zones: Vec<Zone> = allocator.zones().iter().map(Zone::like).collect();
         zones.iter_mut().for_each(|zone| zone.never_boosts = mistake == Sabotage::NoBoost);
@@ -181,7 +181,7 @@ impl Reference {
         }
     }
 
-    /// Takes a block out of the free block that it is in; the rest stays free. Says whether it was in one.
+    /// Takes a block out of the free block that contains it; the rest stays free. Returns whether there was one.
     pub(super) fn cut_out(&mut self, pfn: u32, order: u8) -> bool {
         let end = pfn + (1 << order);
         let head = (order..=10)
@@ -198,7 +198,7 @@ impl Reference {
         true
     }
 
-    /// The first movable block of the smallest order in the zone of a frame.
+    /// Takes the first movable block of the smallest order in the zone of a frame.
     pub(super) fn take_near(&mut self, pfn: u32, order: u8) -> Option<u32> {
         let zone = self.map.zone(pfn)?;
         self.zones[zone].smallest(&mut self.map, order, MigrateType::Movable)

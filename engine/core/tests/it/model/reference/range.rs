@@ -1,5 +1,5 @@
-//! A part of a pageblock by name, where nothing stands in the way: its pageblock is taken out of circulation, every CPU
-//! gives back what it has of the zone if that is needed, and what is left of the pageblock becomes what it was.
+//! Allocation of a given part of a pageblock that is free. The pageblock is isolated, all CPUs drain their lists of the
+//! zone if necessary, and the rest of the pageblock gets its type back.
 
 use freehold::base::MigrateType;
 
@@ -9,7 +9,7 @@ use super::zone::Zone;
 use super::{Block, Reference};
 
 impl Reference {
-    /// First frames of the blocks of an order that nobody uses, in pageblocks for ordinary requests.
+    /// Returns the first frames of the vacant blocks of an order, in pageblocks for ordinary requests.
     pub(crate) fn vacant(&self, order: u8) -> Vec<u32> {
         (0..self.map.end()).step_by(1 << order).filter(|&pfn| self.is_vacant((pfn, order))).collect()
     }
@@ -22,7 +22,7 @@ impl Reference {
             && (pfn..end).all(|at| matches!(self.map.page(at), Page::Free | Page::Listed | Page::Stacked))
     }
 
-    /// Takes a vacant part of a pageblock, which is nobody's from then on.
+    /// Allocates a vacant part of a pageblock. The pageblock has no owner afterwards.
     pub(crate) fn take_range(&mut self, (pfn, order): Block) {
         let zone = self.map.zone(pfn).expect("a vacant block is in a zone");
         let (start, end, kept) = (self.block_of(pfn), pfn + (1 << order), self.map.type_of(pfn));
@@ -42,7 +42,7 @@ impl Reference {
 }
 
 impl Zone {
-    /// A free block that is larger than a pageblock falls into pageblocks.
+    /// Splits a free block that is larger than a pageblock into pageblocks.
     fn split_at_pageblocks(&mut self, map: &mut Map, start: u32) {
         let Some((head, order)) = map.free_around(start).filter(|&(_, order)| order > map.block) else { return };
         let (_, migratetype) = self.remove(map, head);
@@ -51,7 +51,8 @@ impl Zone {
         }
     }
 
-    /// Cuts frames from one on, up to an end, out of the free block that they are in; says where that ends.
+    /// Cuts frames from `from` on, up to `end`, out of the free block that contains them. Returns the end of that
+    /// block.
     fn cut(&mut self, map: &mut Map, from: u32, end: u32) -> u32 {
         let (head, order) = map.free_around(from).expect("what was drained is free");
         let behind = head + (1 << order);

@@ -1,4 +1,4 @@
-//! What lies idle in the reserve for atomic requests is given back: the library's own rule, beyond rule 8.
+//! Return of idle pageblocks of the high-atomic reserve: the library's own rule, in addition to rule 8.
 
 use freehold::base::{MigrateType, NodeId};
 use freehold::policy::HighAtomicPolicy;
@@ -11,7 +11,8 @@ use super::zone::Zone;
 use crate::model::runner::Sabotage;
 
 impl Reference {
-    /// Twice a second, before kcompactd looks around: in every zone of the node that has a reserve.
+    /// Returns idle pageblocks in every zone of the node that has a reserve. Runs twice a second, before kcompactd's
+    /// timer work.
     pub(crate) fn give_back_reserve(&mut self, node: NodeId) {
         if self.rival != HighAtomicPolicy::GiveBack || self.mistake == Sabotage::KeepIdle {
             return;
@@ -22,7 +23,7 @@ impl Reference {
 }
 
 impl Zone {
-    /// Half of what was idle, in whole pageblocks, but for the last one of the reserve.
+    /// Returns half of the pages that were idle, in whole pageblocks, but never the last pageblock of the reserve.
     fn give_back_idle(&mut self, map: &mut Map) {
         let block = 1_i64 << map.block;
         let idle = std::mem::replace(&mut self.idle_highatomic, self.free[HighAtomic.index()]);
@@ -39,7 +40,7 @@ impl Zone {
         }
     }
 
-    /// The first pageblock of a free block of the reserve becomes movable, and merges with its like.
+    /// Makes the first pageblock of a free block of the reserve movable, and merges it with its buddies.
     fn give_back(&mut self, map: &mut Map, pfn: u32) {
         let (order, _) = self.remove(map, pfn);
         for piece in (pfn..pfn + (1 << order)).step_by(1 << map.block) {

@@ -1,4 +1,4 @@
-//! The two scanners of compaction: rule 10, which blocks are moved, and where to.
+//! The two scanners of compaction: rule 10, selection of sources and of targets.
 
 use freehold::base::{MigrateType, ZoneKind};
 use freehold::platform::CompactEffort;
@@ -10,24 +10,24 @@ use super::compaction::Run;
 use super::map::AllocatedBlock;
 use crate::model::runner::Sabotage;
 
-/// Returns the end of the natural block of an order around a frame.
+/// Returns the end of the aligned block of an order around a frame.
 fn end_of_block(pfn: u32, order: u8) -> u32 {
     ((pfn >> order) + 1) << order
 }
 
-/// Counts the pages of a batch.
+/// Returns the number of pages of a batch.
 fn count_pages(batch: &[(u32, AllocatedBlock)]) -> u32 {
     batch.iter().map(|(_, held)| 1 << held.order).sum()
 }
 
 impl Run {
-    /// Returns the smallest order, from one up, of which a target is in hand.
+    /// Returns the smallest order, at least `order`, of the isolated targets.
     fn smallest_in_hand(&self, order: u8) -> Option<u8> {
         (order..=10).find(|&at| !self.hand[usize::from(at)].is_empty())
     }
 }
 
-/// From the start of the zone up: blocks to be moved.
+/// Scans for sources, from the start of the zone upwards.
 impl Reference {
     pub(crate) fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, AllocatedBlock)> {
         let quick = self.quick_source(run);
@@ -177,7 +177,7 @@ impl Reference {
     }
 }
 
-/// From the end of the zone down: free blocks to move to.
+/// Scans for targets, from the end of the zone downwards.
 impl Reference {
     pub(crate) fn take_target(&mut self, run: &mut Run, order: u8, needed: u32) -> Option<u32> {
         if run.smallest_in_hand(order).is_none() {
@@ -195,8 +195,9 @@ impl Reference {
         Some(pfn)
     }
 
-    /// Looks for a free block in the upper quarter of what lies between the scanners, or else the highest in the upper
-    /// half. Before the scanner has begun it looks deeper, and begins where that led to.
+    /// Searches the free lists for a target in the upper quarter of the range between the scanners, or else for the
+    /// highest one in the upper half. In the first search of a scan it looks at more blocks, and the scan starts where
+    /// the search led.
     fn quick_targets(&mut self, run: &mut Run, needed: u32) {
         let Some(largest) = run.aim.order.and_then(|order| order.checked_sub(1)) else { return };
         let first = run.quick_order.unwrap_or(largest).min(largest);
@@ -265,7 +266,7 @@ impl Reference {
         }
     }
 
-    /// Where the scanner of targets begins when a deep search found none.
+    /// Sets the start of the target scan after a deep search found no target.
     fn begin_targets(&mut self, run: &mut Run, highest: Option<u32>, least: u32) -> Option<u32> {
         if let Some(highest) = highest.filter(|&highest| highest >= least) {
             run.target = highest;
@@ -323,7 +324,7 @@ impl Reference {
         }
     }
 
-    /// Takes free blocks of a part of a pageblock in hand; says where it stopped, and why.
+    /// Isolates free blocks in a part of a pageblock. Returns where and why it stopped.
     fn take_free(&mut self, run: &mut Run, from: u32, end: u32, needed: u32, stride: u32) -> (u32, Stop) {
         let mut at = from;
         while at < end {
@@ -344,7 +345,7 @@ impl Reference {
         (end, Stop::AtEnd)
     }
 
-    /// Takes a free block off its list, unless the zone must not lose more.
+    /// Takes a free block off its list as a target. Returns `false` if the zone is too close to its min watermark.
     fn take_in_hand(&mut self, run: &mut Run, pfn: u32, order: u8) -> bool {
         let zone = &mut self.zones[run.zone];
         let spares = zone.watermark_ok(0, zone.min + (1 << order), ZoneKind::Dma, AllocFlags::CMA, 0);
@@ -367,7 +368,7 @@ impl Reference {
     }
 }
 
-/// Why the upper scanner stopped in a pageblock.
+/// Reason why the target scanner stopped in a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     Enough,
