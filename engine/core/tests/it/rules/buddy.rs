@@ -1,4 +1,5 @@
-//! Buddies: which part of a block is given, which end of a list a freed block joins, what merges with what.
+//! Buddies: the part of a block that is allocated, the end of the list that a freed block joins, and the blocks that
+//! merge.
 //! linux: mm/page_alloc.c:__free_one_page, expand
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
@@ -19,7 +20,7 @@ fn the_lowest_part_is_given_and_the_halves_wait_at_the_heads() {
         for order in 0..10 {
             assert_eq!(free_list(engine, zone, order, Movable), [1 << order]);
         }
-        // The next page is the buddy; its block of order 1 is then gone.
+        // The next page is the buddy. The allocation after it splits the block of order 1.
         assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0), 1);
         assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0), 2);
         assert_eq!(free_list(engine, zone, 1, Movable), [0_u32; 0]);
@@ -33,11 +34,12 @@ fn a_block_joins_the_tail_if_it_will_merge_soon() {
         let zone = zone(engine, ZoneKind::Normal);
         let pages: Vec<u32> = (0..32).map(|_| alloc(engine, Gfp::HIGHUSER_MOVABLE, 0)).collect();
         assert_eq!(pages, (0..32).collect::<Vec<_>>());
-        // Pages 8 and 16: no free neighbour of order 1, so each goes to the head.
+        // Pages 8 and 16 have no free neighbour of order 1, so each goes to the head.
         free(engine, 8, 0);
         free(engine, 16, 0);
         assert_eq!(free_list(engine, zone, 0, Movable), [16, 8]);
-        // Pages 0 and 1 make a block of order 1. Page 2 is next to it: once page 3 comes, the four are one.
+        // Pages 0 and 1 merge to a block of order 1. Page 2 goes to the tail, because a free of page 3 would merge all
+        // four.
         free(engine, 0, 0);
         free(engine, 1, 0);
         free(engine, 2, 0);
@@ -47,7 +49,8 @@ fn a_block_joins_the_tail_if_it_will_merge_soon() {
     });
 }
 
-/// Two neighbouring pageblocks, all allocated, of which one then changes its type.
+/// Allocates two neighbouring pageblocks as one block, sets their types, and frees the block. Returns the orders and
+/// types of the resulting free blocks.
 fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
@@ -82,7 +85,7 @@ fn special_pageblocks_stay_apart() {
     assert_eq!(two_blocks([HighAtomic, HighAtomic]), [(10, HighAtomic)]);
 }
 
-/// Memory that comes in keeps the types that its pageblocks were given before.
+/// Released memory keeps the types that its pageblocks were given before.
 #[test]
 fn released_memory_goes_to_each_pageblocks_own_type() {
     let config = Config { end: Pfn::new(1 << 15), ..bare() };
@@ -100,7 +103,7 @@ fn released_memory_goes_to_each_pageblocks_own_type() {
     engine.check().expect("nothing is lost");
 }
 
-/// A block that is not compound, to whose first frame others hold a reference, is freed around that frame.
+/// A free of a block that is not compound and whose first frame has an additional reference frees the other frames.
 #[test]
 fn the_tails_of_a_shared_block_are_freed_one_order_at_a_time() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
@@ -162,8 +165,7 @@ fn take_near(engine: &Engine<'_, '_>, pfn: u32, gfp: Gfp) -> Option<u32> {
     engine.isolate_free_page_near(Pfn::new(pfn), Order::ZERO, gfp).map(Pfn::raw)
 }
 
-/// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked
-/// for.
+/// A page can be taken by its number out of any free block. Only whole, aligned blocks can be requested.
 #[test]
 fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];

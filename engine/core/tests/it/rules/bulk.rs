@@ -1,5 +1,5 @@
-//! Pages in bulk: many under one hold of a list's lock, from one zone of the nearest node that can spare all of them,
-//! or else one page as any request gets it. linux: mm/page_alloc.c:alloc_pages_bulk_noprof
+//! Bulk allocation: many pages under one hold of a list's lock, from one zone of the nearest node that can spare all of
+//! them, or else one page as in any other request. linux: mm/page_alloc.c:alloc_pages_bulk_noprof
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
@@ -12,7 +12,7 @@ use crate::rules::{Engine, OneZone, bare, linux, zone};
 
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
-/// Asks for so many pages; how many came, each of which is looked at and freed.
+/// Requests `wanted` pages in bulk, and checks and frees them. Returns the number of pages.
 fn ask(engine: &Engine<'_, '_>, gfp: Gfp, wanted: usize) -> usize {
     let mut pages = [Pfn::new(u32::MAX); 64];
     let came = engine.alloc_pages_bulk(gfp, &mut pages[..wanted]);
@@ -26,7 +26,7 @@ fn ask(engine: &Engine<'_, '_>, gfp: Gfp, wanted: usize) -> usize {
     came
 }
 
-/// A zone with so many pages above its low mark, for requests that cannot wait.
+/// Runs `scene` on a zone with `spare` pages above its low watermark.
 fn with_spare(config: &Config<'_>, spare: u64, scene: impl FnOnce(&Engine<'_, '_>)) {
     with_machine(config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -53,7 +53,8 @@ fn a_bulk_comes_under_as_many_holds_as_the_list_is_filled() {
     });
 }
 
-/// Without per-CPU lists, or while somebody holds them, there is one page.
+/// Without per-CPU lists a bulk request returns one page. A policy in which some atomic requests pass by the lists
+/// still serves a bulk of single pages.
 #[test]
 fn without_lists_there_is_no_bulk() {
     with_spare(&bare(), 4000, |engine| assert_eq!(ask(engine, MOVABLE, 8), 1));
@@ -61,13 +62,13 @@ fn without_lists_there_is_no_bulk() {
     with_spare(&Config { policy, ..linux() }, 4000, |engine| assert_eq!(ask(engine, Gfp::ATOMIC, 8), 8));
 }
 
-/// A bulk does not go to another node for more than a page.
 /// Sets the watermarks of a zone to its free pages, so that requests pass it over.
 fn shut(engine: &Engine<'_, '_>, zone: &OneZone<'_>) {
     let free = zone.free_pages();
     engine.set_watermarks(zone, Watermarks::given(free, free, free));
 }
 
+/// A bulk request takes at most one page from another node.
 #[test]
 fn another_node_gives_no_bulk() {
     let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };

@@ -1,4 +1,4 @@
-//! Defrag mode: reclaim and compaction come before types are mixed, and nothing fails that mixing would have served.
+//! Defrag mode: reclaim and compaction run before types are mixed, and no request fails that mixing would have served.
 //! linux: mm/page_alloc.c:alloc_flags_nofragment, get_page_from_freelist, __alloc_pages_slowpath, wake_all_kswapds
 
 use freehold::Policy;
@@ -11,14 +11,15 @@ use crate::common::range;
 use crate::rules::reclaim::{Cache, with_cache};
 use crate::rules::{Engine, bare};
 
-/// The pinned kernel's free lists with or without the mode of later ones.
+/// Returns the pinned kernel's configuration without per-CPU lists, with or without the mode of later kernels.
 fn in_mode(defrag_mode: DefragMode) -> Config<'static> {
     let config = bare();
     Config { policy: Policy { defrag_mode, ..config.policy }, ..config }
 }
 
-/// A machine full of movable pages, of which every 20th in the first half was freed: enough for the watermarks, but no
-/// pageblock is worth a claim. Of the others, reclaim drops so many at a time from the end.
+/// Runs `scene` on a machine full of movable pages, of which every 20th in the first half was freed: enough for the
+/// watermarks, but too few for a claim of any pageblock. Each call of reclaim drops `at_once` of the other pages, from
+/// the end.
 fn scattered(mode: DefragMode, at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
     with_cache(&in_mode(mode), &[range(ZoneKind::Normal, 0, 0, 1 << 13)], at_once, |engine, cache| {
         scatter(engine, cache, 0..1 << 12);
@@ -31,17 +32,17 @@ fn scatter(engine: &Engine<'_, '_>, cache: &Cache, frames: core::ops::Range<u32>
     cache.drop_where(engine, |page| frames.contains(&page.raw()) && page.raw().is_multiple_of(20));
 }
 
-/// How a request fared.
+/// Result of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Fare {
-    /// It was given a page of its own type, or a whole pageblock's.
+    /// A page of the request's own type, or of a pageblock that was claimed whole.
     Clean,
-    /// It was given a page out of another type's pageblock.
+    /// A page from another type's pageblock.
     Mixed,
     Failed,
 }
 
-/// What became of a request for a page, and how often reclaim was asked meanwhile.
+/// Requests a page. Returns the result, and the number of reclaim calls.
 fn ask(engine: &Engine<'_, '_>, cache: &Cache, gfp: Gfp) -> (Fare, usize) {
     let page = engine.alloc_pages(gfp, Order::ZERO);
     let mixed = engine.platform().events.take().iter().any(|event| matches!(event, Event::Steal { .. }));
@@ -55,7 +56,7 @@ fn ask(engine: &Engine<'_, '_>, cache: &Cache, gfp: Gfp) -> (Fare, usize) {
 
 #[test]
 fn a_request_reclaims_before_it_mixes_types() {
-    // Two pageblocks go at once, wholly: one of them becomes the request's.
+    // Reclaim frees two whole pageblocks at once, and the request claims one of them.
     scattered(DefragMode::Off, 1024, |engine, cache| assert_eq!(ask(engine, cache, Gfp::KERNEL), (Fare::Mixed, 0)));
     scattered(DefragMode::On, 1024, |engine, cache| assert_eq!(ask(engine, cache, Gfp::KERNEL), (Fare::Clean, 1)));
 }
@@ -95,7 +96,7 @@ fn reserves_are_had_at_once() {
     });
 }
 
-/// Another node's whole pageblock rather than a page of another type nearby.
+/// The request takes a whole pageblock of another node rather than a page of another type on the near node.
 #[test]
 fn distance_is_no_reason_to_mix_types() {
     let memory: [Range; 3] = [

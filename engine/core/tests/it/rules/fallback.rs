@@ -1,4 +1,4 @@
-//! Fallback: whose pages a request takes when its own type has none. linux: mm/page_alloc.c:__rmqueue
+//! Fallback: the types from which a request takes pages when its own type has none. linux: mm/page_alloc.c:__rmqueue
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree};
@@ -15,15 +15,14 @@ use MigrateType::{Movable, Reclaimable, Unmovable};
 const RECLAIMABLE: Gfp = Gfp::KERNEL.union(Gfp::RECLAIMABLE);
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
-/// Fills a machine of 16 pageblocks with single pages, which are movable or not as `gfp` says, and frees what the test
-/// wants free.
+/// Fills a machine of 16 pageblocks with single pages of the type in `gfp`, frees the given pages, and runs `scene`.
 fn filled(gfp: Gfp, freed: &[u32], scene: impl FnOnce(&Engine<'_, '_>)) {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(0), |engine| {
         let all = Gfp::MEMALLOC | gfp;
         while engine.alloc_pages(all, Order::ZERO).is_ok() {}
         assert_eq!(zone(engine, ZoneKind::Normal).free_pages(), 0);
-        // No boost, no watermark: the scene is about types alone.
+        // There are no boosts and watermarks, because the scene is only about types.
         freed.iter().for_each(|&pfn| free(engine, pfn, 0));
         engine.platform().events.take();
         scene(engine);
@@ -64,7 +63,7 @@ fn a_block_that_is_half_free_changes_its_type() {
 
 #[test]
 fn a_block_that_is_less_than_half_free_only_gives_pages() {
-    // A block of order 7 and one page less than its twin.
+    // A block of order 7, and 127 more pages: one page less than half the pageblock.
     let less: Vec<u32> = (512..767).collect();
     filled(MOVABLE, &less, |engine| {
         let page = alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0);
@@ -75,7 +74,8 @@ fn a_block_that_is_less_than_half_free_only_gives_pages() {
 
 #[test]
 fn pages_like_its_own_count_as_free_to_a_request() {
-    // The block is Movable, but what is allocated in it does not move: to an unmovable request, all of it is alike.
+    // The pageblock is Movable, but its allocated pages are unmovable. For an unmovable request, all of them count as
+    // compatible.
     filled(Gfp::KERNEL, &[700], |engine| {
         engine.damage().set_migratetype(Pfn::new(512), Movable);
         free(engine, 600, 0);
@@ -87,8 +87,8 @@ fn pages_like_its_own_count_as_free_to_a_request() {
 
 #[test]
 fn movable_requests_claim_only_large_blocks() {
-    // A block of order 3 is free, in a pageblock whose other pages all move: a movable request takes pages, not the
-    // block.
+    // A block of order 3 is free in a pageblock whose other pages are all movable. A movable request takes pages but
+    // does not claim the pageblock.
     let small: Vec<u32> = (512..520).collect();
     filled(MOVABLE, &[], |engine| {
         engine.damage().set_migratetype(Pfn::new(512), Unmovable);
@@ -96,7 +96,7 @@ fn movable_requests_claim_only_large_blocks() {
         assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC, 0), 512);
         assert_eq!(type_at(engine, 512), Unmovable);
         free(engine, 512, 0);
-        // Of order 4, half a pageblock's order, it is worth a claim.
+        // A block of order 4, half a pageblock's order, suffices for a claim.
         (520..528).for_each(|pfn| free(engine, pfn, 0));
         assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC, 0), 512);
         assert_eq!(type_at(engine, 512), Movable);
@@ -122,8 +122,8 @@ fn each_type_has_its_order_of_fallbacks() {
     }
 }
 
-/// Rather than mix types in Normal, a request goes to DMA32; only when that has no whole pageblock either does it
-/// come back and mix.
+/// Instead of mixing types in Normal, a request goes to DMA32. Only when DMA32 has no whole pageblock either does the
+/// request mix types in Normal.
 #[test]
 fn another_zone_comes_before_a_mixed_pageblock() {
     let memory = [range(ZoneKind::Dma32, 0, 0, 1 << 11), range(ZoneKind::Normal, 0, 1 << 11, 1 << 13)];
@@ -133,7 +133,7 @@ fn another_zone_comes_before_a_mixed_pageblock() {
             engine.set_lowmem_reserve(zone, ZoneKind::Normal, 0);
             engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
         }
-        // Normal: movable pages, and one hole of two pages in each pageblock.
+        // The Normal zone has movable pages, and one hole of two pages in each pageblock.
         let normal_start = 1 << 11;
         let mut pages: Vec<u32> = Vec::new();
         while normal.free_pages() > 0 {
@@ -154,8 +154,8 @@ fn another_zone_comes_before_a_mixed_pageblock() {
     });
 }
 
-/// A refill that had to steal does so until it is full: it tries no claim again, which would boost the watermarks each
-/// time.
+/// A refill that had to steal continues to steal until it is done. It tries no further claims, because each would boost
+/// the watermarks.
 #[test]
 fn a_refill_that_steals_tries_one_claim() {
     let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
@@ -170,7 +170,7 @@ fn a_refill_that_steals_tries_one_claim() {
         let before = engine.platform().events.counts();
         alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0);
         let counts = engine.platform().events.counts().since(&before);
-        // The first refill would rather go to another zone than mix types, and brings nothing.
+        // The first refill avoids mixing types, which leads it to another zone, and gets nothing.
         assert_eq!((counts.pcp_refills, counts.fallback_claims, counts.boosts), (2, 0, 1));
         assert_eq!(counts.fallback_steals, counts.pcp_refill_blocks);
         assert!(counts.pcp_refill_blocks >= 8, "a batch at least");

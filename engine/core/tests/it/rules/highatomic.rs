@@ -1,4 +1,4 @@
-//! The high-atomic reserve, as seen on the pinned kernel itself: requests of orders 1 to 3 drive it to its cap although
+//! The high-atomic reserve, as observed on the pinned kernel: requests of orders 1 to 3 drive it to its cap although
 //! they are freed soon, requests of order 4 settle at one block.
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
@@ -15,7 +15,7 @@ use freehold::policy::watermark::Watermarks;
 use crate::common::{Hooks, range, with_machine};
 use crate::rules::{Engine, free_list, linux, type_at, zone};
 
-/// A hundredth of this, rounded up to pageblocks, is 2560 pages: five blocks.
+/// Pages of the zone. A hundredth, rounded up to pageblocks, is 2560 pages: five pageblocks.
 pub(super) const PAGES: u32 = 250_000 / 512 * 512;
 pub(super) const CAP: u64 = 2560;
 
@@ -23,13 +23,13 @@ fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
     short_under(Policy::LINUX_6_12, scene);
 }
 
-/// A machine of four CPUs that is below its low watermark, with memory in whole blocks.
+/// Runs `scene` on a machine of four CPUs that is below its low watermark and whose free memory is in whole blocks.
 pub(super) fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>)) {
     let config = Config { cpu_nodes: &[NodeId(0); 4], policy, ..Config::default() };
     let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
     with_machine(&config, &memory, MinFree::Pages(8000), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
-        // Orders without lists: no page waits on one.
+        // Orders without per-CPU lists, so no page is on such a list.
         for order in [Order::MAX, Order::new(4)] {
             while zone.free_pages() + 500 > zone.watermarks().low + u64::from(order.pages()) {
                 engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, order).expect("memory is left");
@@ -41,7 +41,7 @@ pub(super) fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>
     });
 }
 
-/// Atomic requests, each freed when sixteen more were made.
+/// Makes atomic requests, and frees each after sixteen more.
 pub(super) fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
     let order = Order::new(order);
     let mut held: VecDeque<Pfn> = VecDeque::new();
@@ -107,7 +107,7 @@ fn a_zone_whose_hundredth_is_no_pageblock_has_no_reserve() {
     });
 }
 
-/// Reclaim that frees the one page it has.
+/// Platform whose reclaim frees one given page.
 struct Reclaimer(Cell<Option<Pfn>>);
 
 impl Hooks for Reclaimer {
@@ -118,7 +118,7 @@ impl Hooks for Reclaimer {
     }
 }
 
-/// Takes every page that is not in the reserve, and makes do without watermarks from then on.
+/// Sets the watermarks to zero, and allocates every page that is not in the reserve.
 pub(super) fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
     let zone = zone(engine, ZoneKind::Normal);
     engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
@@ -129,7 +129,8 @@ pub(super) fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
     }
 }
 
-/// What is on per-CPU lists is not free, and cannot be had once the zone has nothing else.
+/// Allocates the free pages of the zone. Pages on per-CPU lists do not count as free, and cannot be allocated once the
+/// zone has no other pages.
 fn take_what_is_free(engine: &Engine<'_, '_>) {
     let zone = zone(engine, ZoneKind::Normal);
     while zone.free_pages() > zone.free_highatomic() {
@@ -147,7 +148,7 @@ fn the_reserve_gives_back_a_block_at_a_time_before_a_request_fails() {
         while zone.reserved_highatomic() > 0 {
             let largest = if free_list(engine, zone, 9, MigrateType::HighAtomic).is_empty() { 1024 } else { 512 };
             let before = zone.reserved_highatomic();
-            // Reclaim makes no progress: a block is given back when retries are exhausted, the last one too.
+            // Reclaim makes no progress. A block is unreserved when the retries are exhausted, even the last block.
             let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the reserve is there");
             let given = before - zone.reserved_highatomic();
             assert!(given == 512 || given == largest, "one free block, not {given} pages");
@@ -183,7 +184,8 @@ fn with_progress_the_last_block_is_kept() {
     });
 }
 
-/// A single page that cannot wait is the only ordinary request that the reserve serves, when all else is gone.
+/// A request for a single page that cannot wait is the only ordinary request that the reserve serves, and only when no
+/// other page is free.
 #[test]
 fn single_pages_that_cannot_wait_use_the_reserve_last() {
     short_of_memory(|engine| {
@@ -196,7 +198,7 @@ fn single_pages_that_cannot_wait_use_the_reserve_last() {
     });
 }
 
-/// The first zones of a request may have nothing in reserve, or no reserve at all: the next one is asked then.
+/// If the first zones of a request have nothing free in their reserve, or no reserve, the next zone's reserve is used.
 #[test]
 fn every_zone_of_a_request_gives_its_reserve_up_for_it() {
     let config = Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() };

@@ -1,6 +1,6 @@
-//! What becomes of owned pageblocks and of pages on their way home when somebody interferes: everybody is drained, a
-//! type changes, a frame breaks, a CPU goes, memory runs out; and how much may wait on a list and a stack: less than
-//! twice the list's limit and the largest part of a pageblock.
+//! Interference with owned pageblocks and with pages on stacks: drains of all CPUs, changes of type, broken frames,
+//! offline CPUs, and lack of memory. Also the bound on the pages of a list and a stack: less than twice the list's
+//! limit plus the largest part of a pageblock.
 
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn, State, ZoneKind};
 use freehold::page::ZoneFlag;
@@ -15,7 +15,7 @@ fn high(engine: &Engine<'_, '_>) -> u32 {
     engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.high())
 }
 
-/// Pages on CPU 0's lists and on its stack.
+/// Returns the number of pages on CPU 0's lists and on its stack.
 fn waiting(engine: &Engine<'_, '_>) -> u32 {
     count(engine, 0) + stacked(engine, 0)
 }
@@ -24,14 +24,15 @@ fn block_of(page: u32) -> u32 {
     page / PAGEBLOCK * PAGEBLOCK
 }
 
-/// Takes every page that is free in the zone or on the list of a CPU, which is the calling one, and asks for no more.
+/// Allocates every page that is free in the zone or on the lists of `cpu`, which is the calling CPU. Stops before a
+/// request has to take pages from elsewhere.
 pub(super) fn use_up(engine: &Engine<'_, '_>, cpu: u16, gfp: Gfp) {
     while zone(engine, ZoneKind::Normal).free_pages() > 0 || count(engine, cpu) > 0 {
         alloc(engine, gfp | Gfp::MEMALLOC, 0);
     }
 }
 
-/// A page for each CPU, of a pageblock that it owns.
+/// Allocates a page on each CPU, from a pageblock that the CPU owns.
 fn one_each(engine: &Engine<'_, '_>) -> [u32; 2] {
     [0, 1].map(|cpu| {
         engine.platform().run_on(cpu);
@@ -45,7 +46,7 @@ fn one_each(engine: &Engine<'_, '_>) -> [u32; 2] {
 fn a_drain_of_all_cpus_leaves_nothing_on_lists_and_stacks() {
     scene(|engine| {
         let pages = one_each(engine);
-        // Each CPU's page is freed on the other.
+        // Each CPU's page is freed on the other CPU.
         free(engine, pages[0], 0);
         engine.platform().run_on(0);
         free(engine, pages[1], 0);
@@ -73,7 +74,7 @@ fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         let block = block_of(page);
-        // Half of a pageblock that nobody owns.
+        // Half of a pageblock without an owner.
         let whole = alloc(engine, MOVABLE, 9);
         assert_eq!(owner(engine, whole), None);
         engine.split_page(Pfn::new(whole), Order::new(9)).expect("it is ours");
@@ -125,7 +126,7 @@ fn a_broken_frame_does_not_come_home() {
         engine.drain_all_pages();
         assert_eq!(engine.state(Pfn::new(block + 5)), Some(State::Withheld));
         assert_eq!(engine.check().expect("nothing is lost").withheld, 1);
-        // The pageblock will never be whole, so it stays its owner's until its type changes or its CPU goes.
+        // The pageblock can never be whole again, so it keeps its owner until its type changes or its CPU goes offline.
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block_of(page)]));
         engine.cpu_dead(CpuId(0));
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
@@ -139,7 +140,7 @@ fn a_push_to_a_cpu_that_went_offline_meanwhile_goes_to_the_zone() {
         engine.platform().run_on(1);
         free(engine, one, 0);
         engine.cpu_dead(CpuId(0));
-        // As it is for a free that read the owner before.
+        // Restores the owner, to simulate a free that read it before the CPU went offline.
         engine.damage().set_owner(Pfn::new(two), Some(CpuId(0)));
         free(engine, two, 0);
         assert_eq!((waiting(engine), count(engine, 1)), (0, 0));
@@ -190,7 +191,7 @@ fn list_and_stack_together_stay_below_twice_the_limit() {
     });
 }
 
-/// What comes home need not be what the owner asks for.
+/// Pages that return to their owner need not be of an order that the owner requests.
 #[test]
 fn pages_that_the_owner_does_not_ask_for_do_not_pile_up() {
     scene_of(OwnedRemote, |engine| {
@@ -208,7 +209,7 @@ fn pages_that_the_owner_does_not_ask_for_do_not_pile_up() {
     });
 }
 
-/// A platform on which asking for the last resort is a mistake.
+/// A platform that panics when the last resort is called.
 struct NotYet;
 
 impl Hooks for NotYet {
@@ -243,15 +244,15 @@ fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zo
         engine.platform().run_on(1);
         free(engine, page, 0);
         assert_eq!(stacked(engine, 0), 1);
-        // As when ownership ended after the free had looked.
+        // Removes the owner, to simulate that the ownership ended after the free had read it.
         engine.damage().set_owner(Pfn::new(page), None);
         engine.decay_pcp(CpuId(0), zone(engine, ZoneKind::Normal));
         assert!(matches!(engine.state(Pfn::new(page)), Some(State::ZoneFree { .. })));
     });
 }
 
-/// A CPU looks at its stack before it fills a list. What it finds there may be of no use to the request at hand, which
-/// is then served from the zone, where the page goes at last.
+/// A CPU takes the pages on its stack before it refills a list. They may be of another type than the request. Then the
+/// request is served from the zone, to which they are finally freed.
 #[test]
 fn a_request_is_served_with_what_it_brought_home_for_another_type() {
     scene_of(OwnedRemote, |engine| {
@@ -266,14 +267,14 @@ fn a_request_is_served_with_what_it_brought_home_for_another_type() {
     });
 }
 
-/// A free that is still under way on a CPU when that goes offline leaves its block on the list, for the next drain.
+/// A free that is in progress while its CPU goes offline leaves its block on the list until the next drain.
 #[test]
 fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
     for (order, pages) in [(0, 1), (3, 8)] {
         scene(|engine| {
             let block = alloc(engine, MOVABLE, order);
             engine.cpu_dead(CpuId(0));
-            // As it is for a free that read the owner before.
+            // Restores the owner, to simulate a free that read it before the CPU went offline.
             engine.damage().set_owner(Pfn::new(block), Some(CpuId(0)));
             free(engine, block, order);
             assert_eq!(count(engine, 0), pages);
@@ -283,7 +284,7 @@ fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
     }
 }
 
-/// Leaves so many pageblocks free as a whole, and halves of many more, so that memory is not short.
+/// Leaves `pageblocks` pageblocks free as a whole, and halves of many more, so that memory is not short.
 fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
     engine.platform().run_on(0);
     let mut halves: Vec<u32> = exhaust(engine, MOVABLE, 8).iter().map(|pfn| pfn.raw()).collect();
@@ -294,7 +295,7 @@ fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
         .filter(|half| half.is_multiple_of(PAGEBLOCK) && halves.contains(&(half + PAGEBLOCK / 2)))
         .collect();
     both.iter().for_each(|&lower| free(engine, lower, 8));
-    // A list that is too full is what notices that memory is not short any more.
+    // Only a free to a list above its limit clears the flag of low memory.
     let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
     pages.iter().for_each(|&page| free(engine, page, 0));
     both[..pageblocks as usize].iter().for_each(|&lower| free(engine, lower + PAGEBLOCK / 2, 8));
@@ -338,7 +339,7 @@ fn what_no_request_asks_for_goes_home_however_few_pageblocks_are_whole() {
 #[test]
 fn where_memory_is_short_what_is_nobodys_goes_to_the_zone() {
     scene_of(OwnedRemote, |engine| {
-        // All of a pageblock, so that no CPU owns it for what is asked for afterwards.
+        // A whole pageblock in parts, so that no CPU owns it for later requests.
         let parts: Vec<u32> = (0..PAGEBLOCK >> LARGE).map(|_| alloc(engine, MOVABLE, LARGE)).collect();
         use_up(engine, 0, MOVABLE);
         let zone = zone(engine, ZoneKind::Normal);

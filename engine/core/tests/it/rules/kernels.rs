@@ -1,4 +1,4 @@
-//! Rules that changed since the pinned kernel: each in a scene in which the two rivals part.
+//! Rules that changed after the pinned kernel, each in a scene in which the old and the new rule differ.
 //! linux: mm/page_alloc.c:free_frozen_page_commit, get_page_from_freelist, __alloc_pages_slowpath;
 //! mm/vmscan.c:balance_pgdat, kswapd_try_clear_hopeless, compaction_ready;
 //! mm/compaction.c:compaction_suit_allocation_order
@@ -19,10 +19,10 @@ use crate::rules::reclaim::{Cache, QUIET, with_cache};
 use crate::rules::{Engine, alloc, bare, exhaust, free, linux, zone};
 
 const NODE: NodeId = NodeId(0);
-/// A movable page, with no more effort than to wake kswapd.
+/// Flags of a request for a movable page that wakes kswapd but makes no other effort.
 const WAKING: Gfp = QUIET.union(Gfp::KSWAPD_RECLAIM);
 
-/// A scene's machine, with one rule changed.
+/// Returns a configuration with one rule changed.
 fn with(config: Config<'static>, change: impl FnOnce(&mut Policy)) -> Config<'static> {
     let mut policy = config.policy;
     change(&mut policy);
@@ -72,7 +72,8 @@ fn a_list_that_is_passed_by_is_tuned_all_the_same() {
     }
 }
 
-/// Two nodes of 32 MiB, the CPU near the first; kswapd of the first is awake, and its zone between low and high.
+/// Runs `scene` on two nodes of 32 MiB, with the CPU near the first one. The first node's kswapd is awake, and its zone
+/// is between the low and the high watermark.
 fn with_a_busy_node(nodes: BusyNodes, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
     let config = with(Config { nodes: 2, ..bare() }, |policy| policy.kswapd.nodes = nodes);
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13), range(ZoneKind::Normal, 1, 1 << 13, 1 << 14)];
@@ -112,7 +113,7 @@ fn a_node_whose_kswapd_works_may_be_spared() {
     }
 }
 
-/// A kswapd that has given up a node of which nothing can be reclaimed.
+/// Runs `scene` after kswapd has given up on a node from which nothing can be reclaimed.
 fn with_no_hope(hope: Hope, config: Config<'static>, memory: &[Range], scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
     with_cache(&with(config, |policy| policy.kswapd.hope = hope), memory, 0, |engine, cache| {
         cache.drop_where(engine, |page| page.raw() < 60);
@@ -193,8 +194,8 @@ fn a_huge_page_where_nothing_can_be_compacted_is_reclaimed_for_or_fails_at_once(
     }
 }
 
-/// 136 single pages are free: more than the high mark (96) and twice the block (32); with the distance from min to low,
-/// 16 pages, they are not enough.
+/// 136 single pages are free: more than the high watermark (96) plus twice the block (32). With the distance from min
+/// to low, 16 pages, they are not enough.
 #[test]
 fn reclaim_spares_a_zone_with_room_above_one_mark_or_the_other() {
     for (spared, asked) in [(SparedZones::WithRoom, false), (SparedZones::AtHighMark, true)] {
@@ -207,12 +208,12 @@ fn reclaim_spares_a_zone_with_room_above_one_mark_or_the_other() {
     }
 }
 
-/// Moves nothing, but would.
+/// A platform that can move pages but refuses all moves.
 struct Mover;
 
 impl Hooks for Mover {}
 
-/// Two pageblocks are lent to movable requests, and nothing else is free.
+/// Two pageblocks of a CMA area are free for movable requests, and no other pages are free.
 #[test]
 fn pages_of_cma_areas_may_be_no_room_for_a_huge_page_that_cannot_have_them() {
     for (cma, is_tried) in [(CmaRoom::Counted, true), (CmaRoom::Apart, false)] {

@@ -1,4 +1,4 @@
-//! kswapd and kcompactd: when they are woken, what they do at each call, and when they sleep again.
+//! kswapd and kcompactd: when they are woken, their work in each call, and when they sleep again.
 //! linux: mm/vmscan.c:wakeup_kswapd, balance_pgdat; mm/compaction.c:wakeup_kcompactd, kcompactd
 
 use core::cell::{Cell, RefCell};
@@ -12,20 +12,20 @@ use crate::rules::reclaim::{Cache, QUIET, with_cache};
 use crate::rules::{Engine, alloc, bare, zone};
 
 const NODE: NodeId = NodeId(0);
-/// A movable page, with no more effort than to wake kswapd.
+/// Flags of a request for a movable page that wakes kswapd but makes no other effort.
 const WAKING: Gfp = QUIET.union(Gfp::KSWAPD_RECLAIM);
 
 fn small() -> [Range; 1] {
     [range(ZoneKind::Normal, 0, 0, 1 << 13)]
 }
 
-/// Passes until kswapd sleeps, the last one included.
+/// Runs kswapd until it sleeps. Returns the number of passes, including the last one.
 fn run_to_sleep(engine: &Engine<'_, '_>) -> u32 {
     let passes = (1..=10_000).find(|_| engine.run_kswapd(NODE) == Background::Asleep);
     passes.expect("kswapd sleeps some day")
 }
 
-/// Takes single pages until a zone is below its low watermark.
+/// Allocates single pages until the zone is below its low watermark.
 fn fall_below_low(engine: &Engine<'_, '_>, cache: &Cache) {
     let zone = zone(engine, ZoneKind::Normal);
     cache.drop_where(engine, |page| page.raw() < 200);
@@ -55,7 +55,7 @@ fn kswapd_is_woken_once_and_fills_the_zone_to_its_high_mark() {
 
 #[test]
 fn a_pass_that_brings_too_little_makes_the_next_one_more_urgent() {
-    // Twice as many are looked at as come: half of the goal is enough.
+    // Twice as many pages are scanned as are freed, so half of the goal is enough.
     for (at_once, expected) in [(1, vec![12, 11, 10, 9, 8]), (48, vec![12])] {
         with_cache(&bare(), &small(), at_once, |engine, cache| {
             fall_below_low(engine, cache);
@@ -66,7 +66,7 @@ fn a_pass_that_brings_too_little_makes_the_next_one_more_urgent() {
     }
 }
 
-/// Allocates a page so that kswapd is woken, and leaves the page to the cache.
+/// Allocates a page in a way that wakes kswapd, and gives the page to the cache.
 fn wake_kswapd(engine: &Engine<'_, '_>, cache: &Cache) {
     cache.pages.borrow_mut().extend(engine.alloc_pages(WAKING, Order::ZERO));
 }
@@ -79,7 +79,7 @@ fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
         assert_eq!(run_to_sleep(engine), 16 * 12, "sixteen runs of twelve passes");
         wake_kswapd(engine, cache);
         assert_eq!((cache.kswapd.get(), engine.run_kswapd(NODE)), (1, Background::Asleep), "it has given up");
-        // One page that a request reclaims for itself is hope.
+        // A request that reclaims one page directly resets the failures.
         cache.at_once.set(1);
         while engine.platform().events.counts().pgsteal_direct == 0 {
             let page = Pfn::new(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0));
@@ -90,7 +90,7 @@ fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
     });
 }
 
-/// A run without an errand is for the zones that the last one was for.
+/// A run without a request is for the zones of the previous run.
 #[test]
 fn a_run_that_comes_to_nothing_is_begun_again_for_the_same_zones() {
     let memory = [range(ZoneKind::Dma, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 12, 1 << 13)];
@@ -105,7 +105,7 @@ fn a_run_that_comes_to_nothing_is_begun_again_for_the_same_zones() {
 #[test]
 fn after_twice_the_block_single_pages_are_enough() {
     with_cache(&bare(), &small(), 10, |engine, cache| {
-        // Pages that do not lie together, however many are dropped.
+        // The pages are dropped in an order that leaves no two of them adjacent.
         cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
         engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
         run_to_sleep(engine);
@@ -129,7 +129,7 @@ fn twice_the_block_to_the_page_is_enough() {
     });
 }
 
-/// A zone that is well above its marks, but for a boost.
+/// Runs `scene` on a zone that is well above its watermarks, except for a boost.
 fn boosted(at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
     with_cache(&bare(), &small(), at_once, |engine, cache| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -161,7 +161,7 @@ fn a_boost_is_worked_off_gently() {
 #[test]
 fn who_cannot_reclaim_sends_for_kcompactd_where_kswapd_is_of_no_use() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
-        // There is room to compact, and no block; kswapd tries in vain to reclaim one, and gives up.
+        // Compaction has room, but there is no block. kswapd tries to reclaim one without success, and gives up.
         cache.drop_where(engine, |page| page.raw() < 400 && page.raw().is_multiple_of(2));
         for _ in 0..16 {
             engine.alloc_pages(WAKING, Order::new(3)).expect_err("there is no block");
@@ -174,7 +174,7 @@ fn who_cannot_reclaim_sends_for_kcompactd_where_kswapd_is_of_no_use() {
     });
 }
 
-/// A platform that drives kswapd from within its own reclaim.
+/// A platform that runs kswapd from inside its own reclaim.
 struct Impatient<'a, 'h> {
     engine: &'a Engine<'a, 'h>,
     told: RefCell<Vec<Background>>,
@@ -208,7 +208,7 @@ fn one_cpu_drives_and_the_others_are_told_that_it_sleeps() {
     engine.check().expect("nothing is lost");
 }
 
-/// Frames that kcompactd has looked at.
+/// Returns the number of frames that kcompactd has scanned.
 fn kcompactd_scanned(engine: &Engine<'_, '_>) -> u64 {
     engine.platform().events.counts().compact_daemon_migrate_scanned
 }
@@ -216,7 +216,7 @@ fn kcompactd_scanned(engine: &Engine<'_, '_>) -> u64 {
 #[test]
 fn kcompactd_waits_half_a_minute_after_it_made_nothing_better() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
-        // All that is free lies in single pages, and nothing moves.
+        // All free memory is in single pages, and no page can be moved.
         cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
         engine.tick_kcompactd(NODE);
         let once = kcompactd_scanned(engine);
