@@ -1,4 +1,5 @@
-//! Per-CPU lists: how many pages move at once, and when. linux: mm/page_alloc.c:nr_pcp_alloc, nr_pcp_free
+//! Per-CPU lists: the number of pages that move at once, and the conditions. linux: mm/page_alloc.c:nr_pcp_alloc,
+//! nr_pcp_free
 
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, PCP_LISTS};
@@ -7,7 +8,8 @@ use freehold::platform::Event;
 use crate::common::{range, with_machine};
 use crate::rules::{Engine, alloc, free, linux, zone};
 
-/// Four CPUs and a gibibyte: batch 63, lists between 1286 / 4 and 262144 / 8 / 4 pages.
+/// Runs `run` on a machine with four CPUs and 1 GiB: batch 63, limits of the lists between 1286 / 4 and 262144 / 8 / 4
+/// pages.
 fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
     let config = Config { cpu_nodes: &[NodeId(0); 4], ..linux() };
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
@@ -89,11 +91,11 @@ fn a_full_list_gives_back_what_was_freed_lately() {
         let pages: Vec<u32> = (0..2000).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
         engine.platform().run_on(1);
         engine.platform().events.take();
-        // CPU 1 frees what CPU 0 allocated: its list starts with the lowest limit.
+        // CPU 1 frees pages that CPU 0 allocated. Its list starts with the lowest limit.
         pages[..320].iter().for_each(|&pfn| free(engine, pfn, 0));
         assert_eq!((count(engine, 1), drains(engine).len()), ((320, 321), 0));
         free(engine, pages[320], 0);
-        // 321 were freed lately: the limit rises to 321 + 63, and 321 - 63 pages go.
+        // 321 pages were freed recently: the limit rises to 321 + 63, and 321 - 63 pages are drained.
         assert_eq!((count(engine, 1), drains(engine)), ((63, 384), vec![258]));
     });
 }
@@ -104,12 +106,12 @@ fn blocks_of_order_3_that_are_only_freed_all_go_back() {
         let blocks: Vec<u32> = (0..20).map(|_| alloc(engine, Gfp::KERNEL | Gfp::COMP, 3)).collect();
         engine.platform().run_on(1);
         engine.platform().events.take();
-        // 64 pages freed lately are at least a batch, and so are 72 pages on the list.
+        // 64 recently freed pages are at least a batch, and so are 72 pages on the list.
         blocks[..8].iter().for_each(|&pfn| free(engine, pfn, 3));
         assert_eq!((count(engine, 1).0, drains(engine).len()), (64, 0));
         free(engine, blocks[8], 3);
         assert_eq!((count(engine, 1).0, drains(engine)), (0, vec![72]));
-        // A page in between says that the CPU does other things too.
+        // A free of a single page in between shows that the CPU does not only free large blocks.
         engine.platform().run_on(0);
         let page = alloc(engine, Gfp::KERNEL, 0);
         engine.platform().run_on(1);
@@ -161,7 +163,7 @@ fn lists_of_another_nodes_zone_give_a_batch_back_after_three_ticks_in_peace() {
     });
 }
 
-/// Which list of CPU 0 a page goes to when it is freed in a pageblock of this type.
+/// Returns the list of CPU 0 to which a page in a pageblock of this type is freed.
 fn list_for(migratetype: MigrateType) -> Option<usize> {
     let mut found = None;
     scene(|engine| {

@@ -1,7 +1,7 @@
-//! What another caller does between a look without the lock and the lock: what was seen is looked at again under it.
+//! Changes by another caller between a check without the lock and the acquisition of the lock. The check must be
+//! repeated under the lock.
 //!
-//! Nobody waits for anybody: the lock of this platform lets a scene do something when it is asked for, before it
-//! closes.
+//! No thread waits for another: this platform's lock runs a scene's action immediately before it is acquired.
 
 use std::cell::{Cell, RefCell};
 
@@ -18,16 +18,16 @@ use crate::rules::highatomic::{CAP, PAGES};
 type Meanwhile = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// What happens when a zone's lock is asked for next.
+    /// Action before the next acquisition of a zone's lock.
     static BEFORE_LOCK: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
-    /// What is put there once a request above order 0 was served that may use the reserve.
+    /// Action that is armed as `BEFORE_LOCK` after a request above order 0 that may use the reserve was served.
     static ONCE_SERVED: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
 }
 
-/// A lock before which a scene happens.
+/// A lock that runs an action before it is acquired.
 struct LateLock(SoloLock);
 
-// SAFETY: exclusion is `SoloLock`'s; the scene comes before it is asked.
+// SAFETY: `SoloLock` provides the exclusion. The action runs before the inner lock is acquired and does not affect it.
 unsafe impl RawLock for LateLock {
     fn new() -> LateLock {
         LateLock(SoloLock::new())
@@ -47,12 +47,12 @@ unsafe impl RawLock for LateLock {
     }
 
     unsafe fn unlock(&self, rank: Rank) {
-        // SAFETY: the caller holds the lock, by this function's own contract.
+        // SAFETY: the caller holds this lock, as the contract of `unlock` requires, and therefore holds the inner lock.
         unsafe { self.0.unlock(rank) }
     }
 }
 
-/// One thread, and a CPU that the scene chooses.
+/// Platform of one thread on a CPU that the scene selects.
 #[derive(Default)]
 struct Late {
     cpu: Cell<u16>,
@@ -79,7 +79,8 @@ impl Platform for Late {
     }
 }
 
-/// All memory of one zone, free. Scenes run from within a lock, which cannot borrow: the machine stays for ever.
+/// Builds a machine with one zone whose memory is all free. The machine is leaked, because actions that run inside a
+/// lock cannot borrow it.
 fn machine(policy: Policy, pages: u32) -> &'static PageAllocator<'static, Late> {
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() };
     let memory = [range(ZoneKind::Normal, 0, 0, pages)];
@@ -89,8 +90,8 @@ fn machine(policy: Policy, pages: u32) -> &'static PageAllocator<'static, Late> 
     engine
 }
 
-/// The cap is looked at before the lock is taken, so as not to take it in vain, and under it, because others may have
-/// reserved in between. linux: mm/page_alloc.c:reserve_highatomic_pageblock
+/// The cap is checked before the lock is taken, to avoid unnecessary acquisitions, and again under the lock, because
+/// others may have reserved in between. linux: mm/page_alloc.c:reserve_highatomic_pageblock
 #[test]
 fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
     let engine = machine(Policy::LINUX_6_12, PAGES);
@@ -100,7 +101,7 @@ fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
         engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::MAX).expect("memory is left");
     }
     ONCE_SERVED.set(Some(Box::new(|| {
-        // Whole blocks: the one that the first caller was served from is nobody else's.
+        // These are whole blocks, none of which contains the block that was allocated for the first caller.
         engine.platform().cpu.set(1);
         while zone.reserved_highatomic() < CAP {
             engine.alloc_pages(Gfp::ATOMIC, Order::MAX).expect("the min mark is far");
@@ -115,7 +116,7 @@ fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
     engine.check().expect("nothing is lost");
 }
 
-/// What somebody else frees of a range, after it was looked over, is reported; every other page of it goes back.
+/// A page that another caller frees after the range was checked is reported. Every other page of the range is freed.
 #[test]
 fn a_range_of_which_others_free_a_page_meanwhile_goes_back_but_for_that() {
     for contig in [ContigPolicy::OneByOne, ContigPolicy::Batched] {
@@ -123,7 +124,7 @@ fn a_range_of_which_others_free_a_page_meanwhile_goes_back_but_for_that() {
         let order = Order::new(3);
         let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
         engine.split_page(block, order).expect("it is ours");
-        // Others refer to the fourth page too, which ends what can be claimed at once.
+        // The fourth page has an additional reference, which ends the run that can be claimed at once.
         engine.get_page(block.offset(3)).expect("it is ours");
         let stolen = block.offset(5);
         BEFORE_LOCK.set(Some(Box::new(move || engine.free_pages(stolen, Order::ZERO).expect("it is allocated"))));

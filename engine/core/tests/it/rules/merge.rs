@@ -1,5 +1,5 @@
-//! Lists that merge what they give back: each block that leaves absorbs its buddies, wherever on this CPU's lists
-//! they lie, before the zone lock is taken.
+//! Lists that merge drained blocks: each block that leaves is merged with its buddies, wherever they are on this CPU's
+//! lists, before the zone lock is taken.
 
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{Config, MinFree};
@@ -11,7 +11,7 @@ use crate::rules::{Engine, free, zone};
 
 const FIRST: u32 = 1024;
 
-/// Two CPUs; 64 movable pages from `FIRST` on are allocated, and all around them is free.
+/// Runs `run` on a machine with two CPUs. 64 movable pages from `FIRST` on are allocated, and all other pages are free.
 fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
     let policy = Policy { pcp: PcpPolicy::Merge, ..Policy::LINUX_6_12 };
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() };
@@ -25,7 +25,7 @@ fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
     });
 }
 
-/// What draining one CPU counts.
+/// Drains one CPU and returns the counts of this drain.
 fn drained(engine: &Engine<'_, '_>, cpu: u16) -> Counts {
     let before = engine.platform().events.counts();
     engine.drain_pages_zone(CpuId(cpu), zone(engine, ZoneKind::Normal));
@@ -55,7 +55,7 @@ fn neighbours_leave_as_one_block_in_whatever_order_they_came() {
 #[test]
 fn blocks_of_several_orders_merge_and_the_rest_stays_apart() {
     scene(|engine| {
-        // A pair, a single page behind it, and a page whose buddy is allocated.
+        // A pair, a single page after it, and a page whose buddy is allocated.
         [2, 3, 4, 7].iter().for_each(|at| free(engine, FIRST + at, 0));
         let counts = drained(engine, 0);
         assert_eq!((counts.pcp_drain_blocks, counts.pcp_drain_pages), (3, 4));
@@ -76,11 +76,12 @@ fn another_cpus_buddy_is_not_absorbed() {
     });
 }
 
-/// Buddies leave earlier than their turn: a drain that stops at its budget takes them with it.
+/// Buddies leave before their turn: a drain takes them along beyond its page count.
 #[test]
 fn a_victim_takes_its_buddies_along() {
     scene(|engine| {
-        // The lists' limit is 40 pages. The tail is the first page; its buddy comes among the last, to the head.
+        // The limit of the lists is 40 pages. The first page is at the tail; its buddy is freed among the last pages
+        // and is near the head.
         let pages: Vec<u32> = (0..64).step_by(2).chain([1, 3, 5, 7, 9, 11, 13, 15]).collect();
         let (last, first) = pages.split_last().expect("there are forty");
         first.iter().for_each(|at| free(engine, FIRST + at, 0));

@@ -1,8 +1,8 @@
-//! Each rule of the pinned kernel in a scene of its own, small enough to be followed by hand.
+//! The rules of the pinned kernel, one scene per rule, each small enough to follow by hand.
 //!
-//! The model test shows that the engine follows the rules as a second reader understood them; these scenes show what
-//! the rules *mean*: which request gets memory when it is short, which end of a list a block joins, when a pageblock
-//! changes its type, how many pages move at once.
+//! The model test shows that the engine follows the rules as a second implementation interprets them. These scenes show
+//! what the rules *mean*: which request gets memory when it is short, which end of a list a block joins, when a
+//! pageblock changes its type, how many pages move at once.
 
 mod buddy;
 mod bulk;
@@ -32,12 +32,12 @@ use crate::common::Host;
 type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 type OneZone<'h> = Zone<<Host<'h> as Platform>::Lock>;
 
-/// The pinned kernel on one CPU.
+/// Returns the configuration of the pinned kernel on one CPU.
 fn linux() -> Config<'static> {
     Config { policy: Policy::LINUX_6_12, ..Config::default() }
 }
 
-/// The pinned kernel's free lists, without per-CPU lists before them.
+/// Returns the configuration of the pinned kernel without per-CPU lists.
 fn bare() -> Config<'static> {
     Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() }
 }
@@ -46,7 +46,7 @@ fn zone<'m, 'h>(engine: &Engine<'m, 'h>, kind: ZoneKind) -> &'m OneZone<'h> {
     engine.zone(NodeId(0), kind)
 }
 
-/// First frames of a free list, in order.
+/// Returns the first frames of the blocks on a free list, in order.
 fn free_list(engine: &Engine<'_, '_>, zone: &OneZone<'_>, order: u8, migratetype: MigrateType) -> Vec<u32> {
     zone.inspect(|areas| areas.area(Order::new(order)).list(migratetype).iter(engine.map()).map(Pfn::raw).collect())
 }
@@ -55,7 +55,7 @@ fn type_at(engine: &Engine<'_, '_>, pfn: u32) -> MigrateType {
     engine.map().pageblock(Pfn::new(pfn)).migratetype()
 }
 
-/// Allocates until the flags allow no more; how many blocks that were.
+/// Allocates blocks until a request with these flags fails. Returns the blocks.
 fn exhaust(engine: &Engine<'_, '_>, gfp: Gfp, order: u8) -> Vec<Pfn> {
     core::iter::from_fn(|| engine.alloc_pages(gfp, Order::new(order)).ok()).collect()
 }

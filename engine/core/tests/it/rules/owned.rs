@@ -1,4 +1,4 @@
-//! Owned pageblocks: a list takes large parts, frees go home, what merges goes back as one.
+//! Owned pageblocks: a list takes large parts, frees go to the owner, and merged blocks are drained as one.
 
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{Config, MinFree};
@@ -12,7 +12,7 @@ use crate::rules::{Engine, alloc, exhaust, free, free_list, zone};
 
 pub(super) const PAGEBLOCK: u32 = 512;
 
-/// Two CPUs and 64 MiB; a CPU's lists hold four pageblocks.
+/// Runs `run` on a machine with two CPUs and 64 MiB, where a CPU's lists hold four pageblocks.
 pub(super) fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
     let numbers = Numbers { pcp_batch: Some(PAGEBLOCK), ..Numbers::default() };
     let policy = Policy { pcp, numbers, ..Policy::LINUX_6_12 };
@@ -24,7 +24,7 @@ pub(super) fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
     });
 }
 
-/// The same scene under both policies that own pageblocks.
+/// Runs a scene under both policies that own pageblocks.
 pub(super) fn scene(run: impl Fn(&Engine<'_, '_>)) {
     [Owned, OwnedRemote].into_iter().for_each(|pcp| scene_of(pcp, &run));
 }
@@ -51,7 +51,7 @@ fn lock_holds(engine: &Engine<'_, '_>) -> usize {
     events.iter().filter(|event| matches!(event, Event::ZoneLockReleased { .. })).count()
 }
 
-/// Movable pages, so that each comes from a pageblock's own type.
+/// Flags of movable pages, which come from pageblocks of their own type.
 pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 #[test]
@@ -65,8 +65,8 @@ fn a_refill_takes_a_whole_pageblock_and_holds_the_lock_once() {
     });
 }
 
-/// Zone locks that two requests take for single pages of a type that the preferred zone has none of: all that is free
-/// there is every second page of movable pageblocks, which the requests would rather not mix.
+/// Returns the number of zone lock acquisitions by two requests for single pages whose preferred zone has none of their
+/// type. The zone's only free pages are every second page of movable pageblocks, which the requests avoid mixing.
 fn holds_beside_an_empty_zone(pcp: PcpPolicy) -> usize {
     const BORDER: u32 = 1 << 14;
     let policy = Policy { pcp, ..Policy::LINUX_6_12 };
@@ -246,7 +246,7 @@ fn a_pageblock_whose_type_changes_is_its_owners_no_more() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all_pages();
-        // Unmovable requests take over whatever is left.
+        // Unmovable requests claim the rest of the memory.
         engine.platform().run_on(1);
         let taken = exhaust(engine, Gfp::ATOMIC, 0);
         assert!(!taken.is_empty());
@@ -296,13 +296,13 @@ fn a_request_finds_pages_on_stacks_before_it_fails() {
     });
 }
 
-/// Allocates a range of pageblocks, by their numbers.
+/// Allocates a range of pageblocks, given by their numbers.
 fn take_pageblocks(engine: &Engine<'_, '_>, start: u32, end: u32) {
     let range = Pfn::new(start * PAGEBLOCK)..Pfn::new(end * PAGEBLOCK);
     engine.alloc_contig_range(range, Gfp::KERNEL).expect("all of it is free");
 }
 
-/// Leaves 20 pageblocks whole, and so many others of which every second page is in use.
+/// Leaves 20 pageblocks whole, and `blocks` others of which every second page is allocated.
 fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
     take_pageblocks(engine, 0, blocks);
     take_pageblocks(engine, blocks + 20, 32);
@@ -333,7 +333,7 @@ fn a_part_of_another_cpus_pageblock_is_not_owned() {
     });
 }
 
-/// Blocks on CPU 0's lists of movable parts, by order.
+/// Returns the number of blocks on CPU 0's lists of movable parts, by order.
 fn parts(engine: &Engine<'_, '_>) -> [usize; 9] {
     let lists = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal));
     core::array::from_fn(|order| {
@@ -342,7 +342,6 @@ fn parts(engine: &Engine<'_, '_>) -> [usize; 9] {
     })
 }
 
-/// Most of what is cut stays in large parts; of the size asked for there are sixteen pages, and 128 single ones.
 /// Allocates a block, and returns how many blocks of the per-CPU list were split for it.
 fn count_splits(engine: &Engine<'_, '_>, order: u8) -> u64 {
     let before = engine.platform().events.counts().pcp_split_blocks;
@@ -350,6 +349,7 @@ fn count_splits(engine: &Engine<'_, '_>, order: u8) -> u64 {
     engine.platform().events.counts().pcp_split_blocks - before
 }
 
+/// A split leaves 128 single pages, or sixteen pages in pieces of the requested order, and the rest in large parts.
 #[test]
 fn a_cut_leaves_large_parts_and_some_of_the_size() {
     scene(|engine| {
@@ -365,12 +365,12 @@ fn a_cut_leaves_large_parts_and_some_of_the_size() {
     });
 }
 
-/// Blocks of two pages that cannot move, on CPU 0's list.
+/// Returns the number of unmovable blocks of two pages on CPU 0's list.
 fn pairs(engine: &Engine<'_, '_>) -> usize {
     engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.list(3).iter(engine.map()).count())
 }
 
-/// Leaves no pageblock whole: one page of each is in use.
+/// Leaves no pageblock whole: allocates one page of each.
 fn break_all(engine: &Engine<'_, '_>) {
     for start in (0..1 << 14).step_by(PAGEBLOCK as usize).map(Pfn::new) {
         let _of_a_pageblock_in_use = engine.alloc_contig_range(start..start.offset(1), Gfp::KERNEL);

@@ -1,4 +1,5 @@
-//! Direct reclaim: how urgently a request asks, of which nodes, and when it is satisfied.
+//! Direct reclaim: the priorities of a request, the nodes from which it reclaims, and the condition under which it
+//! stops.
 //! linux: mm/vmscan.c:do_try_to_free_pages, shrink_zones, should_continue_reclaim
 
 use core::cell::{Cell, RefCell};
@@ -10,28 +11,28 @@ use freehold::platform::{FreePages, OutOfMemory, Reclaim, Reclaimed, Reclaimer, 
 use crate::common::{Hooks, range, with_machine};
 use crate::rules::{Engine, alloc, bare, exhaust, zone};
 
-/// A movable page, without any effort.
+/// Flags of a request for a movable page that makes no effort.
 pub(super) const QUIET: Gfp = Gfp::HIGHUSER_MOVABLE.difference(Gfp::DIRECT_RECLAIM).difference(Gfp::KSWAPD_RECLAIM);
 
-/// Pages that can be dropped, so many at each call; and everything that was asked.
+/// Platform with pages that it drops, `at_once` per call, and a record of all calls.
 #[derive(Default)]
 pub(super) struct Cache {
     pub pages: RefCell<Vec<Pfn>>,
     pub at_once: Cell<usize>,
     pub asked: RefCell<Vec<Reclaim>>,
-    /// What goes when something is ended.
+    /// Page that the last resort frees.
     pub last_resort: Cell<Option<Pfn>>,
     pub kswapd: Cell<u32>,
     pub kcompactd: Cell<u32>,
 }
 
 impl Cache {
-    /// Everything that is left of a machine, without a word to anybody.
+    /// Allocates all remaining memory of a machine, without waking kswapd.
     pub(super) fn fill(&self, engine: &Engine<'_, '_>) {
         *self.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
     }
 
-    /// Drops pages unasked.
+    /// Drops pages outside of reclaim.
     pub(super) fn drop_where(&self, engine: &Engine<'_, '_>, drops: impl Fn(Pfn) -> bool) {
         self.pages.borrow_mut().retain(|&page| {
             if drops(page) {
@@ -75,7 +76,7 @@ impl Hooks for Cache {
     }
 }
 
-/// A machine whose memory is all in the cache, which drops so many pages at a time.
+/// Runs `scene` on a machine whose memory is all in the cache, which drops `at_once` pages per call.
 pub(super) fn with_cache(
     config: &Config<'_>,
     ranges: &[Range],
@@ -100,7 +101,7 @@ fn small() -> [Range; 1] {
 #[test]
 fn a_request_asks_more_and_more_urgently_until_a_cluster_came() {
     with_cache(&bare(), &small(), 10, |engine, cache| {
-        // Below the min mark until the 65th page is free: two rounds, of 40 pages each.
+        // The zone is below the min watermark until 65 pages are free: two rounds, of 40 pages each.
         alloc(engine, Gfp::KERNEL, 0);
         assert_eq!(cache.priorities(), [12, 11, 10, 9, 12, 11, 10, 9]);
         let counts = engine.platform().events.counts();
@@ -137,7 +138,7 @@ fn each_node_is_asked_once_at_each_priority() {
     }
 }
 
-/// Single pages are there in plenty, just not together: that is compaction's business.
+/// Many single pages are free, but no large block. This is a case for compaction, not for reclaim.
 #[test]
 fn a_zone_that_can_be_compacted_is_spared() {
     with_cache(&bare(), &small(), 32, |engine, cache| {
@@ -148,12 +149,12 @@ fn a_zone_that_can_be_compacted_is_spared() {
     });
 }
 
-/// For a huge page one look is not enough: the same node is asked again until compaction has room.
+/// One call is not enough for a huge page: reclaim repeats on a node until compaction has room.
 #[test]
 fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
     with_cache(&bare(), &small(), 32, |engine, cache| {
         let zone = zone(engine, ZoneKind::Normal);
-        // What is dropped must not lie together.
+        // The pages are dropped in an order that leaves no two of them adjacent.
         cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
         engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect_err("nothing moves");
         let priorities = cache.priorities();
@@ -164,15 +165,15 @@ fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
     });
 }
 
-/// A small block is reclaimed for in one look at each priority, until it gets urgent: then again and again, as for a
-/// large one. linux: mm/vmscan.c:in_reclaim_compaction
+/// For a small block, reclaim runs once at each priority until the priority is urgent. Then it runs repeatedly, as for
+/// a large block. linux: mm/vmscan.c:in_reclaim_compaction
 #[test]
 fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
     for order in [1, 2, 3] {
         with_cache(&bare(), &small(), 1, |engine, cache| {
             cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
             engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(order)).expect_err("nothing moves");
-            // Room to compact is twice the block above the min mark.
+            // Compaction has room when the free pages exceed the min watermark by twice the block.
             let room = 64 + 2 * (1 << order) + 1;
             assert_eq!(cache.priorities(), [vec![12, 11, 10], vec![9; room - 3]].concat(), "order {order}");
         });
@@ -183,7 +184,7 @@ fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
     });
 }
 
-/// Once something was ended, a request that must not fail takes what that left, without any watermark.
+/// After the last resort has freed memory, a request that must not fail takes it regardless of any watermark.
 #[test]
 fn what_must_not_fail_may_take_the_last_page() {
     for (gfp, is_served) in [(Gfp::KERNEL, false), (Gfp::KERNEL | Gfp::NOFAIL, true)] {
@@ -196,7 +197,7 @@ fn what_must_not_fail_may_take_the_last_page() {
     }
 }
 
-/// Gives blocks back, one at each call, and says how many pages came of it.
+/// Platform whose reclaim frees one block per call, and reports how many pages became free.
 struct Sharing {
     blocks: RefCell<Vec<(Pfn, Order, u64)>>,
 }
@@ -209,7 +210,7 @@ impl Hooks for Sharing {
     }
 }
 
-/// Somebody else's reference keeps a compound block whole, and the first page of any other.
+/// An additional reference keeps a compound block allocated as a whole, and only the first page of any other block.
 #[test]
 fn what_others_refer_to_does_not_come_back() {
     let sharing = Sharing { blocks: RefCell::default() };
@@ -231,7 +232,7 @@ fn what_others_refer_to_does_not_come_back() {
     });
 }
 
-/// Gives a page back at each call, and says that it has no more.
+/// Platform whose reclaim frees one page per call, and which reports no reclaimable pages.
 #[derive(Default)]
 struct Trickle {
     pages: RefCell<Vec<Pfn>>,
@@ -251,8 +252,8 @@ impl Hooks for Trickle {
     }
 }
 
-/// What counts is what could be free: a few pages that came are no reason to go on where all that is left would not do.
-/// linux: mm/page_alloc.c:should_reclaim_retry
+/// Retries depend on the pages that could still be freed: a few freed pages are no reason to retry if all remaining
+/// pages would not be enough. linux: mm/page_alloc.c:should_reclaim_retry
 #[test]
 fn a_request_goes_on_for_as_long_as_what_is_left_would_be_enough() {
     let trickle = Trickle::default();

@@ -1,5 +1,6 @@
-//! The high-atomic reserve under the rivals of the pinned kernel's rule, each in the scene where that drives it to its
-//! cap; whose type a block has that leaves it; and what happens when one of its side effects is switched off.
+//! The high-atomic reserve under the rivals of the pinned kernel's rule: each in the scene in which that rule drives
+//! the reserve to its cap, the type of a block that leaves the reserve, and the effects of switching off single side
+//! effects.
 
 use fastrand::Rng;
 use freehold::Policy;
@@ -40,7 +41,7 @@ fn atomic(engine: &Engine<'_, '_>, order: u8) -> Pfn {
     engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, Order::new(order)).expect("the reserve is there for this")
 }
 
-/// What 3000 requests of an order come to in the scene: pages reserved at the end, and what was counted.
+/// Makes 3000 requests of an order in the scene. Returns the number of reserved pages at the end, and the counts.
 fn of_3000(highatomic: HighAtomicPolicy, order: u8) -> (u64, Counts) {
     let mut found = None;
     short_under(with(highatomic), |engine| {
@@ -69,7 +70,7 @@ fn without_small_orders_nothing_is_reserved_and_nothing_fails() {
     }
 }
 
-/// Orders without lists meet the reserve under every rule: one block goes round.
+/// Requests of orders without lists use the reserve under every rule, so one reserved pageblock is enough.
 #[test]
 fn order_4_settles_at_one_block_under_every_rival() {
     for rival in RIVALS {
@@ -79,8 +80,8 @@ fn order_4_settles_at_one_block_under_every_rival() {
     }
 }
 
-/// A page of a reserved block that is freed goes to a list of movable ones, where no atomic request finds it: the
-/// reserve runs dry although all of it is free, and grows.
+/// A freed page of a reserved block goes to a movable list, where atomic requests do not search. The reserve runs out
+/// although all of it is free, and grows.
 #[test]
 fn reserved_pages_on_movable_lists_make_even_reuse_first_grow() {
     let (pages, counts) = of_3000(HighAtomicPolicy::ReuseFirst, 1);
@@ -103,7 +104,7 @@ fn once_lists_are_drained_reuse_first_needs_one_block() {
     }
 }
 
-/// A machine with one reserved block, and more free than its low watermark.
+/// Runs `scene` on a machine with one reserved block and more free pages than its low watermark.
 fn with_a_block_to_spare(rival: HighAtomicPolicy, scene: impl FnOnce(&Engine<'_, '_>)) {
     short_under(with(rival), |engine| {
         requests(engine, 4, 1);
@@ -131,7 +132,7 @@ fn reuse_first_uses_a_list_that_has_a_block_and_refills_none() {
         let order = Order::new(1);
         let counts = counts_of(engine, || _ = atomic(engine, 1));
         assert_eq!((counts.pcp_refills, counts.highatomic_from_reserve), (0, 1));
-        // A request that can wait fills the list.
+        // A request that can wait refills the list.
         let counts = counts_of(engine, || _ = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is left"));
         assert_eq!(counts.pcp_refills, 1);
         let counts = counts_of(engine, || _ = atomic(engine, 1));
@@ -139,7 +140,7 @@ fn reuse_first_uses_a_list_that_has_a_block_and_refills_none() {
     });
 }
 
-/// What is left of the reserve after each of so many looks in the background.
+/// Returns the number of reserved pages after each of `ticks` runs of kcompactd's timer.
 fn after_ticks(engine: &Engine<'_, '_>, ticks: usize) -> Vec<u64> {
     let mut counts = Vec::new();
     for _ in 0..ticks {
@@ -149,7 +150,7 @@ fn after_ticks(engine: &Engine<'_, '_>, ticks: usize) -> Vec<u64> {
     counts
 }
 
-/// As the rival, without compaction that nobody asked for.
+/// Returns the rival policy without proactive compaction.
 fn without_proactive_compaction(rival: HighAtomicPolicy) -> Policy {
     let mut policy = with(rival);
     policy.numbers.compaction_proactiveness = Some(0);
@@ -165,7 +166,8 @@ fn give_back_halves_what_lies_idle_and_keeps_a_block() {
             let grown = reserved(engine);
             let left = after_ticks(engine, 5);
             match rival {
-                // The first look finds that less was free a while ago; then a half of five, of two, and no more.
+                // The first tick finds that fewer pages were free before. The next ticks return half of five
+                // pageblocks, half of two, and none.
                 HighAtomicPolicy::GiveBack => assert_eq!(left, [2560, 1024, 512, 512, 512]),
                 _ => assert_eq!(left, [grown; 5], "{rival:?}"),
             }
@@ -179,7 +181,7 @@ fn give_back_leaves_what_was_used_since_the_last_look() {
         requests(engine, 3, 3000);
         engine.drain_all_pages();
         after_ticks(engine, 1);
-        // A burst takes all of the reserve and is gone before anybody looks.
+        // A burst allocates the whole reserve and frees it before the next tick.
         let burst: Vec<_> = (0..CAP >> 4).map(|_| atomic(engine, 4)).collect();
         assert_eq!(zone(engine, ZoneKind::Normal).free_highatomic(), 0);
         burst.into_iter().for_each(|pfn| free(engine, pfn.raw(), 4));
@@ -187,7 +189,7 @@ fn give_back_leaves_what_was_used_since_the_last_look() {
     });
 }
 
-/// Counts the free pageblocks of the normal zone that are movable.
+/// Returns the number of free movable pageblocks in the Normal zone.
 fn count_movable_pageblocks(engine: &Engine<'_, '_>) -> u32 {
     zone(engine, ZoneKind::Normal).inspect(|areas| {
         let [single, double] = [9, 10].map(|order| areas.area(Order::new(order)).len(MigrateType::Movable));
@@ -208,7 +210,7 @@ fn what_is_given_back_is_movable_and_free() {
     });
 }
 
-/// The pinned kernel does not remember what a block was before it was reserved.
+/// The pinned kernel does not record the type that a pageblock had before it was reserved.
 #[test]
 fn a_block_that_leaves_the_reserve_takes_the_requesters_type() {
     let askers = [
@@ -218,7 +220,7 @@ fn a_block_that_leaves_the_reserve_takes_the_requesters_type() {
     ];
     for (gfp, migratetype) in askers {
         short_under(Policy::LINUX_6_12, |engine| {
-            // The kernel's own page makes the block Unmovable before anybody reserves it.
+            // An unmovable page makes the pageblock Unmovable before it is reserved.
             let page = engine.alloc_pages(Gfp::KERNEL, Order::new(4)).expect("memory is left");
             assert_eq!(type_at(engine, page.raw()), MigrateType::Unmovable);
             let burst = atomic(engine, 4);
@@ -238,7 +240,7 @@ fn a_block_that_leaves_the_reserve_may_stay_with_requests_that_cannot_move() {
     let unmovable = ReservePolicy { leaving: ReserveLeaving::Unmovable, ..ReservePolicy::LINUX };
     for (reserve, migratetype) in [(ReservePolicy::LINUX, MigrateType::Movable), (unmovable, MigrateType::Unmovable)] {
         short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
-            // More than half of the block is in use, so nobody else can claim it.
+            // More than half of the block is allocated, so no other request can claim it.
             engine.alloc_pages(Gfp::KERNEL, Order::new(8)).expect("memory is left");
             atomic(engine, 4);
             take_all_but_the_reserve(engine);
@@ -248,7 +250,7 @@ fn a_block_that_leaves_the_reserve_may_stay_with_requests_that_cannot_move() {
     }
 }
 
-/// A zone whose free memory is a reserve of whole blocks, and single pages besides.
+/// Runs `scene` on a zone whose free memory is a reserve of whole blocks, and single pages.
 fn whole_blocks_in_reserve_only(reserve: ReservePolicy, scene: impl FnOnce(&Engine<'_, '_>)) {
     short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
         requests(engine, 3, 3000);
@@ -298,7 +300,7 @@ fn counted_free_pages_of_the_reserve_lift_others_above_their_watermark() {
     }
 }
 
-/// Every way in and out of the reserve, at random; the scene ends with a check, and so does every hundredth step.
+/// Random transitions into and out of the reserve, with a check after every hundredth step and at the end.
 #[test]
 fn no_rival_loses_count_of_its_reserve() {
     let open = ReservePolicy { list: ReserveList::Open, ..ReservePolicy::LINUX };
@@ -308,7 +310,7 @@ fn no_rival_loses_count_of_its_reserve() {
             let config = Config { policy, cpu_nodes: &[NodeId(0); 2], ..Config::default() };
             let memory = [range(ZoneKind::Normal, 0, 0, 64 * 1024)];
             with_machine(&config, &memory, MinFree::Pages(4096), |engine| {
-                // What stays leaves little above the low watermark for the others.
+                // Permanent allocations leave few pages above the low watermark.
                 while zone(engine, ZoneKind::Normal).free_pages() > 5000 {
                     engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is left");
                 }

@@ -1,4 +1,4 @@
-//! What a request tries, in which order, before it fails: compaction, reclaim, and at last an end put to something.
+//! Attempts of a request before it fails, and their order: compaction, reclaim, and finally the last resort.
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath
 
 use core::cell::Cell;
@@ -11,7 +11,7 @@ use crate::common::{Hooks, range, with_machine};
 use crate::rules::reclaim::QUIET;
 use crate::rules::{Engine, bare, exhaust};
 
-/// A platform that moves, reclaims and ends nothing.
+/// A platform that moves no page, reclaims none, and frees none as the last resort.
 #[derive(Default)]
 struct Stubborn {
     asked_to_end: Cell<usize>,
@@ -24,7 +24,7 @@ impl Hooks for Stubborn {
     }
 }
 
-/// A machine of single pages, every other one of which is free: there is room to compact, and nothing moves.
+/// Runs `act` on a machine of single pages, every other one of which is free: compaction has room, but no page moves.
 fn with_single_pages<'h>(act: impl FnOnce(&Engine<'_, 'h>)) {
     with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(64), |engine| {
         for page in exhaust(engine, QUIET | Gfp::MEMALLOC, 0) {
@@ -37,7 +37,7 @@ fn with_single_pages<'h>(act: impl FnOnce(&Engine<'_, 'h>)) {
     });
 }
 
-/// What a request that fails did: `C` compacts, `R` reclaims, `E` asks for an end.
+/// Returns the attempts of a request that fails: `C` for compaction, `R` for reclaim, `E` for the last resort.
 fn tried(gfp: Gfp, order: u8, task: Task) -> String {
     let stubborn = Stubborn::default();
     let mut letters = String::new();
@@ -57,7 +57,8 @@ fn tried(gfp: Gfp, order: u8, task: Task) -> String {
     letters + &"E".repeat(stubborn.asked_to_end.get())
 }
 
-/// The same of an ordinary task, at an order that is cheap, one that is not, and that of a huge page.
+/// Returns the attempts of an ordinary task at an order that is not costly, at a costly one, and at that of a huge
+/// page.
 fn at_orders(gfp: Gfp) -> [String; 3] {
     [1, 4, 9].map(|order| tried(gfp, order, Task::default()))
 }

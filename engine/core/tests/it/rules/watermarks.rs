@@ -1,4 +1,4 @@
-//! Watermarks: how low each kind of request may drive a zone. linux: mm/page_alloc.c:__zone_watermark_ok
+//! Watermarks: how far each kind of request may deplete a zone. linux: mm/page_alloc.c:__zone_watermark_ok
 
 use core::cell::Cell;
 
@@ -20,17 +20,18 @@ fn marks_follow_from_the_size() {
         assert_eq!(marks, Watermarks { min: 1024, low: 1286, high: 1548, promo: 1810 });
     });
     with_machine(&bare(), &gib, MinFree::ForHugePages, |engine| {
-        // 512 x 11 pages, which is less than a twentieth of what is above the high mark.
+        // 512 x 11 pages, which is less than a twentieth of the memory above the high watermark.
         let marks = zone(engine, ZoneKind::Normal).watermarks();
         assert_eq!((marks.min, marks.low, marks.high), (5632, 7040, 8448));
     });
 }
 
-/// Huge pages are kept available in zones up to Normal that have memory; other zones do not count.
+/// Returns the min watermark of a zone.
 fn min_mark(engine: &Engine<'_, '_>, kind: ZoneKind) -> u64 {
     zone(engine, kind).watermarks().min
 }
 
+/// Huge pages are kept available in the zones up to Normal that have memory; other zones do not count.
 #[test]
 fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
     let config = Config { nodes: 2, ..bare() };
@@ -40,7 +41,7 @@ fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
         range(ZoneKind::Movable, 0, 1 << 18, (1 << 18) + (1 << 15)),
     ];
     with_machine(&config, &memory, MinFree::ForHugePages, |engine| {
-        // 512 x 11 pages for each of two zones, by their sizes.
+        // 512 x 11 pages for each of two zones, divided in proportion to their sizes.
         assert_eq!(
             (min_mark(engine, ZoneKind::Dma32), min_mark(engine, ZoneKind::Normal)),
             (11_264 / 8, 11_264 / 8 * 7)
@@ -49,8 +50,8 @@ fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
     });
 }
 
-/// A mark that was boosted holds back whoever asks, but not those who may dip into the reserve for a single page: these
-/// are held against the mark without its boost.
+/// A boost of the watermarks applies to all requests except those for a single page that may use the min reserve: these
+/// are checked against the watermark without the boost.
 #[test]
 fn a_boost_is_for_those_who_may_not_dip_into_the_reserve() {
     for (gfp, order, left) in
@@ -87,7 +88,7 @@ fn lower_zones_are_kept_from_requests_that_could_go_higher() {
     });
 }
 
-/// Where a request that may not wait stops, in each zone: at the min mark, plus what is kept for others.
+/// A request that may not wait stops in each zone at the min watermark plus the lowmem reserve.
 #[test]
 fn a_request_leaves_each_zone_its_reserve() {
     with_machine(&bare(), &pc_ranges(1 << 19), MinFree::BySize, |engine| {
@@ -107,7 +108,8 @@ fn levels_in_each_context(gfp: Gfp, task: Task) -> [u64; 4] {
     Context::ALL.map(|context| level_of(gfp, Task { context, ..task }))
 }
 
-/// Free pages at which a request of these flags, by such a task, fails in a zone whose min mark is 1000.
+/// Returns the number of free pages at which a request with these flags by such a task fails, in a zone with a min
+/// watermark of 1000.
 fn level_of(gfp: Gfp, task: Task) -> u64 {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
     with_machine(&bare(), &memory, MinFree::Pages(1000), |engine| {
@@ -135,11 +137,11 @@ fn reserves_open_by_need() {
 #[test]
 fn an_interrupt_has_the_rights_of_its_task_as_far_as_linux_lends_them() {
     let nobody = Task::default();
-    // In order: a task, one with soft interrupts off, a soft interrupt, a hard one.
+    // In order: a task, a task with soft interrupts off, a soft interrupt, a hard interrupt.
     assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { realtime: true, ..nobody }), [500, 500, 1000, 1000]);
     assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { memalloc: true, ..nobody }), [0, 1000, 0, 1000]);
     assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), [500, 1000, 1000, 1000]);
-    // What the flags say themselves holds everywhere.
+    // The effects of flags do not depend on the context.
     assert_eq!(levels_in_each_context(Gfp::KERNEL | Gfp::MEMALLOC, nobody), [0; 4]);
     assert_eq!(levels_in_each_context(Gfp::ATOMIC, nobody), [375; 4]);
     assert_eq!(levels_in_each_context(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), [1000; 4]);
@@ -174,7 +176,7 @@ fn a_zone_remembers_that_it_fell_below_its_high_mark() {
     });
 }
 
-/// Counts how often kswapd is woken.
+/// Counts wakeups of kswapd.
 #[derive(Default)]
 struct Waker(Cell<u32>);
 
@@ -192,7 +194,8 @@ fn mixing_types_in_a_pageblock_boosts_the_marks_and_wakes_kswapd_once() {
     with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {
         engine.platform().answer_with(&waker);
         let zone = zone(engine, ZoneKind::Normal);
-        // Movable pages everywhere, then one free page in each of two blocks: an unmovable request has to mix.
+        // Fills the zone with movable pages until no whole pageblock is free, so that an unmovable request has to mix
+        // types.
         while zone.free_pages() > 700 {
             engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
         }
