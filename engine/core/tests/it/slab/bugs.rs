@@ -1,5 +1,5 @@
-//! What earlier designs did wrong: the list that ends in its slab, as first proposed in 2014, leaked slabs, and missed
-//! the first object and small slabs; and what this one did wrong before it was proven.
+//! Regressions: faults of earlier designs. The list that ends in its slab, as first proposed in 2014, leaked slabs, and
+//! mishandled the first object and small slabs. The other faults were found in this design before it was proved.
 
 use std::ptr::NonNull;
 
@@ -17,12 +17,13 @@ fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, object: NonNull<u8>) {
     run_on(cpu);
-    // SAFETY: the tests hand in what they have.
+    // SAFETY: the tests pass allocated objects of this cache that they do not use any more, except where they test a
+    // double free, which is refused.
     unsafe { cache.free(object) }.expect("it is an object");
 }
 
-/// Each slab that runs out is let go; what another CPU frees into it afterwards must be found, or each round costs
-/// slabs.
+/// A slab whose objects are all allocated is let go. Objects that another CPU frees into it afterwards must be found
+/// again; otherwise each round would lose slabs.
 #[test]
 fn a_list_that_runs_out_collects_what_others_freed() {
     for policy in policies() {
@@ -47,8 +48,8 @@ fn a_list_that_runs_out_collects_what_others_freed() {
     }
 }
 
-/// The same slab again: its first object, its last one, and slabs of one page. Both go to the CPU's list, so the next
-/// two requests get them, the last one first; and no other word changes, so no slab is queued for it.
+/// The first and the last object of a slab, and slabs of one page. A free of either goes to the CPU's list, so the next
+/// two requests get them, the last one first. No other word changes, so no slab is queued for them.
 #[test]
 fn the_first_and_the_last_object_are_of_the_same_slab() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
@@ -77,8 +78,8 @@ fn the_first_and_the_last_object_are_of_the_same_slab() {
     }
 }
 
-/// The section ran elsewhere and refused; then the caller is on the owner's CPU, whose list is still this slab's mark.
-/// The slab is wholly free, but it is not given back.
+/// A section refused because it ran on another CPU, and then the caller is on the owner's CPU, whose list is still this
+/// slab's mark. The slab is wholly free, but it is not freed.
 #[test]
 fn a_slab_whose_mark_is_a_list_stays() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
@@ -93,7 +94,7 @@ fn a_slab_whose_mark_is_a_list_stays() {
                 let again = alloc(&cache, 0);
                 judge(slab, 4);
                 free(&cache, 0, again);
-                // SAFETY: allocated above, and not freed since.
+                // SAFETY: the objects were allocated above and are not used any more.
                 others.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is an object"));
                 judge_empty(slab, 0);
             });
@@ -101,8 +102,8 @@ fn a_slab_whose_mark_is_a_list_stays() {
     }
 }
 
-/// A second free of the same object into a sheaf, or into a slab that its CPU does not allocate from, ends, and says
-/// so.
+/// A second free of an object into a sheaf, or into a slab from which its CPU does not allocate, is refused with an
+/// error.
 #[test]
 fn a_double_free_in_a_row_is_refused() {
     for mut policy in policies() {
@@ -113,7 +114,8 @@ fn a_double_free_in_a_row_is_refused() {
             for object in [taken[0], taken[4]] {
                 free(&cache, 0, object);
                 let address = object.as_ptr() as u64;
-                // SAFETY: it is not; that is what must be noticed.
+                // SAFETY: the contract is violated on purpose, since the object is free. No other code uses the object,
+                // and the free is refused.
                 assert_eq!(unsafe { cache.free(object) }, Err(ObjectFreeError::DoubleFree { address }));
             }
             judge(slab, 3);
@@ -121,7 +123,7 @@ fn a_double_free_in_a_row_is_refused() {
     }
 }
 
-/// What is freed into slabs of a CPU that is offline is found by those that are not.
+/// Other CPUs find objects that were freed into the slabs of an offline CPU.
 #[test]
 fn slabs_of_a_cpu_that_left_are_found() {
     for policy in policies() {
@@ -141,7 +143,8 @@ fn slabs_of_a_cpu_that_left_are_found() {
     }
 }
 
-/// The second copy of an object comes home when its slab has gone, and its page is another cache's.
+/// The second copy of an object that was freed twice is flushed after its slab was freed and its page was given to
+/// another cache.
 #[test]
 fn a_double_free_that_comes_home_late_changes_nothing() {
     with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
@@ -151,7 +154,7 @@ fn a_double_free_that_comes_home_late_changes_nothing() {
         objects.sort();
         let doomed: Vec<_> = objects.drain(40 * in_slab..41 * in_slab).collect();
         let (&twice, others) = doomed.split_first().expect("a slab has objects");
-        // All sheaves are full, and so are the node's hands: what is free goes.
+        // All sheaves and the barn are full, so further free slabs are freed.
         let mut rest = others.iter().copied().chain(objects);
         rest.by_ref().take(25 * in_sheaf).for_each(|object| free(&cache, 0, object));
         free(&cache, 0, twice);

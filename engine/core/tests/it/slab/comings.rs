@@ -1,4 +1,4 @@
-//! Caches come and go while others walk over all there are.
+//! Caches that are created and destroyed while another thread walks over all caches.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -10,9 +10,10 @@ use freehold::slab::{CacheConfig, CacheFlags};
 use crate::slab::world::{CPUS, Slab, judge_empty, policies, policy, run_on, with_world};
 
 const ROUNDS: u32 = 2000;
-/// Sizes, and the names of their caches: a walk that sees a cache that is half there sees one that is not of its name.
+/// Sizes, and the names of their caches. A walk that sees a partly created cache would see a name that does not match
+/// the size.
 const CACHES: [(u32, &str); 3] = [(16, "16"), (1344, "1344"), (4096, "4096")];
-/// So that a walk reports nothing and looks at every byte.
+/// Checks without reports, so that a walk examines every byte.
 const CHECKS: [CacheFlags; 2] = [CacheFlags::empty(), CacheFlags::RED_ZONE.union(CacheFlags::POISON)];
 
 fn come_and_go(slab: &Slab<'_, '_, '_>, cpu: u16) {
@@ -22,7 +23,7 @@ fn come_and_go(slab: &Slab<'_, '_, '_>, cpu: u16) {
         let config = CacheConfig::new(name, size).with_flags(CHECKS[round % CHECKS.len()]);
         let cache = slab.create(&config).expect("there is room");
         let object = cache.alloc(Gfp::KERNEL).expect("there is memory");
-        // SAFETY: allocated above, and not freed since.
+        // SAFETY: the object was allocated above and is not used any more.
         unsafe { cache.free(object) }.expect("it is an object");
         assert!(cache.destroy().is_ok(), "{name} has no object, whatever else gives back its slabs");
     }

@@ -1,5 +1,5 @@
-//! No page for the n-th slab, for every n: the request fails, and that is all. And no block as large as a slab, where
-//! smaller ones are free: a request by size does not fail.
+//! Exhaustion: the allocation of the n-th slab fails, for every n, and only that request fails. If no block as large as
+//! a slab is free but smaller ones are, a request by size does not fail.
 
 use std::iter;
 
@@ -16,7 +16,7 @@ fn free_page(slab: &Slab<'_, '_, '_>, page: Pfn) {
     pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours");
 }
 
-/// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
+/// Allocates all pages except `left`, plays the scenario, and frees the pages. Returns the number of failed requests.
 fn tell_with(slab: &Slab<'_, '_, '_>, size: u32, left: usize) -> u32 {
     let mut pages = Vec::new();
     while let Ok(page) = pages_of(slab).alloc_pages(NOWAIT, Order::ZERO) {
@@ -44,7 +44,7 @@ fn every_request_for_a_page_may_fail() {
     }
 }
 
-/// A request that may draw on reserves does so for its own object, and neither for more of them nor for an array.
+/// A request that may use reserves does so for its own object only, not to prefetch objects and not for a sheaf.
 #[test]
 fn a_request_that_has_its_object_leaves_the_reserve_alone() {
     for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {
@@ -59,7 +59,7 @@ fn a_request_that_has_its_object_leaves_the_reserve_alone() {
             let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
             assert_eq!(count_allocated(slab), before + 1);
             for object in others.into_iter().chain([first, more]) {
-                // SAFETY: allocated above, and not freed since.
+                // SAFETY: the object was allocated above and is not used any more.
                 unsafe { cache.free(object) }.expect("it is an object");
             }
             pages.into_iter().for_each(|page| free_page(slab, page));
@@ -69,10 +69,10 @@ fn a_request_that_has_its_object_leaves_the_reserve_alone() {
     }
 }
 
-/// One page of this many is somebody else's, so there is no block of as many.
+/// One of this many consecutive pages stays allocated, so no block of this size is free.
 const APART: u32 = 16;
 
-/// Has memory in blocks of less than [`APART`] pages; says how many pages are somebody else's.
+/// Fragments the memory into blocks of less than [`APART`] pages. Returns the pages that stay allocated.
 fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
     let taken: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
     assert!(taken.len() > PAGES as usize / 2);
@@ -81,8 +81,8 @@ fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
     kept
 }
 
-/// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are
-/// objects like any other.
+/// Allocates objects of a size until the request fails, when no page may be left that could hold an object. Checks all
+/// objects and frees them.
 fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     let mut object_model = ObjectModel::default();
     while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
@@ -96,18 +96,21 @@ fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     while let Some(object) = object_model.pick(0) {
         object_model.give(object);
         if size < slab.policy().slab.sizes.largest() {
-            // SAFETY: allocated above; one byte more may move it.
+            // SAFETY: the object was allocated above, and its address is not used after this call unless the call
+            // fails.
             let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };
-            // SAFETY: what is ours now.
+            // SAFETY: the object is the one that `krealloc` returned, or the original one if it failed, and is not used
+            // any more.
             unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("it is an object");
         } else {
-            // SAFETY: allocated above, and not freed since.
+            // SAFETY: the object was allocated above and is not used any more.
             unsafe { slab.kfree(object) }.expect("it is an object");
         }
     }
 }
 
-/// Who has more memory to bring online wants no block of pages for a small request, as long as he says so.
+/// A heap that can bring more memory online prefers a failure to a block of pages for a small request.
+/// [`fail_without_slab`](freehold::slab::SlabAllocator::fail_without_slab) selects this behaviour.
 #[test]
 fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
     let mut policy = Policy { pcp: PcpPolicy::Off, ..Policy::FREEHOLD };
@@ -121,7 +124,7 @@ fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
         let block = slab.kmalloc(1000, NOWAIT).expect("there are pages, if none in blocks as large as a slab");
         assert_eq!(slab.ksize(block), Ok(4096));
         objects.push(block);
-        // SAFETY: allocated above, and not used any more.
+        // SAFETY: the objects were allocated above and are not used any more.
         objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
         judge_empty(slab, others.len() as u64);
     });

@@ -1,4 +1,4 @@
-//! Sections of a kernel, whose interrupts are off: a lock for each CPU stands for what keeps everything else off it.
+//! Sections of a kernel that run with interrupts off. A lock for each CPU simulates the exclusion.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -19,23 +19,23 @@ use freehold::slab::{CacheConfig, KmemCache};
 use crate::slab::world::{SIZES, policies, run_on};
 
 const CPUS: u16 = 2;
-/// Two for each CPU.
+/// Two threads per CPU.
 const THREADS: usize = 4;
 const ROUNDS: usize = 1500;
 
 thread_local! {
-    /// The CPU on which the thread has interrupts off.
+    /// CPU on which this thread has turned interrupts off.
     static OFF: Cell<Option<CpuId>> = const { Cell::new(None) };
 }
 
-/// The interrupts.
+/// Simulated interrupts of all CPUs.
 struct Fake {
     locks: [CheckedSpinLock; CPUS as usize],
     sections: AtomicU64,
     calls: AtomicU64,
 }
 
-/// They are off; restored when dropped, unless they were off before.
+/// State with interrupts off. Drop restores the previous state.
 struct Off<'a> {
     fake: &'a Fake,
     were_off: bool,
@@ -45,14 +45,14 @@ impl Drop for Off<'_> {
     fn drop(&mut self) {
         if !self.were_off {
             let cpu = OFF.take().expect("they are off");
-            // SAFETY: `enter` took this lock for the calling CPU.
+            // SAFETY: `enter` took this lock in this thread for this CPU, and it is released once.
             unsafe { self.fake.locks[cpu.index()].unlock(Rank::Section) }
         }
     }
 }
 
-// SAFETY: with a CPU's lock nobody else is in a section there, and the thread says that it is on that CPU until it
-// opens the lock; `fence` has the lock once.
+// SAFETY: a CPU's lock excludes all other sections on that CPU. While a thread holds it, `cpu` returns that CPU.
+// `fence` takes the lock once, so it waits for a section in progress.
 unsafe impl<'f> Sections for &'f Fake {
     type Section<'a>
         = Off<'f>
@@ -82,26 +82,26 @@ unsafe impl<'f> Sections for &'f Fake {
         assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
-        // SAFETY: this lock was taken just now, by this thread.
+        // SAFETY: this thread took the lock above.
         unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
         FenceOutcome::Ended
     }
 }
 
-/// An object and what is in it.
+/// An object, and the byte that fills it.
 struct FilledObject(NonNull<u8>, u8);
 
-// SAFETY: the value's holder has the object.
+// SAFETY: the holder of the value owns the object, so sending the value transfers the object.
 unsafe impl Send for FilledObject {}
 
 type Cache<'s, 'n, 'm, 'f> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, &'f Fake>;
 
-/// Frees an object whose bytes must be as they were left.
+/// Frees an object after checking that its bytes are unchanged.
 fn free(cache: &Cache<'_, '_, '_, '_>, FilledObject(object, tag): FilledObject) {
-    // SAFETY: the value's holder has the object, and the thread that allocated it filled all its bytes.
+    // SAFETY: the holder of the value owns the object, and the thread that allocated it initialised all its bytes.
     let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), cache.info().layout.object_size as usize) };
     assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
-    // SAFETY: the value's holder has the object, and gives it up.
+    // SAFETY: the holder of the value owns the object and does not use it after this call.
     unsafe { cache.free(object) }.expect("it is an object");
 }
 
@@ -124,7 +124,7 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
                             let mut rng = fastrand::Rng::with_seed(number as u64);
                             for round in 0..ROUNDS {
                                 let (object, tag) = (cache.alloc(Gfp::KERNEL).expect("there is memory"), rng.u8(..));
-                                // SAFETY: nobody else has it.
+                                // SAFETY: the object was just allocated and has `size` bytes.
                                 unsafe { object.write_bytes(tag, size as usize) };
                                 let mut held = passed.lock().expect("nobody panicked");
                                 held.push(FilledObject(object, tag));
@@ -143,7 +143,7 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
                 assert!(cache.destroy().is_ok(), "all objects are back");
             }
             slab.shrink();
-            // SAFETY: the threads are over.
+            // SAFETY: the threads have ended, so nothing else uses the allocator.
             assert_eq!(unsafe { slab.check() }.expect("nothing is lost").slabs, 0);
         })
         .expect("the configuration is right");

@@ -1,5 +1,5 @@
-//! What a CPU keeps when no object is in use any more: no more than the rule says, whichever CPU freed what, in
-//! whatever order.
+//! Slabs that a CPU keeps when none of its objects is in use: at most as many as the rule allows, for every order and
+//! every CPU of the frees.
 
 use std::ptr::NonNull;
 
@@ -10,10 +10,11 @@ use freehold::slab::CacheConfig;
 use crate::slab::meddler::Meddling;
 use crate::slab::world::{Cache, judge, judge_empty, policies, run_on, with_meddler, with_world};
 
-/// Slabs that are filled.
+/// Number of slabs that are filled.
 const SLABS: usize = 300;
 
-/// Fills slabs on CPU 0, has all objects freed by `free_all`, which gets those of each slab, and looks at what is kept.
+/// Fills slabs on CPU 0, lets `free_all` free all objects, grouped by slab, and checks the number of slabs that are
+/// kept.
 fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
@@ -41,7 +42,7 @@ fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
     run_on(cpu);
-    // SAFETY: the tests hand in what they have.
+    // SAFETY: the tests pass allocated objects of this cache that they do not use any more.
     objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
 }
 
@@ -50,7 +51,8 @@ fn slabs_that_others_empty() {
     expect_few(|cache, slabs| free(cache, 1, slabs.into_iter().flatten()));
 }
 
-/// The owner looks now and then, and so has the slabs on its list; then it never looks again.
+/// The owner allocates from time to time, so that the slabs are moved to its list. Afterwards it does not allocate
+/// again.
 #[test]
 fn slabs_that_others_empty_after_their_owner_brought_them_home() {
     expect_few(|cache, mut slabs| {
@@ -65,7 +67,7 @@ fn slabs_that_others_empty_after_their_owner_brought_them_home() {
     });
 }
 
-/// The owner frees into each of them first, so nobody has to queue them.
+/// The owner frees into each slab first, so no other CPU has to queue the slabs.
 #[test]
 fn slabs_that_others_empty_after_their_owner_began() {
     expect_few(|cache, mut slabs| {
@@ -74,8 +76,7 @@ fn slabs_that_others_empty_after_their_owner_began() {
     });
 }
 
-/// The owner frees the last object in use, and does not see that it is the last, since what others freed counts as in
-/// use.
+/// The owner frees the last object in use but does not notice, because objects that others freed count as in use.
 #[test]
 fn slabs_that_their_owner_empties_after_others_began() {
     expect_few(|cache, mut slabs| {
@@ -87,7 +88,7 @@ fn slabs_that_their_owner_empties_after_others_began() {
     });
 }
 
-/// The same where others were first.
+/// Another CPU frees into each slab first. The owner then frees the other objects, including the last one in use.
 #[test]
 fn slabs_that_their_owner_empties_after_others_queued_them() {
     expect_few(|cache, slabs| {
@@ -98,8 +99,8 @@ fn slabs_that_their_owner_empties_after_others_queued_them() {
     });
 }
 
-/// Nobody else frees into them: each is given back, or counted, at the free of its last object in use, which no section
-/// takes.
+/// Only the owner frees into the slabs. Each slab is freed or counted at the free of its last object, which is not done
+/// in a section.
 #[test]
 fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
@@ -118,8 +119,8 @@ fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
 /// Pages of a world with room for 300 MiB of objects.
 const PLENTY: u32 = 96 << 10;
 
-/// Fills 300 MiB with objects of a size, frees all of them in strides, so that those that come next to each other are
-/// of different slabs, and says how many bytes of slabs are left.
+/// Fills 300 MiB with objects of a size, and frees all of them in strides, so that consecutive frees are in different
+/// slabs. Returns the bytes of slabs that are left.
 fn left_by_strides(policy: Policy, size: u32) -> u64 {
     const STRIDE: usize = 64;
     with_meddler(policy, PLENTY, (Meddling::Nothing, 0), |slab| {
@@ -134,7 +135,8 @@ fn left_by_strides(policy: Policy, size: u32) -> u64 {
     })
 }
 
-/// Each object in a sheaf may keep its slab: a CPU's two sheaves and the node's are so many bytes of slabs.
+/// Each object in a sheaf may keep its slab allocated. The policy bounds the bytes of slabs that a CPU's two sheaves
+/// and the node's sheaves keep in this way.
 #[test]
 fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
     for size in [2056, 3072, 4096, 8192, 12 << 10, 20 << 10, 32 << 10] {
@@ -146,7 +148,7 @@ fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
     assert!(left_by_strides(unbounded, 4096) > 100 << 20, "each object keeps a slab where nothing bounds them");
 }
 
-/// Allocates so many objects of a cache, and frees them; returns how many slabs there were before and are after.
+/// Allocates `count` objects of a cache, and frees them. Returns the numbers of slabs before and after the frees.
 fn fill_and_empty(count: usize) -> (u64, u64) {
     with_world(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("there is room");
@@ -160,8 +162,8 @@ fn fill_and_empty(count: usize) -> (u64, u64) {
     })
 }
 
-/// What a node keeps beside its sheaves is a mebibyte of slabs, so that a program that fills and empties a cache does
-/// not ask for pages each time, and one that had much more gives it back.
+/// A node keeps 1 MiB of slabs in addition to its sheaves. A program that repeatedly fills and empties a cache does not
+/// allocate pages each time, and a program that had much more memory returns it.
 #[test]
 fn a_node_keeps_a_mebibyte_of_what_its_sheaves_do_not_have() {
     let (had, left) = fill_and_empty(10_000);

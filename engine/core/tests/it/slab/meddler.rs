@@ -1,5 +1,5 @@
-//! The primitive with a meddler in one of its calls: the caller is moved, or another caller came first. Or the
-//! call does not do what it says, which the tests must notice.
+//! A CPU-local primitive that interferes with one of its calls: the caller is moved to another CPU, or another caller
+//! was first. Other kinds of interference are faults that the tests must detect.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::cpu::{Exchange, ExchangeOutcome, FenceOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 
-/// What happens once.
+/// Interference that happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meddling {
     Nothing,
@@ -22,35 +22,35 @@ pub(super) enum Meddling {
     Moved,
     /// A replacement finds another word.
     Changed,
-    /// The caller runs on another CPU from a call on.
+    /// The caller runs on another CPU from this call on.
     Elsewhere,
-    /// An object goes to the next caller as well.
+    /// An object is also returned to the next caller.
     PopsTwice,
-    /// An object that is taken is not kept.
+    /// A freed object is accepted but not stored.
     LosesPush,
-    /// A replacement that is not done.
+    /// A replacement is reported but not made.
     LosesReplacement,
 }
 
-/// An object's address, or its slab and its place there.
+/// Address of an object, or its slab and its place in the slab.
 type SlotValue = (u64, u32);
 
-/// The primitive.
+/// A primitive with interference.
 #[derive(Debug)]
 pub(super) struct Meddler<'l> {
     inner: CpuLocks<'l, CheckedSpinLock, HostCpu>,
     what: Meddling,
     at: u64,
     calls: AtomicU64,
-    /// What is to be had twice, and from which cache's slots.
+    /// Value that the next caller also gets, and the address of the slots from which it came.
     again: Mutex<Option<(usize, SlotValue)>>,
     replacements: AtomicU64,
-    /// Regions that callers entered and have not left, in which they cannot be moved.
+    /// Regions without preemption that callers have entered and not left.
     pinned: AtomicU64,
 }
 
 impl<'l> Meddler<'l> {
-    /// Meddles with the call number `at` of those that it can be done to.
+    /// Creates a primitive that interferes with call number `at` of those that this kind of interference affects.
     pub(super) fn new(inner: CpuLocks<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
         Meddler {
             inner,
@@ -63,17 +63,17 @@ impl<'l> Meddler<'l> {
         }
     }
 
-    /// Regions without preemption that were entered and not left.
+    /// Returns the number of regions without preemption that were entered and not left.
     pub(super) fn pinned(&self) -> u64 {
         self.pinned.load(Relaxed)
     }
 
-    /// Whether it has come to it.
+    /// Returns whether the interference has happened.
     pub(super) fn has_meddled(&self) -> bool {
         self.calls.load(Relaxed) > self.at
     }
 
-    /// Replacements so far.
+    /// Returns the number of replacements so far.
     pub(super) fn replacements(&self) -> u64 {
         self.replacements.load(Relaxed)
     }
@@ -82,14 +82,14 @@ impl<'l> Meddler<'l> {
         self.what == what && self.calls.fetch_add(1, Relaxed) == self.at
     }
 
-    /// CPUs 0 and 1 are always there.
+    /// Moves the caller between CPUs 0 and 1, which are always online.
     fn perhaps_move(&self) {
         if self.is_due(Meddling::Elsewhere) {
             run_on_cpu(CpuId(u16::from(current_cpu() == CpuId(0))));
         }
     }
 
-    /// Takes an object, perhaps one that was taken just before.
+    /// Takes an object, possibly the one that was taken just before.
     fn pop_with(&self, slots: Slots<'_>, pop: impl FnOnce() -> Option<SlotValue>) -> Option<SlotValue> {
         self.perhaps_move();
         let cache = slots.first().addr();
@@ -109,8 +109,9 @@ impl<'l> Meddler<'l> {
     }
 }
 
-// SAFETY: all is `CpuLocks`'s; a caller may be moved between any two calls, and a replacement may be refused at any time.
-// The faults break the promise, for tests that expect the damage.
+// SAFETY: every operation is that of `CpuLocks`. A caller may be moved between any two calls, and a replacement may be
+// refused at any time, both of which the contract permits. The faults break the contract on purpose, for tests that
+// expect the damage.
 unsafe impl CpuLocal for Meddler<'_> {
     fn cpus(&self) -> u16 {
         CpuLocal::cpus(&self.inner)
@@ -140,7 +141,7 @@ unsafe impl CpuLocal for Meddler<'_> {
     }
 
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
-        // SAFETY: the caller promises that the object is its own and of these slots' cache.
+        // SAFETY: the caller promises that it owns the object and that the object is of these slots' cache.
         self.push_with(|| unsafe { self.inner.push_sheaf(slots, object) })
     }
 

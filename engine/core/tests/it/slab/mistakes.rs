@@ -1,4 +1,4 @@
-//! What callers do wrong: each mistake has its answer, and changes nothing.
+//! Mistakes of callers: each is refused with the right error, and changes nothing.
 
 use std::ptr::NonNull;
 
@@ -18,26 +18,27 @@ use freehold::slab::{
 
 use crate::slab::world::{PAGES, Slab, judge, judge_empty, pages_of, policies, policy, with_world};
 
-/// Caches of requests by size, where sizes are fine.
+/// Number of kmalloc caches under fine sizes.
 const BY_SIZE: usize = 41;
-/// Bytes that are a block of pages, whatever sizes there are, and the pages of it.
+/// Bytes of a request that is served by a block of pages under all size policies, and the number of pages of that
+/// block.
 const BLOCK: usize = 9 * 4096;
 const BLOCK_PAGES: usize = 16;
 
-/// Largest blocks of pages in the range.
+/// Number of blocks of the largest order in the range.
 const RANGE_BLOCKS: usize = PAGES as usize >> 10;
 
 fn make_pointer(address: usize) -> NonNull<u8> {
     NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
 }
 
-/// Nobody takes it back, whichever way is asked.
+/// Checks that every function that takes an object refuses this address as foreign.
 fn expect_foreign(slab: &Slab<'_, '_, '_>, object: NonNull<u8>) {
     let foreign = ObjectFreeError::Foreign { address: object.addr().get() as u64 };
-    // SAFETY: it is no object.
+    // SAFETY: no object is at this address, so the free is refused.
     assert_eq!(unsafe { slab.kfree(object) }, Err(foreign));
     assert_eq!(slab.ksize(object), Err(foreign));
-    // SAFETY: it is no object, so nobody's memory is touched.
+    // SAFETY: no object is at this address, so the call is refused and accesses no memory.
     assert_eq!(unsafe { slab.krealloc(object, 8, Gfp::KERNEL) }, Err(KreallocError::Object(foreign)));
 }
 
@@ -47,20 +48,20 @@ fn sizes_that_cannot_be_are_refused() {
         with_world(policy, |slab| {
             assert_eq!(slab.kmalloc(0, Gfp::KERNEL), Ok(ZERO_SIZE));
             assert_eq!(slab.ksize(ZERO_SIZE), Ok(0));
-            // SAFETY: it may be freed any number of times.
+            // SAFETY: `ZERO_SIZE` is the address of no object; freeing it has no effect.
             (0..2).for_each(|_| unsafe { slab.kfree(ZERO_SIZE) }.expect("it is nothing"));
-            // SAFETY: the address that stands for no bytes; nobody uses memory by it.
+            // SAFETY: `ZERO_SIZE` is the address of no object, and no memory is accessed through it.
             let grown = unsafe { slab.krealloc(ZERO_SIZE, 8, Gfp::KERNEL) }.expect("there is memory");
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the object was just allocated and is not used any more.
             assert_eq!(unsafe { slab.krealloc(grown, 0, Gfp::KERNEL) }, Ok(ZERO_SIZE));
             for size in [(4 << 20) + 1, usize::MAX / 2, usize::MAX - 4095, usize::MAX] {
                 assert_eq!(slab.kmalloc(size, Gfp::KERNEL), Err(ObjectError::TooLarge { size }));
             }
             let largest = slab.kmalloc(4 << 20, Gfp::KERNEL).expect("a block of the largest order");
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the block was just allocated, and the call fails, so it stays allocated.
             let too_large = unsafe { slab.krealloc(largest, usize::MAX, Gfp::KERNEL) };
             assert_eq!(too_large, Err(KreallocError::Memory(ObjectError::TooLarge { size: usize::MAX })));
-            // SAFETY: it is still allocated: the request for more failed and left it.
+            // SAFETY: the block is still allocated, because `krealloc` failed, and is not used any more.
             unsafe { slab.kfree(largest) }.expect("it is ours");
             judge_empty(slab, 0);
         });
@@ -97,7 +98,7 @@ fn caches_that_cannot_be_are_refused() {
         judge_empty(slab, 0);
         let huge = slab.create(&CacheConfig::new("huge", 4 << 20)).expect("one fits into the largest block");
         let object = huge.alloc(Gfp::KERNEL).expect("there is memory");
-        // SAFETY: allocated just now, and nobody else has it.
+        // SAFETY: the object was just allocated and is not used any more.
         unsafe { huge.free(object) }.expect("it is an object");
         assert!(huge.destroy().is_ok());
         judge_empty(slab, 0);
@@ -115,7 +116,7 @@ fn there_are_254_caches_and_no_more() {
         let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
         judge(slab, objects.len());
         for (cache, object) in caches.iter().zip(objects) {
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the object was allocated above from this cache and is not used any more.
             unsafe { cache.free(object) }.expect("it is an object");
         }
         assert!(caches.pop().expect("there are some").destroy().is_ok());
@@ -142,14 +143,14 @@ fn names_end_where_a_letter_does() {
     });
 }
 
-/// Returns whether an address is in so many pages from that of `start` on.
+/// Returns whether an address is within `pages` pages from that of `start` on.
 fn is_within(address: usize, start: NonNull<u8>, pages: usize) -> bool {
     address.wrapping_sub(start.addr().get() & !4095) < pages * 4096
 }
 
 #[test]
 fn pointers_to_elsewhere_are_refused() {
-    // A sheaf is an object, whatever may have its address.
+    // Policies with sheaves are left out, because a sheaf is itself an object and could be at one of these addresses.
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
             static STATIC: u64 = 0;
@@ -158,7 +159,7 @@ fn pointers_to_elsewhere_are_refused() {
             let block = slab.kmalloc(BLOCK, Gfp::KERNEL).expect("there is memory");
             expect_foreign(slab, NonNull::from(&STATIC).cast());
             expect_foreign(slab, NonNull::from(&local).cast());
-            // Ends of blocks: those of the whole range are among them, on both sides.
+            // Limits of blocks, including those of the whole range on both sides.
             let (blocks, start) = (4 << 20, object.addr().get() & !((4 << 20) - 1));
             let ends = (0..=2 * RANGE_BLOCKS).map(|block| start - RANGE_BLOCKS * blocks + block * blocks);
             for address in ends.flat_map(|end| [end - 4096, end - 1, end]).chain([1, 8, usize::MAX - 7, usize::MAX]) {
@@ -166,17 +167,17 @@ fn pointers_to_elsewhere_are_refused() {
                     expect_foreign(slab, make_pointer(address));
                 }
             }
-            // Inside a block, on its first page and after it.
+            // Addresses inside a block: on its first page, and after it.
             let inside = make_pointer(block.addr().get() + 8);
             let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
-            // SAFETY: it is no object.
+            // SAFETY: no object starts at this address, so the free is refused.
             assert_eq!(unsafe { slab.kfree(inside) }, Err(interior));
             assert_eq!(slab.ksize(inside), Err(interior));
             expect_foreign(slab, make_pointer(block.addr().get() + 4096));
             judge(slab, 1);
-            // SAFETY: allocated above, and not freed since.
+            // SAFETY: both were allocated above and are not used any more.
             [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
-            // The block is free, and its pages are given back.
+            // The block is free, and its pages have been freed.
             expect_foreign(slab, block);
             judge_empty(slab, 0);
             expect_foreign(slab, object);
@@ -196,12 +197,12 @@ fn pointers_into_objects_are_refused_in_every_size() {
                 for offset in (1..size.min(64)).chain([size / 2, size - 8, size - 1]).filter(|&offset| offset > 0) {
                     let inside = make_pointer(object.addr().get() + offset);
                     let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
-                    // SAFETY: it is no object.
+                    // SAFETY: no object starts at this address, so the free is refused.
                     assert_eq!(unsafe { slab.kfree(inside) }, Err(interior), "{size} {offset}");
                     assert_eq!(slab.ksize(inside), Err(interior));
                 }
                 judge(slab, 1);
-                // SAFETY: allocated above, and not freed since.
+                // SAFETY: the object was allocated above and is not used any more.
                 unsafe { slab.kfree(object) }.expect("it is ours");
             }
             judge_empty(slab, 0);
@@ -214,23 +215,26 @@ fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
     for policy in policies() {
         with_world(policy, |slab| {
             let zeroed = Gfp::KERNEL | Gfp::ZERO;
-            // All bytes are used, and some given up; what comes back is zero, in place and elsewhere.
+            // All bytes are written, and some are given up. Bytes that are added again are zero, in place and after a
+            // move.
             for (first, given_up, grown) in [(60, 10, 64), (64, 10, 100), (3000, 1, 9000), (9000, 100, 20_000)] {
                 let object = slab.kmalloc(first, zeroed).expect("there is memory");
-                // SAFETY: allocated above, and of that size.
+                // SAFETY: the object was just allocated and has `first` bytes.
                 unsafe { object.write_bytes(0xaa, first) };
-                // SAFETY: allocated above, and only used here.
+                // SAFETY: the object was allocated above, and only the returned pointer is used afterwards.
                 let less = unsafe { slab.krealloc(object, given_up, zeroed) }.expect("it is there");
                 assert_eq!(less, object, "memory that shrinks stays");
-                // SAFETY: it has not moved.
+                // SAFETY: the object has not moved and is still allocated. Only the returned pointer is used
+                // afterwards.
                 let more = unsafe { slab.krealloc(less, grown, zeroed) }.expect("there is memory");
-                // SAFETY: it has so many bytes.
+                // SAFETY: the object has `grown` bytes, all of which were initialised by the writes above or by
+                // `Gfp::ZERO`.
                 let bytes = unsafe { std::slice::from_raw_parts(more.as_ptr(), grown) };
                 assert!(
                     bytes[..given_up].iter().all(|&byte| byte == 0xaa)
                         && bytes[given_up..].iter().all(|&byte| byte == 0)
                 );
-                // SAFETY: allocated above, and not freed since.
+                // SAFETY: the object was allocated above and is not used any more.
                 unsafe { slab.kfree(more) }.expect("it is ours");
             }
             judge_empty(slab, 0);
@@ -244,7 +248,7 @@ fn no_bytes_have_an_address_for_c() {
         let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
         let [one, other] = [(); 2].map(|()| frontend.malloc(0));
         assert!(!one.is_null() && !other.is_null() && one != other);
-        // SAFETY: allocated above, and not freed since.
+        // SAFETY: both were allocated above and are not used any more.
         [one, other].into_iter().for_each(|object| unsafe { frontend.free(object) });
         judge_empty(slab, 0);
     });
@@ -259,7 +263,7 @@ fn pages_of_objects_are_freed_by_nobody_else() {
                 assert!(pages_of(slab).free_pages(Pfn::new(frame), order).is_err(), "frame {frame}, {order:?}");
             }
             judge(slab, 3);
-            // SAFETY: allocated above, and not freed since.
+            // SAFETY: the objects were allocated above and are not used any more.
             objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
             judge_empty(slab, 0);
         });
@@ -274,18 +278,18 @@ fn an_object_of_another_cache_is_refused() {
                 ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 64)).expect("there is room"));
             let object = one.alloc(Gfp::KERNEL).expect("there is memory");
             let address = object.as_ptr() as u64;
-            // SAFETY: it is not of that cache.
+            // SAFETY: the object belongs to another cache, so the free is refused.
             let refused = unsafe { other.free(object) };
             assert!(matches!(refused, Err(ObjectFreeError::WrongCache { address: said, .. }) if said == address));
             judge(slab, 1);
             let leak = one.destroy().expect_err("an object is in use");
             assert_eq!((leak.objects, leak.example), (1, Some(object)));
-            // SAFETY: kfree takes objects of any cache.
+            // SAFETY: the object is still allocated and not used any more. `kfree` accepts objects of any cache.
             unsafe { slab.kfree(object) }.expect("it is an object");
             assert!(leak.cache.destroy().is_ok());
-            // The cache is gone, and its pages with it.
+            // The cache is destroyed and its pages are free.
             expect_foreign(slab, object);
-            // SAFETY: it is no object any more.
+            // SAFETY: no object is at this address any more, so the free is refused.
             assert_eq!(unsafe { other.free(object) }, Err(ObjectFreeError::Foreign { address }));
             judge_empty(slab, 0);
         });

@@ -1,12 +1,12 @@
-//! The slab: a naive one beside the engine, and everything that can go wrong around it.
+//! Tests of the slab: a simple model beside the engine, and all failures around it.
 //!
-//! `model` takes random steps, and shortens those that fail; `bugs` holds what earlier designs did wrong; `mistakes` is
-//! what callers do wrong, which changes nothing; `rules` is what Linux says; `kept` is what lies idle at most, and
-//! `waste` what of a slab is no object; `comings` has caches come and go; `exhaustion` has a request for pages fail in
-//! every place, `moved` has the caller moved to another CPU in every place; `panics` has the platform panic at every
-//! event, and `reentrant` has it call back, as it must not; `threads` is everybody at once, and `guarded` the same with
-//! a kernel's sections. All of it in shrunken worlds: slabs of one to three objects, limits of none and one. What loom
-//! plays with the same words is in `loom_slab.rs`.
+//! `model` takes random steps, and shortens failing lists of steps. `bugs` has regressions of earlier designs.
+//! `mistakes` has mistakes of callers, which change nothing. `rules` has the rules of Linux. `kept` bounds the idle
+//! slabs, and `waste` the unused bytes of a slab. `comings` creates and destroys caches during walks. `exhaustion`
+//! fails requests for pages at every place, and `moved` moves the caller to another CPU at every place. `panics` has a
+//! platform that panics at every event, and `reentrant` one that calls back although it must not. `threads` runs
+//! concurrent threads, and `guarded` does so with a kernel's sections. All of them use shrunken worlds: slabs of one to
+//! three objects, limits of zero and one slab. The loom tests of these words are in `loom_slab.rs`.
 
 mod bugs;
 mod comings;
