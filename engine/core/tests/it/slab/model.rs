@@ -1,6 +1,6 @@
-//! Random steps on the engine and on the naive slab ([`ObjectModel`]). After each step every list is what it says, and
-//! as many objects are free as nobody has; after a shrink exactly those slabs are left in which somebody has an object.
-//! A list of steps that fails is shortened before it is shown.
+//! Random steps on the engine and on a simple model ([`ObjectModel`]). After each step every list is consistent, and
+//! the number of objects in use is that of the model. After a shrink exactly those slabs are left that contain an
+//! object in use. A failing list of steps is shortened before it is printed.
 
 use std::ptr::NonNull;
 
@@ -15,14 +15,15 @@ use crate::slab::meddler::Meddling;
 use crate::slab::object_model::ObjectModel;
 use crate::slab::world::{Cache, PAGES, SIZES, Slab, judge, judge_empty, policies, policy, run_on, with_meddler};
 
-/// Objects that are there at a time.
+/// Maximum number of live objects.
 const LIVE_MAX: usize = 60;
 const STEPS: usize = 1200;
 const CPUS: u16 = 4;
-/// Bytes of requests by size: those that are objects whatever sizes there are, and those that may be pages.
+/// Upper limits of the sizes of requests: requests up to `MEDIUM` are served by objects under every size policy,
+/// requests up to `LARGE` may be served by pages.
 const MEDIUM: usize = 8 << 10;
 const LARGE: usize = 40 << 10;
-/// What a constructor leaves in an object.
+/// Word that the constructor writes into an object.
 const PREPARED: u64 = 0x5afe_c0de_5afe_c0de;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +45,7 @@ fn steps(seed: u64) -> Vec<Step> {
     (0..STEPS).map(|at| step(&mut rng, at / 150 % 2 == 0)).collect()
 }
 
-/// Objects are taken rather than given, or the other way round.
+/// Draws a step. More objects are allocated than freed if `grows` is set, and fewer otherwise.
 fn step(rng: &mut Rng, grows: bool) -> Step {
     let (cpu, cache, pick) = (rng.u16(0..CPUS), rng.usize(0..SIZES.len()), rng.usize(..));
     let sizes = [rng.usize(0..200), rng.usize(0..MEDIUM), rng.usize(0..LARGE)];
@@ -65,7 +66,7 @@ fn step(rng: &mut Rng, grows: bool) -> Step {
     }
 }
 
-/// The engine, and the naive slab for each of its caches.
+/// The engine, and a model for each of its caches.
 struct Both<'s, 'n, 'm, 'l> {
     slab: &'s Slab<'n, 'm, 'l>,
     caches: Vec<Cache<'s, 'n, 'm, 'l>>,
@@ -75,7 +76,7 @@ struct Both<'s, 'n, 'm, 'l> {
 }
 
 fn prepare(object: NonNull<u8>) {
-    // SAFETY: an object of eight words, aligned.
+    // SAFETY: the cache calls its constructor with an object of eight words, which is aligned to a word.
     unsafe { object.cast::<[u64; 8]>().write([PREPARED; 8]) }
 }
 
@@ -117,12 +118,12 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         self.by_size.len() + self.object_models.iter().map(ObjectModel::len).sum::<usize>()
     }
 
-    /// Bytes of the largest object that is asked for by size.
+    /// Returns the size of the largest object of a kmalloc cache.
     fn object_max(&self) -> usize {
         self.slab.policy().slab.sizes.largest()
     }
 
-    /// Objects, not blocks of pages, that were asked for by size.
+    /// Returns the number of live kmalloc objects that are not blocks of pages.
     fn small(&self) -> usize {
         let sizes = (0..self.by_size.len()).filter_map(|at| self.by_size.pick(at));
         sizes.filter(|&object| self.by_size.size(object) <= self.object_max()).count()
@@ -145,7 +146,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         }
         let object = self.slab.kmalloc(size, gfp).expect("there is memory");
         if gfp.contains(Gfp::ZERO) {
-            // SAFETY: an object of so many bytes, and ours.
+            // SAFETY: the object was just allocated and has `size` bytes, which `Gfp::ZERO` initialised.
             let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size) };
             assert!(bytes.iter().all(|&byte| byte == 0), "{object:p} is not zero");
         }
@@ -153,7 +154,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         self.by_size.take(object, size);
     }
 
-    /// Room and alignment are those of the next size.
+    /// Checks that size and alignment are those of the next larger size class.
     fn expect_shape(&self, object: NonNull<u8>, size: usize) {
         let room = match (self.slab.policy().slab.sizes, size) {
             (_, ..=8) => 8,
@@ -176,26 +177,27 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         let Some(object) = self.by_size.pick(pick).filter(|_| size > 0) else { return };
         let kept = self.by_size.size(object).min(size);
         self.by_size.give(object);
-        // SAFETY: in use until now.
+        // SAFETY: the object is allocated and was filled by the model.
         let tag = unsafe { object.read() };
-        // SAFETY: it is ours, and nobody uses it.
+        // SAFETY: the object is allocated, and only the returned pointer is used afterwards.
         let moved = unsafe { self.slab.krealloc(object, size, Gfp::KERNEL) }.expect("there is memory");
-        // SAFETY: what was in the first bytes came along.
+        // SAFETY: the object has at least `kept` bytes, which were copied from the initialised original or stayed in
+        // place.
         let bytes = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
         assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} lost its bytes");
-        // Objects that shrink stay where they are; so the model knows them by the room they have.
+        // Objects that shrink stay in place, so the model records the size of their allocation.
         let room = self.slab.ksize(moved).expect("it is an object");
         self.by_size.take(moved, if room > self.object_max() { room } else { size.min(self.object_max()) });
     }
 
-    /// A free object is as its constructor, or its last user, left it.
+    /// A free object keeps the contents that its constructor or its last user left.
     fn alloc_prepared(&mut self, cpu: u16) {
         run_on(cpu);
         let object = self.prepared.alloc(Gfp::KERNEL).expect("there is memory");
-        // SAFETY: an object of eight words, and ours.
+        // SAFETY: the object was just allocated, has eight words, and was initialised by the constructor.
         assert_eq!(unsafe { object.cast::<[u64; 8]>().read() }, [PREPARED; 8], "{object:p}");
         run_on((cpu + 1) % CPUS);
-        // SAFETY: allocated above, and not freed since.
+        // SAFETY: the object was allocated above and is not used any more.
         unsafe { self.prepared.free(object) }.expect("it is an object");
     }
 
@@ -207,7 +209,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         }
         let Some(object) = self.by_size.pick(pick / 4) else { return };
         self.by_size.give(object);
-        // SAFETY: it was in use, and is not any more.
+        // SAFETY: the object was allocated and is not used any more.
         unsafe { self.slab.kfree(object) }.expect("it is an object");
     }
 
@@ -219,7 +221,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             self.object_models[cache].give(object);
             objects.push(object);
         }
-        // SAFETY: they were in use, and are not any more.
+        // SAFETY: the objects were allocated from this cache and are not used any more.
         unsafe { self.caches[cache].free_bulk(&objects) }.expect("they are objects");
     }
 
@@ -232,7 +234,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         }
     }
 
-    /// The cache ends, if it may, and there is another one.
+    /// Destroys a cache if it has no objects in use, and creates another one.
     fn recreate(&mut self, at: usize) {
         run_on(0);
         let cache = self.caches.remove(at);

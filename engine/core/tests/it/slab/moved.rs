@@ -1,4 +1,4 @@
-//! Between any two sections the caller may find itself on another CPU, and any replacement may come too late.
+//! Between any two sections the caller may be moved to another CPU, and any replacement may come too late.
 
 use std::panic::catch_unwind;
 
@@ -9,16 +9,17 @@ use crate::slab::meddler::Meddling;
 use crate::slab::scenario::tell;
 use crate::slab::world::{SIZES, policies, policy, with_meddler};
 
-/// Frames: there are many worlds, and each is walked many times.
+/// Frames of a world. There are many worlds, and each is checked many times.
 const FEW: u32 = 256;
 
-/// Meddles with one call after the other, until the story has no more; how many there were for each size.
+/// Interferes with one call after the other, until the scenario has no more calls. Returns the smallest number of calls
+/// among the sizes.
 fn meddle(policy: Policy, what: Meddling) -> usize {
     let calls = SIZES.map(|size| (0..).take_while(|&at| has_call(policy, size, (what, at))).count());
     calls.into_iter().min().unwrap_or_default()
 }
 
-/// Returns whether the story had the call that was to be meddled with.
+/// Returns whether the scenario reached the call with the interference.
 fn has_call(policy: Policy, size: u32, meddling: (Meddling, u64)) -> bool {
     with_meddler(policy, FEW, meddling, |slab| {
         assert_eq!(tell(slab, size, 0), 0, "there is memory");
@@ -44,12 +45,12 @@ fn every_replacement_may_come_too_late() {
     }
 }
 
-/// Returns whether the story notices a fault of the primitive.
+/// Returns whether the scenario detects a fault of the primitive.
 fn is_found(fault: (Meddling, u64)) -> bool {
     catch_unwind(|| with_meddler(policy(SlabPolicy::Tagged, 0), FEW, fault, |slab| tell(slab, 1344, 0))).is_err()
 }
 
-/// The story itself: a primitive that does not do what it says must be noticed.
+/// Tests the scenario itself: it must detect a faulty primitive.
 #[test]
 fn faults_of_the_primitive_are_found() {
     for what in [Meddling::PopsTwice, Meddling::LosesPush, Meddling::LosesReplacement] {

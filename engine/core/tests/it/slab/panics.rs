@@ -1,6 +1,6 @@
-//! A platform that panics beneath the slab: in its probe, at every event of a story, and in a constructor, at every
-//! object. The panic is caught. The slab then is in order, holds no lock, has lost no more than what was in the hands
-//! of the call, and serves as before.
+//! A platform that panics below the slab: in its probe, at every event of a scenario, and in a constructor, at every
+//! object. The panic is caught. Afterwards the slab must be in order, hold no lock, have lost at most the objects that
+//! the interrupted call held, and serve further requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::ptr::NonNull;
@@ -25,15 +25,15 @@ type Cache<'s, 'n, 'm, 'l, 'b> = KmemCache<'s, 'n, 'm, Platform<'b>, CpuLocks<'l
 
 const CPUS: usize = 3;
 const FRAMES: u32 = 1 << 10;
-/// Three objects of this size fill a slab.
+/// Size of which three objects fill a slab.
 const SIZE: u32 = 1344;
-/// Objects that one call asks for: most of what a call has in its hands.
+/// Number of objects in one call, and therefore the maximum that a call can lose.
 const MANY: usize = 150;
 
-/// What a caught panic carries.
+/// Payload of a planned panic.
 struct Planned;
 
-/// Panics at the event that is counted down to.
+/// Probe that panics when its count of events reaches zero.
 struct Bomb(AtomicU32);
 
 impl Bomb {
@@ -50,7 +50,7 @@ impl Probe for &Bomb {
     }
 }
 
-/// What is allocated, noted as soon as it is.
+/// Scenario whose objects are recorded as soon as they are allocated.
 struct Story<'a, 's, 'n, 'm, 'l, 'b> {
     slab: &'s Slab<'n, 'm, 'l, 'b>,
     cache: &'a Cache<'s, 'n, 'm, 'l, 'b>,
@@ -72,12 +72,13 @@ impl Story<'_, '_, '_, '_, '_, '_> {
         self.objects.extend(objects);
     }
 
-    /// Frees every so-manieth of what there is.
+    /// Frees every `step`th object.
     fn free(&mut self, cpu: u16, step: usize) {
         run_on(cpu);
         for at in (0..self.objects.len()).step_by(step).rev() {
             let object = self.objects.swap_remove(at);
-            // SAFETY: it was allocated, and is nobody's now.
+            // SAFETY: the object was allocated from this cache and was removed from the list, so it is not used any
+            // more.
             unsafe { self.cache.free(object) }.expect("it is an object of the cache");
         }
     }
@@ -85,7 +86,8 @@ impl Story<'_, '_, '_, '_, '_, '_> {
     fn free_bulk(&mut self, cpu: u16, count: usize) {
         run_on(cpu);
         let objects = self.objects.split_off(self.objects.len() - count);
-        // SAFETY: allocated above, and nobody's now.
+        // SAFETY: the objects were allocated from this cache and were removed from the list, so they are not used any
+        // more.
         unsafe { self.cache.free_bulk(&objects) }.expect("they are objects of the cache");
     }
 
@@ -107,18 +109,18 @@ impl Story<'_, '_, '_, '_, '_, '_> {
         self.cache.shrink();
         let temporary = self.slab.create(&CacheConfig::new("temporary", 512)).expect("there is room");
         let object = temporary.alloc(Gfp::NOWAIT).expect("there is memory");
-        // SAFETY: allocated above, and not used any more.
+        // SAFETY: the object was allocated above and is not used any more.
         unsafe { temporary.free(object) }.expect("it is an object");
         assert!(temporary.destroy().is_ok());
     }
 }
 
-/// Notes a problem, and the moment of the story at which it showed.
+/// Records a problem, and the moment of the scenario at which it was found.
 fn expect(wrong: &mut Vec<String>, when: &str, found: Result<(), String>) {
     wrong.extend(found.err().map(|problem| format!("{when}: {problem}")));
 }
 
-/// Tells the story with a panic at an event; whether there was one. Notes what is wrong then.
+/// Plays the scenario with a panic at event `at`. Returns whether it panicked, and records problems in `wrong`.
 fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &mut Vec<String>) -> bool {
     let bomb = Bomb(AtomicU32::new(0));
     let locks = [(); CPUS].map(|()| CheckedSpinLock::new());
@@ -139,7 +141,7 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
             &format!("{scene}, after it"),
             others.map_or(Ok(()), |panic| Err(format!("{:?}", panic.downcast_ref::<String>()))),
         );
-        // SAFETY: this thread is alone.
+        // SAFETY: no other thread uses the allocator.
         expect(
             wrong,
             &format!("{scene}, at once"),
@@ -149,7 +151,7 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
         story.alloc(2, 20);
         story.free(0, 1);
         slab.shrink();
-        // SAFETY: likewise; and the pages are only looked at.
+        // SAFETY: no other thread uses the allocator, and the pages are checked only.
         let (census, pages) = unsafe { (slab.check(), slab.pages().check()) };
         let lost = census.map(|census| census.objects - census.free - census.sheaves);
         let most = if told.is_ok() { 0 } else { MANY as u64 };
@@ -174,7 +176,7 @@ fn prepare(_: NonNull<u8>) {
     }
 }
 
-/// Tells the story with each panic that there is.
+/// Plays the scenario with a panic at every possible place.
 fn panic_everywhere(constructor: Option<fn(NonNull<u8>)>) {
     panic_hook::silence_payload::<Planned>();
     let mut wrong = Vec::new();

@@ -1,5 +1,5 @@
-//! A probe that calls the slab while the page allocator beneath holds its locks, as it must not. It gets a panic of the
-//! lock that it wants, or its way where none is in its way; whatever comes of that, nothing is broken.
+//! A probe that calls the slab while the page allocator holds its locks, which is forbidden. The call panics in the
+//! lock that it needs, or succeeds if no held lock is in the way. In either case the slab stays in order.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,14 +21,14 @@ type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<Caller>, CpuLocks<'l, Chec
 type Misdeed = fn(&Slab<'_, '_, '_>);
 
 const CPUS: usize = 3;
-/// How often it calls.
+/// Maximum number of calls.
 const MISDEEDS_MAX: u32 = 60;
 const SIZE: u32 = 1344;
 
 const MISDEEDS: [(&str, Misdeed); 6] = [
     ("kmalloc and kfree", |slab| {
         let object = slab.kmalloc(1000, Gfp::NOWAIT).expect("there is memory");
-        // SAFETY: allocated above, and not used any more.
+        // SAFETY: the object was just allocated and is not used any more.
         unsafe { slab.kfree(object) }.expect("it is an object");
     }),
     ("a block", |slab| _ = slab.kmalloc(3 * 4096, Gfp::KERNEL)),
@@ -42,7 +42,8 @@ const MISDEEDS: [(&str, Misdeed); 6] = [
 ];
 
 std::thread_local! {
-    /// The slab, while it is to be called; and what is done, how often yet.
+    /// Address of the slab while the probe may call it; and the number of the misdeed, with the number of its calls so
+    /// far.
     static SLAB: Cell<usize> = const { Cell::new(0) };
     static MISDEED: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
@@ -59,7 +60,7 @@ impl Probe for Caller {
             return;
         }
         MISDEED.set((which, done + 1));
-        // SAFETY: the slab is there as long as this says so.
+        // SAFETY: `SLAB` is set only while the slab exists, and holds its address.
         let called = unsafe { &*(slab as *const Slab<'_, '_, '_>) };
         _ = catch_unwind(AssertUnwindSafe(|| MISDEEDS[which].1(called)));
         SLAB.set(slab);
@@ -74,7 +75,7 @@ fn work(slab: &Slab<'_, '_, '_>) {
         run_on((round + 1) % 3);
         for (at, object) in objects.into_iter().enumerate() {
             run_on(at as u16 % 2);
-            // SAFETY: allocated above, and not used any more.
+            // SAFETY: the object was allocated above from this cache and is not used any more.
             unsafe { cache.free(object) }.expect("it is an object");
         }
         slab.shrink();
@@ -102,7 +103,7 @@ fn the_slab_is_called_from_the_probe() {
                 let (_, done) = MISDEED.replace((0, 0));
                 let scene = format!("{name} under {:?}", policy.slab.objects);
                 assert!(worked.is_ok() && done > 10, "{scene}: {done} calls");
-                // SAFETY: this thread is alone, and the pages are only looked at.
+                // SAFETY: no other thread uses the allocator, and the pages are checked only.
                 let (objects, pages) = unsafe { (slab.check(), slab.pages().check()) };
                 objects.unwrap_or_else(|violation| panic!("{scene}: {violation}"));
                 pages.unwrap_or_else(|violation| panic!("{scene}: {violation}"));

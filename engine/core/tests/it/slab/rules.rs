@@ -1,4 +1,5 @@
-//! What SLUB says of how many slabs are kept, of which are taken first, and of what is in an object: scene by scene.
+//! Rules of SLUB, one scene per rule: the number of slabs that are kept, the slabs that are used first, and the
+//! contents of objects.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -18,7 +19,7 @@ fn alloc(cache: &Cache<'_, '_, '_, '_>, count: usize) -> Vec<NonNull<u8>> {
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
     run_on(cpu);
-    // SAFETY: the tests hand in what they have.
+    // SAFETY: the tests pass allocated objects of this cache that they do not use any more.
     objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
 }
 
@@ -26,7 +27,8 @@ fn owning_policies() -> impl Iterator<Item = Policy> {
     policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves())
 }
 
-/// Twice the objects that Linux lets a CPU keep free, in slabs. linux: mm/slub.c:set_cpu_partial, slub_set_cpu_partial
+/// A CPU keeps twice the number of free objects that Linux allows, counted in slabs. linux: mm/slub.c:set_cpu_partial,
+/// slub_set_cpu_partial
 #[test]
 fn a_cpu_keeps_as_many_slabs_that_it_emptied_as_linux_says() {
     let by_size = [
@@ -64,7 +66,7 @@ fn a_cpu_keeps_as_many_slabs_that_it_emptied_as_linux_says() {
     }
 }
 
-/// Half the logarithm of the size, 5 to 10. linux: mm/slub.c:set_min_partial
+/// A node keeps half the logarithm of the size, between 5 and 10 slabs. linux: mm/slub.c:set_min_partial
 #[test]
 fn a_node_keeps_as_many_free_slabs_as_linux_says() {
     for (size, kept) in [(8, 5), (1024, 5), (2048, 5), (4096, 6), (16_384, 7), (65_536, 8), (1 << 18, 9)] {
@@ -83,7 +85,7 @@ fn a_node_keeps_as_many_free_slabs_as_linux_says() {
     }
 }
 
-/// The same for objects of which the machine has too few to see it.
+/// A node keeps ten free slabs of objects so large that the machine has too little memory to test the behaviour.
 #[test]
 fn a_node_keeps_ten_free_slabs_of_the_largest_objects() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
@@ -94,7 +96,7 @@ fn a_node_keeps_ten_free_slabs_of_the_largest_objects() {
     });
 }
 
-/// The same where objects are checked: the node has all slabs.
+/// A node keeps as many free slabs of a checked cache, all of whose slabs belong to the node.
 #[test]
 fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
@@ -110,7 +112,8 @@ fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
     });
 }
 
-/// What [`slab`](freehold::slab) promises: 9 times the number, and the slab that the CPU allocates from.
+/// The documentation of [`slab`](freehold::slab) states this bound: nine times the configured number, and the slab from
+/// which the CPU allocates.
 #[test]
 fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
     for slabs in [1, 2, 16] {
@@ -121,14 +124,14 @@ fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
     }
 }
 
-/// Takes and gives back, through a frontend, an object of the largest size and what is a byte larger.
+/// Allocates and frees, through a frontend, an object of the largest size and one that is a byte larger.
 fn expect_pages_beyond_the_largest<F: FastPath>(slab: &Slab<'_, '_, '_>) {
     let frontend = slab.frontend::<F>().expect("that is its way");
     let largest = slab.policy().slab.sizes.largest();
     for (size, room) in [(largest, largest), (largest + 1, 2 * largest)] {
         let object = NonNull::new(frontend.malloc(size)).expect("there is memory");
         assert_eq!(slab.ksize(object), Ok(room), "{size} under {:?}", slab.policy().slab);
-        // SAFETY: allocated just now, and nobody else has it.
+        // SAFETY: the object was just allocated and is not used any more.
         unsafe { frontend.free(object.as_ptr()) };
     }
     judge_empty(slab, 0);
@@ -141,7 +144,7 @@ fn unguarded(objects: SlabPolicy, sizes: SlabSizes) -> Policy {
     policy
 }
 
-/// What a frontend is built for is looked for in the place of no cache, too.
+/// A frontend for one fast path must also handle sizes that have no cache.
 #[test]
 fn a_front_gives_pages_beyond_the_largest_size() {
     for sizes in [SlabSizes::Linux, SlabSizes::Fine] {
@@ -159,7 +162,7 @@ fn guarded(mut policy: Policy) -> Policy {
     policy
 }
 
-/// A frontend goes by one way, and takes no other allocator for its own.
+/// A frontend is compiled for one fast path, and is refused by an allocator with another one.
 #[test]
 fn each_policy_is_served_by_its_own_way_and_no_other() {
     for policy in policies().into_iter().flat_map(|policy| [policy, guarded(policy)]) {
@@ -189,7 +192,7 @@ fn each_policy_is_served_by_its_own_way_and_no_other() {
     }
 }
 
-/// Such memory is no cache's: it comes from the zone that the flags say, which this machine may not have.
+/// A block of pages belongs to no cache. It comes from the zone in the flags, which this machine may not have.
 #[test]
 fn a_block_comes_from_the_zone_that_was_asked_for() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
@@ -199,7 +202,7 @@ fn a_block_comes_from_the_zone_that_was_asked_for() {
             }
             for modifier in [Gfp::HIGHMEM, Gfp::MOVABLE] {
                 let block = slab.kmalloc(size, Gfp::KERNEL | modifier).expect("there is memory");
-                // SAFETY: allocated above, and not used any more.
+                // SAFETY: the block was just allocated and is not used any more.
                 unsafe { slab.kfree(block) }.expect("it is a block");
             }
         }
@@ -207,7 +210,7 @@ fn a_block_comes_from_the_zone_that_was_asked_for() {
     });
 }
 
-/// What others freed into waits no longer than the rest: it is taken first, before what the CPU freed into last.
+/// A slab into which other CPUs freed objects is used first, before the slab into which the CPU itself freed last.
 #[test]
 fn a_cpu_turns_first_to_a_slab_that_others_freed_into() {
     for policy in owning_policies().filter(|policy| policy.slab.order == SlabOrder::Address) {
@@ -221,8 +224,8 @@ fn a_cpu_turns_first_to_a_slab_that_others_freed_into() {
     }
 }
 
-/// Whoever makes a slab may be overtaken: by a signal that allocates, which has made one, too. The second one is the
-/// node's.
+/// A CPU that creates a slab may be overtaken by a signal handler that creates another one. The second slab goes to the
+/// node.
 #[test]
 fn a_slab_that_is_not_needed_any_more_is_kept_by_the_node() {
     thread_local! {
@@ -231,7 +234,7 @@ fn a_slab_that_is_not_needed_any_more_is_kept_by_the_node() {
     fn overtake(_: NonNull<u8>) {
         let cache = CACHE.take() as *const Cache<'_, '_, '_, '_>;
         if !cache.is_null() {
-            // SAFETY: the cache is there as long as somebody allocates from it.
+            // SAFETY: the cache exists as long as a call allocates from it.
             unsafe { &*cache }.alloc(Gfp::KERNEL).expect("there is memory");
         }
     }
@@ -249,7 +252,7 @@ fn a_slab_that_is_not_needed_any_more_is_kept_by_the_node() {
     }
 }
 
-/// Ways to ask for an object of so many bytes, or for a block of pages.
+/// Way to request an object of the cache's size, or a block of pages.
 type Ask = fn(&Slab<'_, '_, '_>, &Cache<'_, '_, '_, '_>, Gfp) -> NonNull<u8>;
 
 const ASKS: [(&str, Ask); 4] = [
@@ -270,9 +273,9 @@ fn size_of(cache: &Cache<'_, '_, '_, '_>) -> usize {
     cache.info().layout.object_size as usize
 }
 
-/// Bytes of an object behind the word in which it may have been linked.
+/// Returns the bytes of an object after its first word, which may have been a link.
 fn bytes_of<'o>(object: NonNull<u8>, size: usize) -> &'o [u8] {
-    // SAFETY: the object is ours, has so many bytes, and was written before.
+    // SAFETY: the callers pass an allocated object of `size` bytes that was initialised before.
     unsafe { std::slice::from_raw_parts(object.as_ptr().add(8), size - 8) }
 }
 
@@ -285,7 +288,7 @@ fn memory_is_zero_if_that_is_asked_for_and_otherwise_nobody_writes_it() {
                     let cache = slab.create(&CacheConfig::new("bytes", size as u32)).expect("there is room");
                     for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
                         let first = ask(slab, &cache, Gfp::KERNEL);
-                        // SAFETY: it has so many bytes, and nobody uses it after that.
+                        // SAFETY: the object was just allocated, has `size` bytes, and is not used after the free.
                         unsafe {
                             first.write_bytes(0xaa, size);
                             slab.kfree(first).expect("it is an object");
@@ -293,7 +296,7 @@ fn memory_is_zero_if_that_is_asked_for_and_otherwise_nobody_writes_it() {
                         let again = ask(slab, &cache, gfp);
                         assert_eq!(again, first, "{name} of {size}: what was freed last is nearest");
                         assert!(bytes_of(again, size).iter().all(|&found| found == byte), "{name} of {size}, {gfp:?}");
-                        // SAFETY: allocated above, and not used any more.
+                        // SAFETY: the object was allocated above and is not used any more.
                         unsafe { slab.kfree(again) }.expect("it is an object");
                     }
                 });
@@ -307,16 +310,17 @@ fn what_shrinks_in_its_place_is_not_written_unless_zeros_are_asked_for() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
             let object = slab.kmalloc(64, gfp).expect("there is memory");
-            // SAFETY: it has so many bytes.
+            // SAFETY: the object was just allocated and has 64 bytes.
             unsafe { object.write_bytes(0xaa, 64) };
-            // SAFETY: allocated above, and not used any more.
+            // SAFETY: the object was allocated above, and only its returned address, which is the same, is used
+            // afterwards.
             assert_eq!(unsafe { slab.krealloc(object, 8, gfp) }, Ok(object));
             assert!(bytes_of(object, 64).iter().all(|&found| found == byte), "{gfp:?}");
         }
     });
 }
 
-/// A walk over all pages looks at each slab, whether what lies before it is a slab, a block, or nobody's.
+/// A walk over all pages sees each slab, whether it follows a slab, a block, or other memory.
 #[test]
 fn usage_counts_what_is_in_use_wherever_it_lies() {
     for policy in policies() {
@@ -333,13 +337,13 @@ fn usage_counts_what_is_in_use_wherever_it_lies() {
             slab.usage(|cache, usage| found = Some(usage).filter(|_| cache.name.as_str() == "usage").or(found));
             assert_eq!(found, Some(CacheUsage { active: 16, objects: 16, slabs: 16 }), "under {:?}", policy.slab);
             check(slab);
-            // SAFETY: allocated above, and not used any more.
+            // SAFETY: the blocks were allocated above and are not used any more.
             blocks.into_iter().for_each(|block| unsafe { slab.kfree(block) }.expect("it is a block"));
         });
     }
 }
 
-/// Who can guess the order of one slab does not know that of another.
+/// An attacker who learns the order of one slab does not know the order of another.
 #[test]
 fn no_two_slabs_hand_out_their_objects_in_the_same_random_order() {
     let mut policy = policy(SlabPolicy::Tagged, 0);
@@ -357,7 +361,7 @@ fn no_two_slabs_hand_out_their_objects_in_the_same_random_order() {
     });
 }
 
-/// Whatever slabs a refill is put together from, the lowest addresses of each come first.
+/// The objects of each slab are handed out by ascending address, even if a refill combines several slabs.
 #[test]
 fn sheaves_hand_out_objects_by_ascending_address() {
     for size in [32, 64, 1024] {

@@ -1,4 +1,4 @@
-//! One story that comes by every step of the slab: what others meddle with, call by call.
+//! Scenario that passes through every step of the slab. Other tests interfere with its calls, one by one.
 
 use std::ptr::NonNull;
 
@@ -8,12 +8,12 @@ use freehold::slab::CacheConfig;
 use crate::slab::object_model::ObjectModel;
 use crate::slab::world::{Cache, Slab, judge, judge_empty, run_on};
 
-/// Fails at once if there is no page.
+/// Flags of requests that fail at once if there is no page.
 pub(super) const NOWAIT: Gfp = Gfp::NOWAIT;
 /// The CPU that goes offline.
 const LEAVES: u16 = 2;
 
-/// The story's state.
+/// State of the scenario.
 struct Story<'a, 's, 'n, 'm, 'l> {
     slab: &'s Slab<'n, 'm, 'l>,
     cache: &'a Cache<'s, 'n, 'm, 'l>,
@@ -52,13 +52,14 @@ impl Story<'_, '_, '_, '_, '_> {
         self.judge();
     }
 
-    /// Frees every `step`th of what there is.
+    /// Frees every `step`th object.
     fn free(&mut self, cpu: u16, step: usize) {
         run_on(cpu);
         for at in (0..self.objects.len()).step_by(step).rev() {
             let object = self.objects.remove(at);
             self.object_model.give(object);
-            // SAFETY: it was allocated, and is nobody's now.
+            // SAFETY: the object was allocated from this cache and was removed from the list, so it is not used any
+            // more.
             unsafe { self.cache.free(object) }.expect("it is an object of the cache");
         }
         self.judge();
@@ -69,14 +70,14 @@ impl Story<'_, '_, '_, '_, '_> {
     }
 }
 
-/// Tells the story of objects of a size, while somebody else has so many pages; how many requests failed. Whatever
-/// happens, everything is back at the end.
+/// Plays the scenario with objects of a size, while `pages` pages are allocated elsewhere. Returns the number of failed
+/// requests. At the end everything is free, even after failed requests.
 pub(super) fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     let cache = slab.create(&CacheConfig::new("story", size)).expect("there is room for a cache");
     let (object_model, objects) = (ObjectModel::default(), Vec::new());
     let mut story = Story { slab, cache: &cache, object_model, objects, failures: 0 };
     story.alloc(0, 7);
-    // From elsewhere, then by their owner: first, last, and in between.
+    // Frees on another CPU, and then on the owner: the first objects, the last, and others between them.
     story.free(1, 2);
     story.free(0, 2);
     story.alloc(0, 4);
@@ -84,7 +85,7 @@ pub(super) fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     story.free(LEAVES, 3);
     cache.shrink();
     story.judge();
-    // From the node.
+    // This request is served by the node's slabs.
     story.alloc(1, 3);
     run_on(1);
     slab.cpu_dead(CpuId(LEAVES));

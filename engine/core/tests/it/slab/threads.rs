@@ -1,5 +1,5 @@
-//! Everybody at once: eight threads on four CPUs take objects, write their numbers, and give them back or pass them on,
-//! while the caches are shrunk, and a fifth CPU comes and goes.
+//! Concurrent threads: eight threads on four CPUs allocate objects, fill them, and free them or pass them on, while the
+//! caches are shrunk and a fifth CPU goes offline and online.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -19,14 +19,14 @@ use crate::slab::world::{CPUS, Cache, SIZES, Slab, judge_empty, policies, policy
 const THREADS: usize = 8;
 const ROUNDS: u32 = 6000;
 
-/// An object on its way to another thread, which then has it.
+/// An object on its way to another thread, which then owns it.
 struct Passed {
     object: NonNull<u8>,
     cache: usize,
     tag: u8,
 }
 
-// SAFETY: the value's holder has the object.
+// SAFETY: the holder of the value owns the object, so sending the value transfers the object.
 unsafe impl Send for Passed {}
 
 struct Worker<'a, 's, 'n, 'm, 'l> {
@@ -56,7 +56,7 @@ impl Worker<'_, '_, '_, '_, '_> {
     fn alloc(&mut self) {
         let (cache, tag) = (self.rng.usize(0..self.caches.len()), self.rng.u8(..));
         let object = self.caches[cache].alloc(Gfp::KERNEL).expect("there is memory");
-        // SAFETY: nobody else has it.
+        // SAFETY: the object was just allocated and has the size of its cache.
         unsafe { object.write_bytes(tag, SIZES[cache] as usize) };
         self.held.push(Passed { object, cache, tag });
     }
@@ -66,10 +66,10 @@ impl Worker<'_, '_, '_, '_, '_> {
             return;
         }
         let Passed { object, cache, tag } = self.held.swap_remove(self.rng.usize(0..self.held.len()));
-        // SAFETY: it is ours, and was filled by the thread that took it.
+        // SAFETY: this thread owns the object, and the thread that allocated it initialised its bytes.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), SIZES[cache] as usize) };
         assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
-        // SAFETY: nobody uses it any more.
+        // SAFETY: this thread owns the object, which is of this cache, and does not use it any more.
         unsafe { self.caches[cache].free(object) }.expect("it is an object");
     }
 }
@@ -110,7 +110,7 @@ fn everybody(policy: Policy, what: Meddling) {
     });
 }
 
-/// On a CPU that nobody else runs on.
+/// Shrinks the caches and takes a CPU offline and online. No other thread runs on that CPU.
 fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &AtomicBool) {
     let leaves = CPUS - 1;
     while !is_over.load(Relaxed) {
@@ -119,7 +119,7 @@ fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &A
         run_on(0);
         slab.cpu_dead(CpuId(leaves));
         for (cache, object) in caches.iter().zip(objects) {
-            // SAFETY: allocated above, and not freed since.
+            // SAFETY: the object was allocated above from this cache and is not used any more.
             unsafe { cache.free(object) }.expect("it is an object");
             cache.shrink();
         }
@@ -135,7 +135,7 @@ fn everybody_at_once_loses_nothing() {
 
 #[test]
 fn a_fault_among_threads_is_found() {
-    // Bitmaps keep nothing in the objects, so that what two threads write into one leads nobody astray.
+    // Bitmaps store nothing in objects, so the contents that two threads write into one object corrupt no list.
     let outcome = catch_unwind(AssertUnwindSafe(|| everybody(policy(SlabPolicy::Bitmap, 0), Meddling::PopsTwice)));
     assert!(outcome.is_err(), "an object that two threads had was not found");
 }

@@ -1,4 +1,4 @@
-//! What of a slab is no object: little, however large a page is.
+//! Bytes of a slab that belong to no object: few, for every page size.
 
 use freehold::base::{Gfp, NodeId};
 use freehold::machine::objects::with_locked_slab;
@@ -11,7 +11,7 @@ use freehold::slab::Cache;
 
 use crate::slab::world::{PAGES, judge_empty, policies, run_on, with_world};
 
-/// Looks at the caches of requests by size on a machine whose pages have so many bytes.
+/// Calls `look` for each kmalloc cache on a machine with this page size.
 fn each_kmalloc(policy: Policy, page_size: u32, mut look: impl FnMut(&Cache)) {
     run_on(0);
     let config = Config { policy, page_size, cpu_nodes: &[NodeId(0); 4], ..Config::default() };
@@ -48,7 +48,7 @@ fn no_slab_wastes_more_than_an_eighth() {
     }
 }
 
-/// Free objects of at least a 64th of a page are bits: 63 of them fill it. Smaller ones keep lists.
+/// Free objects of at least a 64th of a page are bits, because 63 of them fill the word. Smaller objects are on lists.
 #[test]
 fn objects_are_bits_where_a_word_of_them_fills_a_page() {
     for (page_size, smallest) in [(4096, 64), (16384, 256), (65536, 1024)] {
@@ -58,7 +58,7 @@ fn objects_are_bits_where_a_word_of_them_fills_a_page() {
     }
 }
 
-/// What nobody asked for, in objects of a size of their own: a quarter at most, from 64 bytes on.
+/// The unused bytes of an object in a fine size class: at most a quarter, from 64 bytes on.
 #[test]
 fn a_request_by_size_gets_a_quarter_more_than_it_asks_for_at_most() {
     with_world(Policy::FREEHOLD, |slab| {
@@ -66,7 +66,7 @@ fn a_request_by_size_gets_a_quarter_more_than_it_asks_for_at_most() {
             let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
             let room = slab.ksize(object).expect("it is an object");
             assert!(room >= size && 4 * (room - size) <= size, "{room} bytes for {size}");
-            // SAFETY: allocated just now, and nobody else has it.
+            // SAFETY: the object was just allocated and is not used any more.
             unsafe { slab.kfree(object) }.expect("it is an object");
         }
         judge_empty(slab, 0);

@@ -1,4 +1,4 @@
-//! Small worlds, one for each policy.
+//! Small worlds, and a policy for each fast path.
 
 use freehold::base::lock::RawLock;
 use freehold::base::{CpuId, NodeId};
@@ -16,20 +16,21 @@ use crate::slab::meddler::{Meddler, Meddling};
 pub(super) type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<NoProbe>, Meddler<'l>>;
 pub(super) type Cache<'s, 'n, 'm, 'l> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, Meddler<'l>>;
 
-/// CPUs of every world.
+/// Number of CPUs of every world.
 pub(super) const CPUS: u16 = 5;
 /// Frames of a world.
 pub(super) const PAGES: u32 = 1 << 11;
 
-/// Objects of these sizes are alone in their slab, or share it with one or two others.
+/// Sizes of objects of which one, two or three fill a slab.
 pub(super) const SIZES: [u32; 3] = [4096, 2048, 1344];
 
-/// What comes next runs on this CPU.
+/// Sets the CPU on which the following calls run.
 pub(super) fn run_on(cpu: u16) {
     run_on_cpu(CpuId(cpu));
 }
 
-/// A policy whose slabs are single pages where an object fits into one, and whose CPUs keep so many KiB of free slabs.
+/// Returns a policy whose slabs are single pages where an object fits into one, and whose CPUs keep `free_kib` KiB of
+/// free slabs.
 pub(super) fn policy(objects: SlabPolicy, free_kib: u32) -> Policy {
     let numbers = Numbers {
         slab_min_objects: Some(1),
@@ -42,7 +43,8 @@ pub(super) fn policy(objects: SlabPolicy, free_kib: u32) -> Policy {
     policy
 }
 
-/// Every way of objects to a CPU, plain with fine sizes and hardened with Linux's, with limits of no slab and of one.
+/// Returns policies for every fast path: plain with fine sizes, and hardened with Linux's sizes; with limits of no slab
+/// and of one slab.
 pub(super) fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for (objects, guard) in [
@@ -66,12 +68,12 @@ pub(super) fn policies() -> Vec<Policy> {
     policies
 }
 
-/// Runs in a world where nobody meddles, on CPU 0.
+/// Runs `run` on CPU 0 of a world without interference.
 pub(super) fn with_world<R>(policy: Policy, run: impl FnOnce(&Slab<'_, '_, '_>) -> R) -> R {
     with_meddler(policy, PAGES, (Meddling::Nothing, 0), run)
 }
 
-/// Runs in a world of so many frames where somebody meddles with one call of the primitive.
+/// Runs `run` in a world of `pages` frames, with interference in one call of the primitive.
 pub(super) fn with_meddler<R>(
     policy: Policy,
     pages: u32,
@@ -83,7 +85,8 @@ pub(super) fn with_meddler<R>(
     result.expect("a world runs once")
 }
 
-/// Builds the world of [`with_meddler`], and calls `run` once. The world is compiled once, and not for each test.
+/// Builds the world of [`with_meddler`], and calls `run` once. This function is not generic, so the world is compiled
+/// once instead of once per test.
 fn run_meddled(policy: Policy, pages: u32, (what, at): (Meddling, u64), run: &mut dyn FnMut(&Slab<'_, '_, '_>)) {
     let nodes = [NodeId(0); CPUS as usize];
     let config = Config { policy, cpu_nodes: &nodes, ..Config::default() };
@@ -97,26 +100,26 @@ fn run_meddled(policy: Policy, pages: u32, (what, at): (Meddling, u64), run: &mu
     outcome.expect("the configuration is right")
 }
 
-/// The pages beneath.
+/// Returns the page allocator below the slab.
 pub(super) fn pages_of<'s, 'm>(slab: &'s Slab<'_, 'm, '_>) -> &'s PageAllocator<'m, Threads<NoProbe>> {
-    // SAFETY: tests give back what they have taken; what they keep, they keep within a world.
+    // SAFETY: the tests free only pages that they have allocated through this reference.
     unsafe { slab.pages() }
 }
 
-/// Whether nothing is lost.
+/// Checks that nothing is lost, and returns the census.
 pub(super) fn check(slab: &Slab<'_, '_, '_>) -> SlabCensus {
-    // SAFETY: worlds are judged when all threads but the caller's are over.
+    // SAFETY: worlds are checked only when all threads except the caller's have ended.
     unsafe { slab.check() }.expect("nothing is lost")
 }
 
-/// Nothing is lost, and so many objects are in use, beside sheaves.
+/// Checks that nothing is lost, and that `in_use` objects are in use, apart from sheaves.
 pub(super) fn judge(slab: &Slab<'_, '_, '_>, in_use: usize) {
     let census = check(slab);
     let found = census.objects - census.free - census.sheaves;
     assert_eq!(found, in_use as u64, "objects in use");
 }
 
-/// Everything has come back, down to the last page but so many that are somebody else's.
+/// Checks that all slabs and pages are free after a shrink, except for `left` pages that are allocated elsewhere.
 pub(super) fn judge_empty(slab: &Slab<'_, '_, '_>, left: u64) {
     slab.shrink();
     judge(slab, 0);
