@@ -1,4 +1,4 @@
-//! Bytes that somebody writes where they should not, and the reports about it, line by line.
+//! Writes to bytes that do not belong to the writer, and the reports about them, line by line.
 
 use core::ptr::NonNull;
 
@@ -8,7 +8,7 @@ use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
 use super::{Slab, check, listener, with_world};
 
-/// A cache of objects of 40 bytes with everything, and two of its objects.
+/// Runs `run` with a cache of objects of 40 bytes with all checks, and two of its objects.
 fn scene(run: impl FnOnce(&Scene<'_, '_, '_>)) {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
@@ -35,12 +35,13 @@ impl Scene<'_, '_, '_> {
 
     /// Writes a byte at an offset from the first object.
     fn poke(&self, offset: isize, byte: u8) {
-        // SAFETY: the memory is mapped; that it is not ours to write is the point.
+        // SAFETY: the byte is in a mapped slab that no other thread uses. The write outside of the object is the damage
+        // that the test plants.
         unsafe { self.first.as_ptr().offset(offset).write(byte) }
     }
 
     fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: nobody uses it; if it is free already, that is the point.
+        // SAFETY: the object is not used any more. Where the tests free it twice, the checks refuse the second free.
         unsafe { self.cache.free(object) }
     }
 }
@@ -143,9 +144,10 @@ fn bytes_between_two_objects() {
         let config = CacheConfig::new("wide", 40).with_align(64).with_flags(CacheFlags::POISON);
         let cache = slab.create(&config).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap();
-        // SAFETY: the bytes are mapped; 40 of the object's, and two words, and then nobody's until 64.
+        // SAFETY: the byte is mapped: the object has 40 bytes and two words of metadata, followed by padding up to byte
+        // 64. The write to the padding is the damage that the test plants.
         unsafe { object.as_ptr().add(60).write(9) };
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the object was allocated above and is not used any more.
         unsafe { cache.free(object).unwrap_err() };
         let report = listener(slab).take_one(object.as_ptr() as u64);
         assert!(report.contains("BUG wide: Object padding overwritten\n"), "{report}");
@@ -162,9 +164,10 @@ fn a_byte_past_what_was_asked_for() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let object = slab.kmalloc(13, Gfp::KERNEL).unwrap();
         assert_eq!(slab.ksize(object), Ok(13), "what is past them is not the caller's");
-        // SAFETY: 13 bytes are ours; the 14th is the point.
+        // SAFETY: the object has at least 16 bytes, of which 13 are the caller's. The write to the 14th byte is the
+        // damage that the test plants.
         unsafe { object.as_ptr().write_bytes(b'x', 14) };
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the object was allocated above and is not used any more.
         unsafe { slab.kfree(object).unwrap_err() };
         let report = listener(slab).take_one(object.as_ptr() as u64);
         let lines: Vec<&str> = report.lines().collect();
@@ -183,10 +186,11 @@ fn a_link_that_leads_out_of_the_slab() {
             let mut objects = vec![NonNull::dangling(); usize::from(layout.objects)];
             cache.alloc_bulk(Gfp::KERNEL, &mut objects).unwrap();
             for object in &objects[..10] {
-                // SAFETY: nobody uses them any more.
+                // SAFETY: the objects were allocated above and are not used any more.
                 unsafe { cache.free(*object).unwrap() };
             }
-            // SAFETY: a free object's link; that it is not ours is the point.
+            // SAFETY: the link of a free object is mapped memory of a slab that no other thread uses. The write is the
+            // damage that the test plants.
             unsafe { objects[9].as_ptr().add(layout.link as usize).cast::<u64>().write(0x1234_5678) };
             let mut again = Vec::new();
             while again.len() < 9 {
@@ -210,7 +214,8 @@ fn a_link_that_leads_to_an_object_in_use() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
         let [in_use, free, last] = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
-        // SAFETY: nobody uses them any more, and the link of a free object is overwritten: that is the point.
+        // SAFETY: the objects are not used after they are freed. The write to the link of a free object is the damage
+        // that the test plants, in a slab that no other thread uses.
         unsafe {
             cache.free(last).unwrap();
             cache.free(free).unwrap();
@@ -233,7 +238,8 @@ fn sanity_looks_through_the_whole_list() {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::SANITY)).unwrap();
         let objects = [(); 4].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
         let link = cache.info().layout.link as usize;
-        // SAFETY: nobody uses them any more, and the link of a free object is overwritten: that is the point.
+        // SAFETY: the objects are not used after they are freed. The write to the link of a free object is the damage
+        // that the test plants, in a slab that no other thread uses.
         unsafe {
             objects[..3].iter().for_each(|&object| cache.free(object).unwrap());
             objects[1].as_ptr().add(link).cast::<u64>().write(16);
@@ -264,7 +270,8 @@ fn a_write_over_several_free_objects() {
         let mut others = [scene.second; 6];
         scene.cache.alloc_bulk(Gfp::KERNEL, &mut others).unwrap();
         others.iter().for_each(|&object| scene.free(object).unwrap());
-        // SAFETY: three free objects, one after the other; that they are not ours is the point.
+        // SAFETY: the bytes belong to three consecutive free objects of a slab that no other thread uses. The write is
+        // the damage that the test plants.
         unsafe { others[3].write_bytes(0, 3 * size - 8) };
         let mut again = [scene.second; 3];
         scene.cache.alloc_bulk(Gfp::KERNEL, &mut again).unwrap();
@@ -284,7 +291,8 @@ fn a_caller_that_the_platform_knows_is_named_by_its_address() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         listener(slab).caller.set(0x1234);
         let object = slab.kmalloc(8, Gfp::KERNEL).unwrap();
-        // SAFETY: the 9th byte is not ours; that is the point.
+        // SAFETY: the 9th byte is a red zone in the object's slab. The write is the damage that the test plants. The
+        // object is not used after the free.
         unsafe {
             object.as_ptr().add(8).write(1);
             slab.kfree(object).unwrap_err();
@@ -304,8 +312,8 @@ fn the_last_byte_of_a_free_object() {
     });
 }
 
-/// Two objects say nothing of themselves any more, and one of them is somebody's: nobody can tell which, so only the
-/// one that was to be handed out is taken out of use.
+/// The state words of two objects are overwritten, and one of the objects is in use. The check cannot tell which one,
+/// so only the object that was about to be allocated is taken out of use.
 #[test]
 fn a_write_over_a_free_object_and_one_in_use() {
     scene(|scene| {

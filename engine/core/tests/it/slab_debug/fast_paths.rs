@@ -1,4 +1,4 @@
-//! Checked caches beside all ways of keeping a CPU's objects, and under several threads at once.
+//! Checked caches with all fast paths, and under several concurrent threads.
 
 use core::ptr::NonNull;
 use std::sync::mpsc;
@@ -24,36 +24,37 @@ fn policy(objects: SlabPolicy, guard: SlabGuard, links: SlabLinks) -> Policy {
     policy
 }
 
-/// A frontend that was built for a way, on an allocator whose caches are all checked.
+/// Tests a frontend for one fast path, on an allocator all of whose caches are checked.
 fn through<F: FastPath>(policy: Policy) {
     with_world(policy, CacheFlags::DEBUG, |slab| {
         let frontend = slab.frontend::<F>().expect("it is the policy's way");
         for size in [1, 13, 100, 500, 3000, 8192] {
             let objects = [(); 40].map(|()| frontend.kmalloc(size, Gfp::KERNEL).unwrap());
             for object in objects {
-                // SAFETY: so many bytes are ours; then nobody uses them, and one object is freed twice: that is the
-                // point.
+                // SAFETY: the object was just allocated, has `size` bytes, and is not used after the free.
                 unsafe {
                     object.write_bytes(0xee, size);
                     frontend.kfree(object).unwrap();
                 }
             }
             let address = objects[7].as_ptr() as u64;
-            // SAFETY: it is free; that is the point.
+            // SAFETY: the contract is violated on purpose, since the object is free. The checks refuse the free.
             let again = unsafe { frontend.kfree(objects[7]) };
             assert_eq!(again, Err(ObjectFreeError::DoubleFree { address }));
             assert!(listener(slab).take_one(0).contains(": Object already free\n"));
         }
         let object = frontend.malloc(20);
         assert!(!object.is_null());
-        // SAFETY: the 21st byte is not ours; that is the point.
+        // SAFETY: the 21st byte is a red zone in the object's slab. The write is the damage that the test plants. The
+        // object is not used after the free.
         unsafe {
             object.add(20).write(1);
             frontend.free(object);
         }
         assert!(listener(slab).take_one(0).contains(": kmalloc Redzone overwritten\n"));
         let object = frontend.malloc(20);
-        // SAFETY: nobody uses it, and it is freed twice: that is the point.
+        // SAFETY: the object is not used any more. The second free violates the contract on purpose, and the checks
+        // refuse it.
         unsafe {
             frontend.free(object);
             frontend.free(object);
@@ -77,7 +78,7 @@ fn no_way_goes_past_the_checks() {
     through::<AnyFastPath>(Policy::FREEHOLD);
 }
 
-/// Objects go round four threads, each of which frees what its neighbour allocated.
+/// Passes objects around four threads, each of which frees objects that its neighbour allocated.
 #[test]
 fn threads_that_make_no_mistake_hear_nothing() {
     static NODES: [NodeId; 4] = [NodeId(0); 4];
@@ -97,15 +98,16 @@ fn threads_that_make_no_mistake_hear_nothing() {
                     for _ in 0..STEPS {
                         let (size, tag) = (rng.usize(1..300), rng.u8(..));
                         let object = slab.kmalloc(size, Gfp::KERNEL).expect("memory is plenty");
-                        // SAFETY: so many bytes are ours.
+                        // SAFETY: the object was just allocated and has `size` bytes.
                         unsafe { object.write_bytes(tag, size) };
                         next.send((object.as_ptr().expose_provenance(), tag, size)).expect("everybody listens");
                         let (address, tag, size) = receiver.recv().expect("everybody sends as many as they take");
                         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(address)).unwrap();
-                        // SAFETY: the thread that sent it uses it no more, and so many bytes are in it.
+                        // SAFETY: the sender does not use the object any more, and has initialised its `size` bytes.
                         let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
                         assert!(bytes.iter().all(|byte| *byte == tag));
-                        // SAFETY: this thread received the object, so it alone has it.
+                        // SAFETY: this thread received the object and is its only owner; it does not use the object any
+                        // more.
                         unsafe { slab.kfree(object).expect("it is in use") };
                         if rng.u32(0..500) == 0 {
                             slab.shrink();

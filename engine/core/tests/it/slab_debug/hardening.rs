@@ -1,5 +1,5 @@
-//! What costs next to nothing, and can be on without debugging: mangled links, a random order, and the cheap check for
-//! an object that is freed twice in a row.
+//! Hardening that costs almost nothing and works without debugging: mangled links, a random order, and the cheap check
+//! for two consecutive frees of one object.
 
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
 use super::{Cache, check, with_world};
 
-/// Policies with each kind of link.
+/// Returns policies with each kind of link.
 pub(super) fn links() -> [Policy; 2] {
     [SlabLinks::Plain, SlabLinks::Mangled].map(|links| policy(SlabPolicy::Tagged, links))
 }
@@ -22,7 +22,7 @@ fn policy(objects: SlabPolicy, links: SlabLinks) -> Policy {
     policy
 }
 
-/// Objects of two slabs, all of the first and some of the second.
+/// Allocates objects of two slabs: all of the first and some of the second.
 fn two_slabs(cache: &Cache<'_, '_, '_>) -> (Vec<NonNull<u8>>, Vec<NonNull<u8>>) {
     let mut all = vec![NonNull::dangling(); usize::from(cache.info().layout.objects) + 10];
     cache.alloc_bulk(Gfp::KERNEL, &mut all).unwrap();
@@ -31,11 +31,11 @@ fn two_slabs(cache: &Cache<'_, '_, '_>) -> (Vec<NonNull<u8>>, Vec<NonNull<u8>>) 
 }
 
 fn free(cache: &Cache<'_, '_, '_>, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-    // SAFETY: nobody uses it; if it is free already, that is the point.
+    // SAFETY: the object is not used any more. Where the tests free it twice, the free is refused.
     unsafe { cache.free(object) }
 }
 
-/// Frees an object, and expects that the second free is refused.
+/// Frees an object twice, and checks that the second free is refused.
 fn free_twice(cache: &Cache<'_, '_, '_>, object: NonNull<u8>, objects: SlabPolicy) {
     free(cache, object).unwrap();
     let address = object.as_ptr() as u64;
@@ -48,7 +48,8 @@ fn an_object_freed_twice_in_a_row_is_refused() {
         with_world(policy(objects, SlabLinks::Mangled), CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
             let (first, second) = two_slabs(&cache);
-            // The slab that this CPU allocates from, another that it owns, and one that it does not.
+            // The slab from which this CPU allocates, another slab that it owns, and afterwards slabs that it does not
+            // own.
             second[..3].iter().for_each(|&object| free_twice(&cache, object, objects));
             first[..3].iter().for_each(|&object| free_twice(&cache, object, objects));
             run_on_cpu(CpuId(1));
@@ -72,7 +73,7 @@ fn a_bit_is_refused_whenever_it_is_freed_again() {
     });
 }
 
-/// Sheaves look at the last object that they got; slabs that have bitmaps, at each that comes home.
+/// Sheaves check the last object that was freed to them. Slabs with bitmaps check each object that is flushed to them.
 #[test]
 fn sheaves_refuse_the_last_object_and_bitmaps_report_any() {
     for (objects, reports) in [(SlabPolicy::Sheaves, 0), (SlabPolicy::SheavesBitmap, 2)] {
@@ -96,14 +97,14 @@ fn sheaves_refuse_the_last_object_and_bitmaps_report_any() {
     }
 }
 
-/// The words where links of free objects are, with the addresses that they would lead to.
+/// Returns the words at the links of free objects, and the addresses to which they link.
 fn words(links: SlabLinks) -> (Vec<u64>, Vec<u64>) {
     let mut found = (Vec::new(), Vec::new());
     with_world(policy(SlabPolicy::Tagged, links), CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 64)).unwrap();
         let (_first, second) = two_slabs(&cache);
         second.iter().for_each(|&object| free(&cache, object).unwrap());
-        // SAFETY: free objects of a slab that nobody else uses.
+        // SAFETY: the words are initialised links of free objects, in a slab that no other thread uses.
         found.0 = second[1..].iter().map(|object| unsafe { object.cast::<u64>().read() }).collect();
         found.1 = second.iter().map(|object| object.as_ptr() as u64).take(9).collect();
     });
@@ -121,7 +122,7 @@ fn a_mangled_link_tells_no_address() {
     assert!(differences.iter().zip(&true_ones).all(|(found, real)| found != real), "the place is mixed in as well");
 }
 
-/// A stray write to a link can end a list in a place of its choice, if links are plain: that place is not believed.
+/// If links are plain, a stray write to a link can make a list end at any address. Such an end is not trusted.
 #[test]
 fn a_list_that_ends_elsewhere_takes_nothing_there() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
@@ -134,12 +135,13 @@ fn a_list_that_ends_elsewhere_takes_nothing_there() {
             free(&cache, second).unwrap();
             free(&cache, first).unwrap();
             let elsewhere = victim.info().layout.mask.slab_around(theirs[0].as_ptr() as u64).get() | 1;
-            // SAFETY: a free object's link; that it is not ours to write is the point.
+            // SAFETY: the link of a free object is mapped memory of a slab that no other thread uses. The write is the
+            // damage that the test plants.
             unsafe { first.cast::<u64>().write(elsewhere) };
             assert_eq!(cache.alloc(Gfp::KERNEL), Ok(first));
             for _ in 0..100 {
                 let object = cache.alloc(Gfp::KERNEL).unwrap();
-                // SAFETY: it is of that cache, and ours.
+                // SAFETY: the object was just allocated from this cache and is not used any more.
                 unsafe { cache.free(object).unwrap() };
             }
             victim.alloc(Gfp::KERNEL).unwrap();

@@ -1,5 +1,5 @@
-//! The slab's debugging: damage of each kind is planted, and found, with the report that people read. A caller that
-//! makes no mistake hears nothing.
+//! The slab's debugging: the tests plant damage of each kind and compare the report. A caller without mistakes gets no
+//! reports.
 
 mod damage;
 mod fast_paths;
@@ -19,7 +19,7 @@ use freehold::policy::Policy;
 use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{CacheFlags, CpuLocal, KmemCache, SlabAllocator, SlabCensus, SlabViolation};
 
-/// Collects what is reported.
+/// Platform that collects reports.
 #[derive(Default)]
 pub(crate) struct Listener {
     reports: RefCell<Vec<String>>,
@@ -48,12 +48,13 @@ impl Platform for Listener {
 }
 
 impl Listener {
-    /// What was reported since the last call.
+    /// Returns the reports since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         self.reports.take()
     }
 
-    /// The one report since the last call, its addresses from `base` on as `S+offset`, and without lines of source.
+    /// Returns the only report since the last call, with addresses from `base` on as `S+offset`, and without line
+    /// numbers of source files.
     pub(crate) fn take_one(&self, base: u64) -> String {
         let [report] = &self.take()[..] else { panic!("there is one report") };
         without_lines(&relative(report, base))
@@ -62,13 +63,13 @@ impl Listener {
 
 type Local = CpuLocks<'static, CheckedSpinLock, HostCpu>;
 
-/// The slab of these tests.
+/// Slab of these tests.
 pub(crate) type Slab<'s, 'm> = SlabAllocator<'s, 'm, Listener, Local>;
 
-/// A cache of it.
+/// Cache of such a slab.
 pub(crate) type Cache<'k, 's, 'm> = KmemCache<'k, 's, 'm, Listener, Local>;
 
-/// A machine of 64 MiB and four CPUs whose caches all make these checks.
+/// Runs `run` on a machine of 64 MiB and four CPUs whose caches all make the checks in `debug`.
 pub(crate) fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_>)) {
     let mut run = Some(run);
     run_in_world(policy, debug, &mut |slab| {
@@ -78,7 +79,8 @@ pub(crate) fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Sl
     });
 }
 
-/// Builds the world of [`with_world`], and calls `run` once. The world is compiled once, and not for each test.
+/// Builds the world of [`with_world`], and calls `run` once. This function is not generic, so the world is compiled
+/// once instead of once per test.
 fn run_in_world(policy: Policy, debug: CacheFlags, run: &mut dyn FnMut(&Slab<'_, '_>)) {
     static NODES: [NodeId; 4] = [NodeId(0); 4];
     let config = Config { policy, cpu_nodes: &NODES, ..Config::default() };
@@ -90,18 +92,18 @@ fn run_in_world(policy: Policy, debug: CacheFlags, run: &mut dyn FnMut(&Slab<'_,
     .expect("the machine is right");
 }
 
-/// Whether nothing is lost.
+/// Checks that nothing is lost.
 pub(crate) fn check<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, '_, P, C>) -> Result<SlabCensus, SlabViolation> {
-    // SAFETY: each test asks when one thread is left.
+    // SAFETY: the tests check the slab only when a single thread is left.
     unsafe { slab.check() }
 }
 
-/// The listener of a slab.
+/// Returns the platform of a slab, which collects reports.
 pub(crate) fn listener<'s>(slab: &'s Slab<'_, '_>) -> &'s Listener {
     slab.platform()
 }
 
-/// A text whose addresses from `base` on are offsets from there.
+/// Returns a text with addresses from `base` on replaced by offsets.
 fn relative(text: &str, base: u64) -> String {
     let mut rest = text.replace("0x", "");
     let mut out = String::new();
@@ -120,7 +122,7 @@ fn relative(text: &str, base: u64) -> String {
     out + &rest
 }
 
-/// `main.rs:12:34` as `main.rs`.
+/// Removes line numbers: `main.rs:12:34` becomes `main.rs`.
 fn without_lines(text: &str) -> String {
     let mut parts = text.split(".rs:");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Pointers that are given back and must not be: free ones, foreign ones, ones into an object, ones of another cache.
+//! Invalid pointers in frees: to free objects, to foreign memory, into an object, and to an object of another cache.
 
 use core::ptr::NonNull;
 
@@ -19,7 +19,8 @@ fn an_object_is_freed_twice() {
             let cache = slab.create(&CacheConfig::new("task", 40).with_flags(flags)).unwrap();
             let [object, other, _kept] = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
             let address = object.as_ptr() as u64;
-            // SAFETY: nobody uses them any more; that one is freed twice is the point.
+            // SAFETY: the objects are not used any more. The second free of one of them violates the contract on
+            // purpose, and the checks refuse it.
             unsafe {
                 cache.free(object).unwrap();
                 cache.free(other).unwrap();
@@ -43,7 +44,8 @@ fn what_does_not_grow_because_it_is_free_leaves_nothing_behind() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let object = slab.kmalloc(40, Gfp::KERNEL).unwrap();
         let address = object.as_ptr() as u64;
-        // SAFETY: nobody uses it any more; that it is asked to grow all the same is the point.
+        // SAFETY: the object is not used any more. The call of `krealloc` for a free object violates the contract on
+        // purpose, and the checks refuse it.
         let grown = unsafe {
             slab.kfree(object).unwrap();
             slab.krealloc(object, 400, Gfp::KERNEL)
@@ -63,14 +65,14 @@ fn no_pointer_into_an_object_is_freed() {
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
         let size = u64::from(cache.info().layout.size);
         for address in (object - 8..object - 8 + size).filter(|&address| address != object) {
-            // SAFETY: no object begins there.
+            // SAFETY: no object starts at this address, so the free is refused.
             assert_eq!(unsafe { cache.free(pointer(address)) }, Err(ObjectFreeError::Interior { address }));
             let report = listener(slab).take_one(object - 8);
             assert!(report.contains("BUG task: Invalid object pointer\n"), "{report}");
             assert!(report.contains(&format!("\nAddress S+{:#x}\nAllocated in ", address + 8 - object)), "{report}");
             assert!(report.contains("\nObject S+0x8 @offset=8\n"), "{report}");
         }
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the object was allocated above and is not used any more.
         unsafe { cache.free(pointer(object)).unwrap() };
         assert_eq!(listener(slab).take().len(), 0);
     });
@@ -83,7 +85,7 @@ fn bytes_after_the_last_object_are_none() {
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
         let layout = cache.info().layout;
         let last = layout.mask.slab_around(object).get() + layout.slab_bytes() - 8;
-        // SAFETY: no object begins there.
+        // SAFETY: no object starts at this address, so the free is refused.
         assert_eq!(unsafe { cache.free(pointer(last)) }, Err(ObjectFreeError::Interior { address: last }));
         let report = listener(slab).take_one(last);
         assert!(report.ends_with("\nAddress S+0x0\nFIX task: Object at S+0x0 not freed\n"), "{report}");
@@ -98,12 +100,12 @@ fn foreign_pointers() {
         let (on_the_stack, end) = (0_u64, inside - inside % (1 << 22) + (1 << 26));
         for address in [&raw const on_the_stack as u64, 8, end, end + 4096, inside + (1 << 20), u64::MAX - 7] {
             let expected = Err(ObjectFreeError::Foreign { address });
-            // SAFETY: no object of ours is there.
+            // SAFETY: no object of this slab is at this address, so the free is refused.
             assert_eq!(unsafe { cache.free(pointer(address)) }, expected);
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG task: Attempt to free object outside of slab\n"), "{report}");
             assert!(report.contains(&format!("Address {address:#x}\n")), "{report}");
-            // SAFETY: no object of ours is at this address either.
+            // SAFETY: no object of this slab is at this address, so the free is refused.
             assert_eq!(unsafe { slab.kfree(pointer(address)) }, expected);
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG kmalloc: Attempt to free object outside of slab\n"), "{report}");
@@ -118,7 +120,7 @@ fn the_wrong_cache_is_named() {
         let checked = slab.create(&CacheConfig::new("inode", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let plain = slab.create(&CacheConfig::new("dentry", 40)).unwrap();
         let (ours, theirs) = (checked.alloc(Gfp::KERNEL).unwrap(), plain.alloc(Gfp::KERNEL).unwrap());
-        // SAFETY: they are not freed, since they are of another cache.
+        // SAFETY: each object belongs to the other cache, so both frees are refused.
         let errors = unsafe { [checked.free(theirs).unwrap_err(), plain.free(ours).unwrap_err()] };
         assert!(errors.iter().all(|error| matches!(error, ObjectFreeError::WrongCache { .. })), "{errors:?}");
         let reports = listener(slab).take();
@@ -126,7 +128,7 @@ fn the_wrong_cache_is_named() {
         assert!(reports[0].contains("BUG inode: Wrong slab cache: object is from dentry\n"), "{}", reports[0]);
         assert!(reports[1].contains("BUG dentry: Wrong slab cache: object is from inode\n"), "{}", reports[1]);
         assert!(reports[1].contains("\nAllocated in engine/core/tests/it/slab_debug/pointers.rs:"), "{}", reports[1]);
-        // SAFETY: nobody uses them any more.
+        // SAFETY: both objects are still allocated and are not used any more.
         unsafe {
             checked.free(ours).unwrap();
             plain.free(theirs).unwrap();
@@ -139,7 +141,7 @@ fn caches_that_are_not_checked_report_nothing_and_refuse_all_the_same() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
-        // SAFETY: no object begins there.
+        // SAFETY: no objects start at these addresses, so both frees are refused.
         unsafe {
             assert_eq!(cache.free(pointer(object + 8)), Err(ObjectFreeError::Interior { address: object + 8 }));
             assert_eq!(slab.kfree(pointer(24)), Err(ObjectFreeError::Foreign { address: 24 }));

@@ -1,4 +1,4 @@
-//! A caller that makes no mistake hears nothing, whatever is checked; and gets what a cache promises.
+//! A caller without mistakes gets no reports, for all choices of checks, and the properties of its cache hold.
 
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use freehold::slab::{CacheConfig, CacheFlags};
 use super::hardening::links;
 use super::{Slab, check, listener, with_world};
 
-/// Every choice of checks.
+/// Returns every choice of checks.
 fn choices() -> impl Iterator<Item = CacheFlags> {
     (1..16).map(|bits| CacheFlags::from_bits_truncate(CacheFlags::SANITY.bits() * bits) & CacheFlags::DEBUG)
 }
@@ -50,7 +50,7 @@ fn random_steps(slab: &Slab<'_, '_>, seed: u64) {
                 let at = rng.usize(0..live.len());
                 let (object, old, tag) = live.swap_remove(at);
                 let size = rng.usize(1..9000);
-                // SAFETY: the object is ours.
+                // SAFETY: the object is allocated, and only the returned pointer is used afterwards.
                 let object = unsafe { slab.krealloc(object, size, Gfp::KERNEL).unwrap() };
                 expect(object, old.min(size), tag);
                 live.push(filled(object, size, tag));
@@ -59,7 +59,7 @@ fn random_steps(slab: &Slab<'_, '_>, seed: u64) {
             _ if !live.is_empty() => {
                 let (object, size, tag) = live.swap_remove(rng.usize(0..live.len()));
                 expect(object, size, tag);
-                // SAFETY: the object is ours.
+                // SAFETY: the object is allocated and is not used any more.
                 unsafe { slab.kfree(object).unwrap() };
             }
             _ => {}
@@ -70,19 +70,19 @@ fn random_steps(slab: &Slab<'_, '_>, seed: u64) {
     }
     for (object, size, tag) in live {
         expect(object, size, tag);
-        // SAFETY: the object is ours.
+        // SAFETY: the object is allocated and is not used any more.
         unsafe { slab.kfree(object).unwrap() };
     }
 }
 
 fn filled(object: NonNull<u8>, size: usize, tag: u8) -> (NonNull<u8>, usize, u8) {
-    // SAFETY: the object has so many bytes, and is ours.
+    // SAFETY: the callers pass an allocated object of at least `size` bytes.
     unsafe { object.write_bytes(tag, size) };
     (object, size, tag)
 }
 
 fn expect(object: NonNull<u8>, size: usize, tag: u8) {
-    // SAFETY: the object has so many bytes, and is ours.
+    // SAFETY: the callers pass an allocated object of at least `size` bytes, all of which are initialised.
     let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
     assert!(bytes.iter().all(|byte| *byte == tag), "{size} bytes of {tag:#x}");
 }
@@ -99,7 +99,7 @@ fn each_size_has_room_and_its_alignment() {
                 assert!((first.as_ptr() as usize).is_multiple_of(align), "{size}");
                 filled(first, size, 0xff);
                 filled(second, size, 0xff);
-                // SAFETY: both were allocated above, and nobody else has them.
+                // SAFETY: both objects were allocated above and are not used any more.
                 unsafe {
                     slab.kfree(first).unwrap();
                     slab.kfree(second).unwrap();
@@ -110,7 +110,7 @@ fn each_size_has_room_and_its_alignment() {
     }
 }
 
-/// Constructs an object of the next test's cache.
+/// Constructor of the next test's cache.
 fn fill_inode(object: NonNull<u8>) {
     // SAFETY: the cache calls its constructor with an object of 40 bytes.
     unsafe { object.write_bytes(0x77, 40) };
@@ -124,7 +124,7 @@ fn what_a_constructor_did_stays_while_the_object_is_free() {
             let objects = [(); 50].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
             for object in objects {
                 expect(object, 40, 0x77);
-                // SAFETY: the object is ours.
+                // SAFETY: the object was allocated above and is not used any more.
                 unsafe { cache.free(object).unwrap() };
             }
         }
@@ -144,7 +144,7 @@ fn a_request_that_finds_no_page_fails_and_nothing_is_lost() {
         assert!(objects.len() > 1000);
         check(slab).unwrap();
         for object in objects {
-            // SAFETY: the object is ours.
+            // SAFETY: the object was allocated above and is not used any more.
             unsafe { slab.kfree(object).unwrap() };
         }
         slab.shrink();
@@ -153,7 +153,7 @@ fn a_request_that_finds_no_page_fails_and_nothing_is_lost() {
     });
 }
 
-/// Objects that end within a word, so that there are bytes behind them whatever is checked.
+/// Objects whose size is no multiple of a word, so that padding follows them under every choice of checks.
 #[test]
 fn each_choice_of_checks_goes_with_every_size() {
     for debug in choices() {
@@ -163,7 +163,7 @@ fn each_choice_of_checks_goes_with_every_size() {
                 let objects = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
                 objects.iter().for_each(|&object| _ = filled(object, size as usize, 0xff));
                 assert_eq!(cache.validate(), 0, "{debug:?} of {size}");
-                // SAFETY: the objects are ours.
+                // SAFETY: the objects were allocated above and are not used any more.
                 objects.into_iter().for_each(|object| unsafe { cache.free(object) }.unwrap());
                 assert_eq!(cache.validate(), 0, "{debug:?} of {size}");
                 cache.destroy().unwrap();

@@ -1,4 +1,4 @@
-//! Walks over whole caches: validation, and the list of what was never given back.
+//! Walks over whole caches: validation, and the list of objects that were not freed.
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp};
@@ -13,7 +13,8 @@ fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         let objects: Vec<_> = (0..1000).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
         assert_eq!((cache.validate(), slab.validate()), (0, 0));
-        // SAFETY: nobody uses those that are freed; that the bytes are not ours is the point.
+        // SAFETY: the freed objects are not used any more. The writes outside of objects, and into a free one, are the
+        // damage that the test plants, in slabs that no other thread uses.
         unsafe {
             objects[500..].iter().for_each(|&object| cache.free(object).unwrap());
             objects[3].as_ptr().add(40).write(1);
@@ -28,7 +29,7 @@ fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
         assert_eq!(fixes.iter().filter(|fix| fix.contains("taken out of use")).count(), 1, "{fixes:?}");
         assert_eq!((cache.validate(), slab.validate()), (0, 1), "kmalloc's object is another cache's");
         assert_eq!(slab.validate(), 0);
-        // SAFETY: nobody uses them any more.
+        // SAFETY: the objects were allocated above and are not used any more.
         unsafe { objects[..500].iter().for_each(|&object| cache.free(object).unwrap()) };
         check(slab).unwrap();
     });
@@ -54,12 +55,12 @@ fn who_is_shown_an_object_may_free_it_and_allocate() {
             shown += 1;
             if object.address == first.as_ptr() as u64 {
                 second = cache.alloc(Gfp::KERNEL).ok();
-                // SAFETY: nobody uses it any more.
+                // SAFETY: the object was allocated above and is not used any more.
                 unsafe { cache.free(first).unwrap() };
             }
         });
         assert_eq!(shown, 2, "the second one lies after the first");
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the object was allocated during the walk and is not used any more.
         unsafe { cache.free(second.expect("there is memory")).unwrap() };
         cache.destroy().unwrap();
     });
@@ -73,7 +74,7 @@ fn what_was_never_given_back_is_listed_with_who_has_it() {
         run_on_cpu(CpuId(3));
         let last = cache.alloc(Gfp::KERNEL).unwrap();
         let base = cache.info().layout.mask.slab_around(objects[0].as_ptr() as u64).get();
-        // SAFETY: nobody uses them any more.
+        // SAFETY: the objects were allocated above and are not used any more.
         unsafe { objects[1..].iter().for_each(|&object| cache.free(object).unwrap()) };
         let leak = cache.destroy().unwrap_err();
         let text = without_lines(&relative(&leak.to_string(), base));
@@ -84,7 +85,7 @@ Allocated in engine/core/tests/it/slab_debug/walks.rs age=7 cpu=0
 Object S+0x220 @offset=544
 Allocated in engine/core/tests/it/slab_debug/walks.rs age=3 cpu=3";
         assert_eq!(text, expected);
-        // SAFETY: nobody uses them any more.
+        // SAFETY: both objects are still allocated and are not used any more.
         unsafe { [objects[0], last].iter().for_each(|&object| leak.cache.free(object).unwrap()) };
         leak.cache.destroy().unwrap();
     });
@@ -95,7 +96,8 @@ fn what_was_taken_out_of_use_is_told_apart() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap();
-        // SAFETY: the 41st byte is not ours; that is the point.
+        // SAFETY: the 41st byte is a red zone in the object's slab. The write is the damage that the test plants. The
+        // object is not used after the free.
         unsafe {
             object.as_ptr().add(40).write(1);
             cache.free(object).unwrap_err();
