@@ -19,7 +19,7 @@ const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings"
 fn missing_options<'o>(command: &str, options: &'o str) -> Vec<&'o str> {
     let words: Vec<&str> = command.split(' ').filter(|word| *word != "freehold").collect();
     let help = text(&[&words[..], &["--help"]].concat());
-    let known: BTreeSet<&str> = help.split([' ', ',', '\n', '=']).collect();
+    let known: BTreeSet<&str> = help.split([' ', ',', '\n', '=', '[']).collect();
     options.split(' ').filter(|option| !known.contains(option)).collect()
 }
 
