@@ -2,6 +2,13 @@
 //! instruction of a path, after two, and so on, until it comes after the end of the path.
 //!
 //! If the processor can single-step, the set of instructions at which an interrupt can come is also known.
+//!
+//! # Design
+//!
+//! The kernel detects an emulator whose clock counts instructions by measuring the time of a known number of
+//! instructions ([`Rate`]). It then sets the timer to each number of instructions in turn, and executes a fast path
+//! until the tick comes after its end. A PC can also stop at each instruction and determine whether an interrupt could
+//! come there. On a PC the share of the possible places that were hit is therefore known.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,5 +1,15 @@
 //! Carves arrays out of memory that the caller supplies. This is the engine's only source of memory for its own
 //! metadata.
+//!
+//! # Design
+//!
+//! There is no allocator below the allocator. Zones, per-CPU lists and the section table are carved from memory that
+//! the caller supplies. Each section of 2^15 frames has its own metadata, and can be added while other sections are in
+//! use.
+//!
+//! Sections are counted from the lowest frame of the configuration, and the last one ends with the highest. The
+//! metadata of 16 MiB of memory takes 48.25 KiB, and that of 128 MiB at 2 GiB takes 386 KiB (`cargo test -p freehold
+//! a_machine_pays`). The slab takes 33 bytes for each frame of its own address range, holes included.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

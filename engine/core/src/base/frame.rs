@@ -7,6 +7,26 @@
 //! owns a word, by the state that the word has ([`word`](super::word)), stores the next state. An allocated block can
 //! be freed by any code that has its number, so it leaves its state by a compare-and-swap from the word that was read
 //! before. The compare-and-swap is also the check: only one of two concurrent frees succeeds.
+//!
+//! # Design
+//!
+//! *One packed word per frame.* The head of a block has the state of the block, so a transition is one store. A buddy
+//! is judged by its word alone, and the word determines the lock that protects it. A word counts 131,071 references. A
+//! word of 16 bits would need other places for the CPU of a listed frame and for the references; one store could then
+//! no longer change the whole state.
+//!
+//! *Words and links are separate arrays.* A word has 4 bytes and a pair of links has 8. A free reads its own word and
+//! those of its buddies, which are in one cache line up to order 3. Links are accessed only when a block joins a list
+//! or leaves one.
+//!
+//! *A free claims its block.* A caller that knows the number of an allocated block may free, split, share or poison it
+//! while other callers do the same. The word leaves the Allocated state by one compare-and-exchange to *Claimed*. Of
+//! two concurrent frees, one gets the block and the other gets an error. Other calls ignore a claimed block until a
+//! list, a stack, the zone or a caller has it. Every frame between two states is claimed or is in no block. Frames of
+//! slabs are marked in their word, and calls by number refuse them.
+//!
+//! *Only the engine writes words, lists, stacks and the section table.* Other code gets `&Frame` and `&Pageblock`,
+//! which are read-only. Tests damage this state through the feature `damage`, which no release has.
 
 use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 

@@ -1,9 +1,10 @@
 //! Locks with ranks. The platform supplies the lock, and the engine wraps the protected value in it.
 //!
 //! A thread may take a lock only if all locks that it holds have a lower rank. In the slab, a CPU's part of a cache
-//! ([`Rank::SlabCpu`]) comes before a node's part ([`Rank::SlabNode`]). In the page allocator the order is: the online
-//! memory ([`Rank::Hotplug`]), a CMA area's bitmap ([`Rank::Cma`]), a CPU's lists ([`Rank::Pcp`]), a zone's free lists
-//! ([`Rank::Zone`]). No slab lock is held while pages are allocated or freed.
+//! ([`Rank::SlabCpu`]) comes before a node's part ([`Rank::SlabNode`]), which is its list of slabs or its barn. In the
+//! page allocator the order is: the online memory ([`Rank::Hotplug`]), a CMA area's bitmap ([`Rank::Cma`]), a CPU's
+//! lists ([`Rank::Pcp`]), a zone's free lists ([`Rank::Zone`]). No slab lock is held while pages are allocated or
+//! freed.
 //!
 //! The rank is a constant of the protected type and is passed to the platform's lock with each call. A checking
 //! platform, such as that of the host in debug builds, can therefore reject a wrong order.

@@ -2,6 +2,11 @@
 //!
 //! Pages are often freed in the order in which they were allocated. A neighbour is then found by comparing two numbers,
 //! which costs less than removing a buddy from a list, and the remaining work is done once for many pages.
+//!
+//! # Design
+//!
+//! Under the policies that own pageblocks, blocks are gathered into runs before a drain merges, before the owner takes
+//! its stack, and before a stack is freed to the zone. Only the ends of a run are compared with buddies on the lists.
 
 use core::ops::Range;
 

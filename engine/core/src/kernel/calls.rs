@@ -6,6 +6,18 @@
 //! before the call has ended. A waiting CPU also answers, so CPUs that wait for each other do not deadlock.
 //!
 //! linux: kernel/smp.c:smp_call_function_single
+//!
+//! # Design
+//!
+//! Calls are numbers and not messages. If two calls arrive at once, no call is lost, because the called CPU answers the
+//! higher number. A second answer to the same number has no effect.
+//!
+//! A CPU counts as up from the first lock that it takes. Before that its slots are empty, and a section on it has
+//! nothing to change. So the kernel does not have to report that a CPU came up.
+//!
+//! A CPU that does not answer within the limit is reported to the kernel. `CpuLocal::fence` returns this outcome, and
+//! the slab never uses the slabs and sheaves again that this CPU may be using. Such a CPU is waited for once, and not
+//! once by each cache.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};

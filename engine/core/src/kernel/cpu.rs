@@ -1,5 +1,15 @@
 //! The two traits that a kernel implements: [`Cpu`] for its machine, with five required functions, and [`Promises`] for
 //! callbacks about its memory, all of which are optional.
+//!
+//! # Design
+//!
+//! The callbacks of [`Promises`] are safe code and cannot give a frame two owners. The engine's own interface for
+//! callbacks frees pages by number (`platform::FreePages`). This suits a laboratory, whose frames have no contents. In
+//! a kernel the number may be that of a block that a live `Pages` owns. The kernel module therefore passes a `PageSink`
+//! to [`Promises::reclaim`], whose only function takes a `Pages` by value. For migration, the handle pins its block
+//! (`pages`).
+//!
+//! The alternative was an `unsafe` trait. Each kernel would then have to prove that its callbacks pass correct numbers.
 
 use super::{Kernel, PageSink};
 use crate::base::{CpuId, NodeId, ZoneKind};

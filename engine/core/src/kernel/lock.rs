@@ -3,6 +3,15 @@
 //! A waiting CPU has its interrupts off, and the holder of the lock may be waiting for this CPU to answer a call
 //! ([`calls`](super::calls)). A spin loop that does not answer would deadlock the two CPUs. The interrupt state is
 //! restored when the CPU releases its last lock, so locks may be released in any order.
+//!
+//! # Design
+//!
+//! The interrupt state before the first lock is stored per CPU and not in the lock. Therefore the order in which locks
+//! are released does not matter.
+//!
+//! A request that comes with interrupts off waits for no other CPU. The caller may hold a spin lock of the kernel, and
+//! the other CPU may be spinning on that lock without answering. The request uses the free memory of nodes, and fails
+//! if there is none.
 
 use core::fmt;
 use core::marker::PhantomData;

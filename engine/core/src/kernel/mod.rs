@@ -77,6 +77,13 @@
 //! | `F` (sanity) | 1.8 µs | 524 bytes |
 //! | `FZ` (and red zones) | 2.5 µs | 786 bytes |
 //! | `FZPU` (and poison, and the last users) | 2.7 µs | 786 bytes |
+//!
+//! # Design
+//!
+//! A kernel implements five functions of [`Cpu`]: the number of the running CPU, interrupts off, interrupts restored,
+//! an interrupt to another CPU, and the place of the allocator. The last one is a function of the trait because a lock
+//! is created without a reference to its kernel, and it must answer calls while it spins. Locks, sections, the heap and
+//! the handles therefore find their kernel through their type, and none of them stores a pointer to it.
 
 mod boot;
 mod cache;

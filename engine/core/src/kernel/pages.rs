@@ -1,4 +1,12 @@
 //! Owned blocks of pages, freed on drop.
+//!
+//! # Design
+//!
+//! A handle pins its block with a bit of the state word (`PINNED`). Allocation sets the bit in the word that it stores
+//! anyway. Compaction and ranges skip pinned blocks, and the blocks of slabs. [`into_raw`](Pages::into_raw) clears the
+//! bit and [`from_raw`](Pages::from_raw) sets it, with one atomic step each, and for movable blocks only. A migration
+//! compares the whole word before it takes the old place. A result `Moved` is therefore ignored for a block that was
+//! pinned in the meantime.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -6,6 +6,14 @@
 //! of it. A map has a few dozen regions, so the walks are cheap.
 //!
 //! linux: arch/x86/kernel/e820.c:e820__update_table, mm/memblock.c
+//!
+//! # Design
+//!
+//! A memory map is walked and not stored. Before the allocator exists there is no memory in which a map could be
+//! sorted.
+//!
+//! All metadata is carved from the end of the largest free piece. Memory that is added later contains its own metadata.
+//! Frame 0 is never used, so a kernel that uses physical addresses has no object at address 0.
 
 use core::iter::once;
 use core::ops::Range;

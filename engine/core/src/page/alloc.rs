@@ -6,6 +6,15 @@
 //! refill. The blocks are taken from `pcp` and `zone`.
 //!
 //! linux: mm/page_alloc.c:__alloc_frozen_pages_noprof, get_page_from_freelist, rmqueue
+//!
+//! # Design
+//!
+//! The fast path reads nothing that other CPUs write frequently. A request needs the number of free pages only if a
+//! watermark could refuse it. `ZoneFlag::NearHigh` shows this: it is set while the zone has fewer free pages than the
+//! high watermark, the boost, the largest reserve and the largest block together. It is updated whenever a zone lock is
+//! released. If requests avoid a node whose kswapd is awake (`kswapd.nodes=spared`), a flag in the same byte shows
+//! that. While both flags are clear, a request reads one byte of the zone, in a cache line that rarely changes. The
+//! decisions are the same as with the counters: the model test predicts every frame.
 
 use super::allocator::PageAllocator;
 use super::error::AllocError;

@@ -15,6 +15,12 @@
 //! Another CPU that tries gets the answer that the task is asleep. An errand that arrives while the task is awake is
 //! merged with the pending errand: the larger order is kept, and each task has its own rule for the zones. The state is
 //! one or two words, which are read and written without a lock.
+//!
+//! # Design
+//!
+//! Background tasks are states and not threads. The engine determines when to wake them, and the platform calls
+//! `run_kswapd`, on a thread, a timer or a coroutine of its own, until it returns `Asleep`. One pass is one call. The
+//! same code therefore serves a kernel thread, and a simulation in which a request comes between two passes.
 
 use core::sync::atomic::{
     AtomicU8, AtomicU16,

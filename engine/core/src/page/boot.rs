@@ -11,6 +11,16 @@
 //! ones are restored.
 //!
 //! linux: mm/page_alloc.c:__free_pages_core, mm/sparse.c:sparse_add_section
+//!
+//! # Design
+//!
+//! A word of zero, as in fresh metadata, means Absent. A frame that never came online is therefore refused wherever a
+//! caller names it, even in the middle of a pageblock. `online` takes frames from Absent to Reserved, `release` and
+//! `adopt` take Reserved frames into use, and `offline` makes frames Absent. Each of them runs under the hotplug lock
+//! and accepts no other state.
+//!
+//! Metadata stays when frames are removed, because it is read without a lock. The last block of 32-bit frame numbers is
+//! not used, so that the end of a block is always a number.
 
 use core::alloc::Layout;
 use core::fmt;

@@ -7,6 +7,10 @@
 //! it. Cost with the metadata in cache: a few loads, the compare-and-exchange, one uncontended lock, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
+//!
+//! # Design
+//!
+//! A single page is freed by a function of its own, in which no instruction tests the order.
 
 use core::ops::Range;
 

@@ -9,6 +9,13 @@
 //!
 //! linux: mm/page_isolation.c:start_isolate_page_range, undo_isolate_page_range, set_migratetype_isolate,
 //! unset_migratetype_isolate; mm/page_alloc.c:__isolate_free_page; mm/compaction.c:isolate_freepages_range
+//!
+//! # Design
+//!
+//! Isolation is a count and a stored type. Linux 6.12 does not remember the type of an isolated pageblock, and refuses
+//! a second isolation. Here the last range that releases a pageblock restores its type. A failed attempt therefore
+//! leaves the allocator unchanged, and two ranges may share a pageblock without a mutex around both. The value that
+//! represents the isolation undoes it when it is dropped, so no error path can omit that.
 
 use core::ops::Range;
 

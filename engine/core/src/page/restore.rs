@@ -4,6 +4,11 @@
 //! lists, how far the limits of these lists had grown, and how much watermarks were boosted. They set this state before
 //! any other code has a reference to the allocator. The exclusive borrow proves that, so the paths of requests do not
 //! have to handle such changes.
+//!
+//! # Design
+//!
+//! Metadata cannot be freed before the allocator: the type is invariant in the lifetime of the metadata. A slab
+//! therefore has two lifetimes.
 
 use core::ops::Deref;
 

@@ -8,6 +8,31 @@
 //! The engine verifies results that it can check itself. It counts the pages that are freed through [`FreePages`], and
 //! checks both blocks after a migration. It reports a broken promise by name ([`Event::BrokenPromise`]) and continues
 //! with the state that it found.
+//!
+//! # Design
+//!
+//! *Callbacks free pages through an argument.* A platform that reclaims needs the allocator that calls it. The
+//! allocator owns its platform, so every platform would need a pointer back. `reclaim` and `out_of_memory` therefore
+//! receive a [`FreePages`]. The engine counts the pages that are freed through it, and uses its own count instead of
+//! the platform's. After a migration the engine checks the old block, to which no other code has access by then. The
+//! number of calls for a request is bounded. Only a request that must not fail continues for as long as `relax` returns
+//! [`Patience::Wait`].
+//!
+//! *Reclaim gets a node and a priority.* The alternative is `reclaim(zone, goal, order)`. Linux has had its lists of
+//! pages in use per node since 4.8, and each further attempt scans a larger part of them. Without these two arguments,
+//! a platform would have to store the state of every request that waits.
+//!
+//! *Unused rules are removed at compile time.* The policy, the number of nodes and the checks of caches can be
+//! constants of the platform. The engine reads them through functions that the compiler evaluates, such as
+//! `SlabAllocator::path`, which selects the path of a cache's objects. The goal was 64 KiB of code for a kernel with a
+//! slab and 30 KiB without one; both kernels are larger (`cargo xtask weigh`). A quarter of the code is code that is
+//! inlined in several places, which `opt-level = "s"` avoids. The rest is functions that occur once.
+//!
+//! *A panic in a callback or in the probe leaves the engine usable.* Locks are released, background tasks that were
+//! being driven become awake, and isolated pageblocks get their types back. Frames that the interrupted call had
+//! claimed stay Claimed. They are lost, `check()` counts them, and no other call waits for them. Slabs and sheaves that
+//! the call held go to their node, a cache that was to be destroyed continues to exist, and objects that the call held
+//! stay in use. For this reason no event is reported while a block is in no state.
 
 pub mod probe;
 pub mod report;

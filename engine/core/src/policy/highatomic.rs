@@ -14,6 +14,15 @@
 //!   ordinary memory again. This alternative is this project's own; see [`idle_to_give`].
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
+//!
+//! # Design
+//!
+//! The policy of the reserve and the side effects of the reserve are separate. `highatomic` decides when the reserve
+//! grows, is used and shrinks. Its effects on other requests are four switches, `reserve.*`: free pages of the reserve
+//! do not count for the watermark, they count for the fragmentation index, other requests cannot use them, and a block
+//! that leaves the reserve gets the type of the requester. The switches determine by which of these effects the reserve
+//! costs huge pages. On machines with little free contiguous memory it is mostly the last one
+//! (docs/findings/highatomic.md). They are for experiments and not for use.
 
 use super::HighAtomicPolicy;
 use super::flags::{self, AllocFlags};

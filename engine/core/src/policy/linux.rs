@@ -5,6 +5,11 @@
 //! sources.
 //!
 //! linux: mm/page_alloc.c, mm/compaction.c, mm/vmscan.c, mm/slub.c of 6.12.107, 7.2.13 and 7.3.4
+//!
+//! # Design
+//!
+//! Each change between two kernels is a switch or a number of its own. A difference between the engine and a later
+//! kernel can therefore be attributed to one change.
 
 use super::compaction::{AfterDeferral, CmaRoom, CompactionPolicy, ProactiveMarks, Sources, SparedZones};
 use super::kswapd::{BoostRuns, BusyNodes, Hope, KswapdPolicy};

@@ -3,6 +3,13 @@
 //!
 //! A [`Policy`] is a value that is chosen when an allocator is created. Slow paths read it. The parts that a fast path
 //! needs are stored in the allocator's structures at creation.
+//!
+//! # Design
+//!
+//! A policy is a `Copy` value. A platform that needs one set of rules fixes it in its type (`Platform::POLICY`). Code
+//! for other rules is then removed at compile time, and a configuration with other rules is refused.
+//!
+//! `pcp=off` is a negative control. Fidelity must be worse with it, and a test checks that.
 
 pub mod compaction;
 pub mod fallback;

@@ -10,6 +10,27 @@
 //!
 //! linux: mm/slub.c. `tagged` is a proposal of 2014. Linux has `sheaves` since 6.18 for caches that request them, and
 //! since 7.0 for all. `bitmap` and `sheaves-bitmap` are this project's own.
+//!
+//! # Design
+//!
+//! `freehold` uses `sheaves-bitmap`, under which no free object is touched. A list of free objects costs the first
+//! cache line of each object, and if objects are large, these lines are all that a loop touches. Free objects are
+//! therefore addresses in an array while a CPU has them, as in Linux. In their slab they are bits of a word, which
+//! Linux does not have. A slab therefore has at most 63 objects. Objects below a 64th of a page keep lists, because 63
+//! of them do not fill a page.
+//!
+//! An object that one CPU allocates and another frees needs no atomic step of its own, and is allocated again
+//! regardless of its slab. A double free is detected if it follows the first free at once, or when the array is flushed
+//! and the object's bit is found set.
+//!
+//! The cost is memory: objects in arrays keep their slabs from being freed. An idle CPU keeps two arrays of each cache
+//! and a node ten full ones; for objects above 2 KiB there are fewer and smaller arrays (`slab.pinned`). The table in
+//! `slab/mod.rs` lists everything that is kept.
+//!
+//! Each alternative is better for some loads. `bitmap` has no arrays: each CPU owns slabs and works on their words. It
+//! is faster for loops that only allocate, and slower for pairs of allocation and free and for frees on another CPU.
+//! Lists (`tagged`) are faster if many objects are touched and are freed on the CPU that allocated them. `freehold
+//! bench slab` prints the figures, which docs/findings/slab.md discusses.
 
 use crate::base::Order;
 

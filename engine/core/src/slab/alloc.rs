@@ -2,6 +2,13 @@
 //! object, the slow path refills it and tries again.
 //!
 //! linux: mm/slub.c:slab_alloc_node, __slab_alloc, slab_post_alloc_hook
+//!
+//! # Design
+//!
+//! Slow paths are last. Where a fast path finds no object, its last step is a call of a function that is never inlined.
+//! The fast path therefore has no stack frame and saves no registers for the rare case. A function with the C calling
+//! convention must also stop panics, which takes a stack frame, unless its slow path is itself such a function
+//! (`dev/peer-mallocs/src/ours.rs`).
 
 use core::panic::Location;
 use core::ptr::NonNull;

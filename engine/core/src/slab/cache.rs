@@ -1,4 +1,13 @@
 //! Caches: the properties of a cache's objects, and the decisions made when the cache is created.
+//!
+//! # Design
+//!
+//! The path of a cache's objects is a function of the policy ([`Path`]). If the platform fixes the policy, the compiler
+//! removes all other paths. Under `freehold` all objects use sheaves. The caches that sheaves are allocated from have
+//! no sheaves themselves; their objects go to slabs one by one. Earlier these caches had lists per CPU. All code for
+//! slabs that CPUs own was then part of every kernel with the policy `freehold`, for these caches alone.
+//!
+//! An allocator without cache numbers has no slab.
 
 use core::ops::Range;
 

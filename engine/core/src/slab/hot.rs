@@ -3,6 +3,12 @@
 //! Every cache number has such a line, also if no cache has the number: its values make every address invalid, so that
 //! a fast path need not test whether the cache exists. The line of a checked cache does the same, so frees into it take
 //! the slow path.
+//!
+//! # Design
+//!
+//! Each free detects an address at which no object begins by one multiplication: `offset * (2^64 / size)` is small for
+//! multiples of the size only. An address outside of the allocator's memory is detected by the byte of its page before.
+//! Neither can corrupt memory.
 
 use super::address::{ObjectAddress, SlabMask};
 use super::bits::Bits;

@@ -5,6 +5,14 @@
 //! objects, of which a slab has few.
 //!
 //! linux: mm/slub.c:allocate_slab, __free_slab, where each slab is a separate block
+//!
+//! # Design
+//!
+//! All slabs of a cache have one order. Linux uses smaller slabs if memory is short. Here a mask leads from an object
+//! to its slab, and a cache has one mask, so a request for a slab may compact. If there is no block of the order,
+//! `kmalloc` allocates a smaller block for that request alone, and a cache that was created with `create` fails.
+//! Sheaves must be available when memory is fragmented, so their slabs are single pages. If there is no sheaf, objects
+//! are allocated without one.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;

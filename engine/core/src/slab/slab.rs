@@ -18,6 +18,10 @@
 //! A slab is *queued* if its owner or its node has it on a list or a stack, or if some CPU is about to push it there. A
 //! CPU that frees into a slab that is not queued sets the bit and then pushes the slab. If a free on the owner's CPU
 //! and a remote free happen at the same time, this bit decides which of the two CPUs pushes the slab.
+//!
+//! # Design
+//!
+//! Only a holder returns a slab to the page allocator.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 

@@ -10,6 +10,12 @@
 //! A list does not end in null, but in a pointer into its own slab with the lowest bit set. So even an empty list
 //! identifies its slab, and a fast path needs one word only. A packed word has the lower 48 bits of an address. The
 //! upper bits are those of any other address of the memory, since the memory crosses no multiple of 256 TiB.
+//!
+//! # Design
+//!
+//! The upper 16 bits of an address are those of the object or slab that the reader already has. So the memory may be
+//! anywhere, in either half of the address space, on processors with four or five levels of page tables, as long as it
+//! crosses no multiple of 256 TiB. A sign extension of bit 47 would exclude the addresses at which ARM kernels run.
 
 use super::address::{ObjectAddress, SlabAddress};
 

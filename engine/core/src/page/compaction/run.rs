@@ -15,6 +15,18 @@
 //! are linked through their own metadata, so a run needs a few hundred bytes of stack and allocates no memory.
 //!
 //! linux: mm/compaction.c:compact_zone, __compact_finished
+//!
+//! # Design
+//!
+//! Compaction is Linux's: two scanners, hints, deferral, quick searches of the free lists, and a block that is captured
+//! while it is freed. There are three differences:
+//!
+//! - Sources are not taken off a list, because the engine has no list of pages in use. The platform refuses blocks that
+//!   have changed by the time of the move.
+//! - Old places are freed to the zone directly, 32 per hold of its lock, and not through the CPU's list. They merge at
+//!   once, and the block that a request waits for is captured there.
+//! - A request that waits for a block is recorded in the zone, one at a time. The CPU that frees such a block gives it
+//!   to the request.
 
 use core::mem;
 

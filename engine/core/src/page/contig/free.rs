@@ -20,6 +20,29 @@
 //! range of large blocks is claimed by their heads, so a whole pageblock takes one step.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, and the proposal of March 2026 to free ranges in batches
+//!
+//! # Design
+//!
+//! *One function frees every kind of range.* It takes the caller's *terms*: the number of references that the caller
+//! holds on each block, one or none. `free_contig_range` and `free_contig_frozen_range` only select the terms. The
+//! author of the proposal asks whether these two wrappers should be removed. They stay, because only the caller knows
+//! whether it holds a reference. A single entry would need the boolean argument that the review removed, or it would
+//! have to guess from the count. A reference that is dropped twice would then pass for a frozen page.
+//!
+//! *The check and the count have the same granularity.* Pages with references are checked one by one, because each has
+//! its own count; the batch adds one list link for each block of `Order::MAX`. A frozen range has no counts and is
+//! checked at the heads of its blocks; a whole isolated pageblock is freed after one check. docs/findings/contig.md
+//! compares all of these with their lower bounds.
+//!
+//! *Pages of a range.* Pages that were requested as a range, and pages of a block of 64 pages or more that was split,
+//! are freed together, unless they can be migrated one by one. Their words mark them, and they are claimed under the
+//! zone lock, 4096 per hold: one lock instead of one atomic step per page. A call that frees, drops or poisons one of
+//! them alone takes that lock too. It first turns the page and its neighbours, up to 64 pages, into ordinary pages.
+//! Pages that are freed one by one therefore take the lock for one page in 64. Under `contig=one-by-one` there are no
+//! such pages.
+//!
+//! *Other ranges* are checked as a whole and then claimed block by block. A block that another call has claimed in the
+//! meantime is reported, and the rest is freed.
 
 use core::array::from_ref;
 use core::ops::Range;

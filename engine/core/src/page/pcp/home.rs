@@ -18,6 +18,32 @@
 //! the owner is offline. Before a request fails, it frees all stacks to the zones.
 //!
 //! The stack was proposed by Rik van Riel in May 2026, in reply to the proposal of owned pageblocks.
+//!
+//! # Design
+//!
+//! *A free reads the owner without the zone lock.* An outdated owner puts a page on a list where it is merely cached,
+//! and the next drain frees it to the zone. A free on the owner's own CPU takes the ordinary path with one more
+//! comparison. Only a free on another CPU, or of an order that no request uses, leaves the fast path.
+//!
+//! *The bound of a stack.* A request that is about to fail frees all stacks; unless it fails lightly, it then frees the
+//! lists of its CPU and takes the slow path once more. A request fails lightly if its order is above 3, or above 0
+//! without the right to reclaim; it takes nothing from its CPU's lists. List and stack together hold less than twice
+//! the limit and a pageblock, which one recall or a request for a huge page may add. A tighter bound would need a read
+//! of the list's count in each push, and only the owner accesses that count. Pages for which the list has no room when
+//! the owner takes its stack are freed to the zone.
+//!
+//! *Pages are returned only while contiguous memory is plentiful*: up to order 3, while the zone has as many whole free
+//! pageblocks as CPUs near it, so that each CPU could still open one (`ZoneFlag::FewWhole`). On a machine full of page
+//! cache, kswapd raises the zone above its mark again and again. Pages that it frees in that state would go to the
+//! owners of the pageblocks, which allocate them again as single pages, the last freed page first. In the zone these
+//! pages merge with their buddies, and the zone allocates its smallest blocks first. On `webhost` this condition alone
+//! decided whether ownership costs huge pages. Two other conditions were tried. Memory above the high watermark is not
+//! sufficient, because that holds in exactly this state. An eighth of memory above it, which is the maximum on all
+//! lists, is too strict, because a machine in use hardly ever has it. `check()` compares the flag with the free lists.
+//!
+//! *A range that is freed inside an owned pageblock* is returned in chunks. If no CPU owns the pageblock, the chunks go
+//! to the lists of the CPU that frees, also at orders 4 to 8, unless memory is short, because the zone then needs them
+//! more.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -7,6 +7,11 @@
 //!
 //! A block's buddy within a pageblock is in the same zone. A word that names a list of this CPU is therefore protected
 //! by the lock that the drain holds.
+//!
+//! # Design
+//!
+//! A buddy that is merged leaves its list earlier than without merging, although the drain did not select it. This is
+//! the cost of the policy, and `pcp_refills` shows it.
 
 use core::ops::Range;
 

@@ -14,6 +14,12 @@
 //! stack needs no lock. The lists themselves are in `percpu`, and `zone` provides the blocks.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
+//!
+//! # Design
+//!
+//! Per-CPU lists are linked from their first block on. An array of the newest fifteen blocks in front of the links was
+//! built and removed again. It saved a tenth of the instructions of an allocation and its free, and no time, and each
+//! merging drain had to link the whole array first.
 
 mod drain;
 mod home;

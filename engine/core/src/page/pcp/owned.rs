@@ -23,6 +23,63 @@
 //!
 //! The idea and its phases are from Johannes Weiner's proposal of April 2026. The rules for restraint, and the
 //! ownership of pageblocks that were taken in part, were added here.
+//!
+//! # Design
+//!
+//! The proposal leaves the following points open.
+//!
+//! - *A whole pageblock is opened only where Linux would open one*: if no smaller block of the type would do. The
+//!   proposal owns a whole pageblock whenever one is free. In a long run that splits whole pageblocks while parts of
+//!   others are free. The number of pageblocks that are opened beyond Linux's rule is zero: a CPU that takes one whole
+//!   marks it if a smaller block was free, and `check()` reports a mark (`Violation::OpenedEarly`). The rule has no
+//!   threshold and nothing to tune.
+//! - *Parts are owned too.* A part is as many pages as are missing, as a power of two, up to half a pageblock. Its CPU
+//!   owns the pageblock if the pageblock has no owner and the requested type; the same holds for a pageblock that a
+//!   fallback claims. This makes the rule above cheap: the owned memory grows with the used memory, and not with the
+//!   opened pageblocks. Other CPUs may still take parts that are free in the zone, so an owner that stops allocating
+//!   withholds nothing.
+//! - *Ownership is suspended under pressure.* In a zone near its high watermark a list gets the blocks that Linux would
+//!   give it, no pageblock becomes owned, and a free up to order 3 stays on its CPU. Both alternatives were tried.
+//!   Recalling parts costs zone locks and whole pageblocks, because parts in the zone are about to become whole there.
+//!   Returning pages to their owners made the owners' stacks overflow into the zone, and other CPUs reclaimed for them,
+//!   which cost throughput on many CPUs.
+//! - *Larger parts stay unsplit* on lists of their orders, including orders from 4 on, and serve requests of these
+//!   orders. A request for single pages splits 128 pages off a part of order 4 or more, or the whole part if it is
+//!   smaller; any other small request splits sixteen. A block of order 1 to 3 is halved instead. When it was split at
+//!   once, that request was the slowest in a hundred, and the pieces were in the way of the next request of that order.
+//! - *The last two blocks of an order are kept* ([`KEPT`]). Linux never splits a listed block. Here single pages split
+//!   the last of a CPU's blocks for stacks and buffers. The next request of that order then went to the zone, which on
+//!   a full machine has to take the block out of another type's pageblock. Without the rule `freehold` left 40 % more
+//!   pageblocks mixed than `linux-6.12` on a host after a build, and had 8.6 % fewer huge pages (six seeds). With the
+//!   rule the figures are 7 % and 2.4 %, the latter within noise (`freehold sim fragment --start
+//!   recordings/host-build.parquet --a linux-6.12 --b freehold`). The number two was chosen by running that command
+//!   with other numbers: with one block 13 % more pageblocks are mixed, with three 10 %. If no listed block of any type
+//!   is split, `small-machine` at age 60 does less work than Linux, because the zone has nothing else to give there.
+//!   With the rule it does 17.6 % more. The cost of the rule is zone locks where memory is short; on that machine there
+//!   are still 16.3 % fewer than under Linux (`freehold sim small-machine --age 60 --a linux-6.12 --b freehold`, both
+//!   figures). Two alternatives did not help: checking whether the zone has blocks of the type as replacement (37 %
+//!   more mixed), and keeping movable blocks.
+//! - *An empty zone is not locked.* If nothing in a zone can serve a request, Linux detects that under the zone lock,
+//!   once for the list and once for the request, for as long as the zone stays empty. Here one byte per order records
+//!   which types have free blocks, so one read without the lock is enough.
+//! - *`pcp.free_high` is off.* Linux empties all lists when a CPU frees blocks of orders 1 to 3 and allocates none,
+//!   because no other request could use these blocks. Here any request splits them. With the rule on, each process that
+//!   ended emptied the lists, because it freed many pages at once, as runs.
+//! - *Compaction drains the owner's lists too.* Pages that are moved out of a pageblock are returned to its owner,
+//!   where they do not help the block that compaction makes. So where a run drains its own CPU's lists, it also drains
+//!   those of the owner of the pageblock.
+//! - *There is no bitmap* of a pageblock's free pages. With one bit per page, a count per pageblock and the last
+//!   sixteen pages in front of them, buddies merge without a list, and the zone is involved only when the ownership
+//!   ends. This was built and removed again. A free in random order had fewer cache misses and executed as many
+//!   instructions as before, because most of them are the zone's, which inserts and merges the blocks beyond the lists'
+//!   limit. The metadata of each pageblock grew, and pages in a bitmap were in no block that a walk over frames could
+//!   name. Only without the limit would whole pageblocks alone be returned to the zone. Then free pages would be in no
+//!   zone's count, and watermarks would not see them.
+//! - *Pages of owned pageblocks have no state of their own.* Their word names the list that they are on, which makes
+//!   merging safe. Ownership decides only where a free puts a page.
+//!
+//! `freehold` uses `owned-remote`. Where pages pass between CPUs, it never waits for the lock of a list; elsewhere it
+//! is equal to `owned`.
 
 use super::locked::LockedPcp;
 use crate::base::fault::{Fault, is_planted};

@@ -5,6 +5,12 @@
 //! its owner by taking a part, because other pages of it may be free. It leaves the list when the owner recalls its
 //! pages, or when the ownership ends. Ownership ends if the pageblock is whole in the zone, its type changes, or its
 //! CPU goes offline. All changes are made under the zone lock.
+//!
+//! # Design
+//!
+//! An ownership also ends if the pageblock is given the type that it already has: by a claim, a reserve, an isolation,
+//! or compaction that takes half of it. The owner and the list of pageblocks owned in part change under the zone lock
+//! only.
 
 use super::fallback::BlockRequest;
 use super::locked::LockedZone;

@@ -16,6 +16,15 @@
 //! ```
 //!
 //! So the numbers of the CPU and the cache determine the address of a slot, and no memory of the cache is read for it.
+//!
+//! # Design
+//!
+//! A section publishes its result with one store, because that is the common ground of restartable sequences, disabled
+//! interrupts and per-CPU locks. Everything that a CPU changes in a section therefore fits one word. Another CPU that
+//! takes that word exchanges it and then fences the first CPU.
+//!
+//! The first words of all slots of a CPU are adjacent, eight caches per cache line, and the second words follow them,
+//! because only `page-field` reads second words on its fast path.
 
 #[cfg(all(test, not(loom)))]
 pub(super) mod late;

@@ -12,6 +12,21 @@
 //! room. `len` is written when a sheaf leaves a slot, for the code that gets the sheaf.
 //!
 //! linux: mm/slub.c:slab_sheaf
+//!
+//! # Design
+//!
+//! The slot's word is where a sheaf ends and not where it begins. An object is then two loads away from the slot, and a
+//! section detects both ends of the sheaf by a value that it reads anyway. A sheaf is aligned to its size, so the word
+//! also yields the sheaf. The slot follows from the cache's number alone, without a read of the cache's line. The chain
+//! of loads from a freed object to its place in the sheaf is the byte of its page, the slot, and the place.
+//!
+//! The cost is that the word changes with each object. A CPU that takes another CPU's sheaf must read the word again
+//! after its fence, as for a list, and a CPU that replaces a sheaf may have to retry.
+//!
+//! A pair of allocation and free of 64 bytes takes 10.3 ticks. With a length at the head of the array and the address
+//! of the slots in the cache's line, which was the design before, it took 22.0 ticks (`printf 'PIN 1 0\nSAMPLE freehold
+//! pair 64 10000 5\n' | freehold-mallocs --serve`, built in `dev/peer-mallocs` with fat LTO and one codegen unit, at
+//! the two revisions).
 
 use crate::slab::address::ObjectAddress;
 
