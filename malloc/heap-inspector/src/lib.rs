@@ -8,6 +8,16 @@
 //! with the addresses of the tables; `sheaves` reads the objects in CPUs' caches; `slabs` walks the pages block by
 //! block; `runs` walks the runs; [`map`] combines the results; `report` formats them; [`watch`] samples many processes
 //! repeatedly.
+//!
+//! # Design
+//!
+//! The inspector creates the same caches in its own process, so the outline need not describe sizes and layouts. It
+//! interprets words of slabs with the engine's own functions, and refuses a process whose caches have another
+//! fingerprint. Objects in CPUs' caches are found through the caches of sheaves, without a look at barns or locks. The
+//! kernel reports page by page whether memory is resident.
+//!
+//! A recorder samples from a separate thread with a deadline and never waits for it. It receives the samples through a
+//! trait that the command implements, so `lab/record` does not depend on a malloc.
 
 mod amount;
 pub mod map;

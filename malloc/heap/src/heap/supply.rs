@@ -8,6 +8,12 @@
 //!
 //! *Returned* blocks of 2 MiB have no memory. The engine sees them as allocated, so that it does not hand them out.
 //! When the engine runs out of pages, it gets the most recently returned block back before memory that was never used.
+//!
+//! # Design
+//!
+//! A free block of 2 MiB is taken off the zone as an allocation, returned to the system with no lock held, and put on a
+//! separate list. So no state of a frame means "returned", and no mapping is split. A slab that is kept for later use
+//! makes a hole in a block. If no block is whole, the wholly free slabs of the nodes are therefore freed first.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

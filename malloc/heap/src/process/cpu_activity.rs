@@ -7,6 +7,11 @@
 //! longer time gives up its objects as well.
 //!
 //! A slow path records the current tick in a byte of its CPU. Nothing is written if the byte holds this tick already.
+//!
+//! # Design
+//!
+//! The limit is in the malloc and not in the engine. The engine gives each CPU its sheaves, as a kernel needs. CPUs in
+//! use are exempt because fetching their objects again at once costs more than the memory is worth.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU32};

@@ -8,6 +8,12 @@
 //!
 //! A child loses the objects that other threads of its parent held at the fork: at most one object per thread, which a
 //! fast path had taken and not yet returned.
+//!
+//! # Design
+//!
+//! The word is in the thread's static TLS block and is accessed by a fixed offset (the initial-exec model).
+//! Thread-local variables of other models may allocate memory on first use. In a slow path, a signal handler takes
+//! memory from a reserved piece, and puts blocks that it frees on a list.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU32, compiler_fence};

@@ -6,6 +6,11 @@
 //! is mapped for another purpose. The remaining words are zero until the process has a heap, and hold the addresses of
 //! its tables from then on. A reader that may read the process's memory can therefore inspect the heap at any time,
 //! even if the process is stopped, hangs, or is in an allocation. The process takes no part in the inspection.
+//!
+//! # Design
+//!
+//! The malloc supplies these addresses and nothing else: no thread serves requests, no signal of the program is used,
+//! and no file is opened.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};

@@ -13,6 +13,16 @@
 //!
 //! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. So neither
 //! mappings nor huge pages are split.
+//!
+//! # Design
+//!
+//! The limits are a guess about the next request. Frees alone cannot detect that a program has become idle, so they use
+//! amounts. A program that replaces large blocks needs the memory that it has just freed, and a program that frees
+//! everything needs none. The limit is therefore a multiple of the bytes in use. A helper thread can wait, so it
+//! returns memory by age.
+//!
+//! The helper starts after the program has created a thread and never within a free, because the C library frees memory
+//! while it holds locks that `pthread_create` takes.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};

@@ -3,6 +3,11 @@
 //! Fast paths do not determine the site. A slow path that a function reaches by a tail call begins with the stack of
 //! that function, so the return address is on top of the stack, or in the link register. The function that
 //! [`forward_site`] generates takes it from there, and does nothing else.
+//!
+//! # Design
+//!
+//! `malloc` and `free` end in a jump to their slow paths, so a slow path finds the caller's return address in its
+//! original place. Reports contain the address, and fast paths do not pass it on.
 
 use core::fmt;
 

@@ -13,6 +13,16 @@
 //! back](Runs::give_back) to the system and become empty. Pages that have never been used are empty as well; they are
 //! at the end of the range. Two adjacent free runs are merged if both are backed or both are empty, so the kind of a
 //! run applies to each of its pages.
+//!
+//! # Design
+//!
+//! Requests above 32 KiB are runs of exactly as many pages as needed, in an address range of their own. The alternative
+//! is blocks of the engine's page allocator. Their sizes are powers of two, and splitting a block for each request
+//! would need two zone locks and ten list operations. Here one tree of sizes finds a run in a few steps. Objects up to
+//! 32 KiB are the engine's. Its range comes online in steps when a request finds no memory.
+//!
+//! The range of an address distinguishes runs from objects. Both ranges are reserved without access and become
+//! accessible as they are used. Systems that account for accessible memory therefore count the used memory.
 
 mod bins;
 mod cache;

@@ -18,6 +18,11 @@
 //!
 //! `BLESS=1 cargo test --profile dist -p freehold-malloc --test budget` rewrites the files; review the difference
 //! before it is committed.
+//!
+//! # Design
+//!
+//! Each fast path has a budget: instructions, locked instructions, loads, stores, cache lines touched, and the longest
+//! chain of dependent loads.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

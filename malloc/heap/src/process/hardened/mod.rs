@@ -17,6 +17,16 @@
 //!
 //! Requests take objects from the CPU's cache as in any process, but on a longer path. New slabs hand out their
 //! objects in random order.
+//!
+//! # Design
+//!
+//! Hardening is a mode and not a build. Fast paths read one word that shows whether the heap exists. In a hardened
+//! process that word shows no heap, so every request takes the slow path, and other processes pay nothing. The blocks
+//! are ordinary blocks of the engine and of the runs, with a seal inside that neither of them interprets.
+//!
+//! A block enters the quarantine in place of another one by one atomic step. It needs no lock and may happen in a
+//! signal handler. A seal is checked when a block is freed and not when it is allocated: the pages may have belonged to
+//! other caches in between, so the contents of a free place prove nothing.
 
 mod faults;
 mod quarantine;
