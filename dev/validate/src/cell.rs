@@ -5,6 +5,12 @@
 //! sample with the same seed begins with the smaller sample. A cell is *held out* if its workload or its size is held
 //! out. The engine has not been fitted to held-out cells, provided that the held-out half of the results is only
 //! reported and never used for tuning.
+//!
+//! # Design
+//!
+//! Each cell is booted several times, because the prediction of a row cannot be more exact than the repetitions of the
+//! row. Both halves of the results are reported. Predictions are compared with the prediction that nothing changes.
+//! Most rows of most changes do not move, so an engine that is correct for these rows only has predicted nothing.
 
 use std::fmt;
 

@@ -8,6 +8,12 @@
 //!
 //! Under emulation, time in the guest is not that of any real machine. Order, counts and states are exactly the
 //! kernel's.
+//!
+//! # Design
+//!
+//! The reference for the engine is a real kernel. A kernel is a file: the user's `bzImage`, or Debian's package of a
+//! version, which is unpacked and never installed. The guest contains nothing of the host except a busybox, this
+//! program and the libraries that it loads.
 
 mod accelerator;
 mod boot;

@@ -3,6 +3,14 @@
 //! The events take precedence, because they are of the recorded machine and time. Frames without events have the state
 //! in a file, or the one drawn at random. If the file has no events of blocks that leave the free lists, blocks that
 //! are allocated first are taken from the free lists and not from per-CPU lists.
+//!
+//! # Design
+//!
+//! A trace of another tool contains no start state. The start state therefore combines, for each frame and in this
+//! order: the state that its first event implies, the state that a file contains, and a random state. A drawn machine
+//! and a snapshot are the same data, so the import treats both alike. The command joins this crate with the drawing in
+//! `lab/sim`, on which this crate does not depend. The rows of flags, zones and events are made by the recorder's own
+//! code (`freehold_trace::state`). Each guess is a sentence in the facts, and every replay prints it.
 
 use std::convert::Infallible;
 

@@ -10,6 +10,16 @@
 //!
 //! *All of it ends with this process*: unmovable pages are held by mappings and open files of this process, which no
 //! other process inherits. However the process ends, the kernel frees them.
+//!
+//! # Design
+//!
+//! The machine is fragmented by memory that it would not move anyway, without a kernel module or a setting. Pageblocks
+//! are taken whole. Pages of tasks are placed exactly: `vmsplice` puts the wanted pages of each pageblock into pipes,
+//! by frame number. Pages that the kernel allocates itself (page tables, slabs, buffers) can only be selected by their
+//! position in the order of allocation, because an unmovable request opens the largest free block, wherever it is.
+//! Their placement is therefore measured and not promised: a census reads all pageblocks, frame by frame, before and
+//! after. The types of the pageblocks that the kernel opened for these pages remain until a movable request claims
+//! them.
 
 mod census;
 mod error;

@@ -15,6 +15,11 @@
 //! known, and the age of a page is known only at the end.
 //!
 //! Cost: a word and a byte for each frame, and a few nanoseconds for each event.
+//!
+//! # Design
+//!
+//! The possible errors are known and are counted in the file. A test takes a scan at the start as well, and compares it
+//! with the rebuilt state frame by frame.
 
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::snapshot::flag;

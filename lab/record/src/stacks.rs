@@ -5,6 +5,13 @@
 //! allocation, and a stack walk for one page per period. linux: kernel/trace/trace_events_trigger.c:stacktrace_trigger
 //!
 //! Addresses are converted to names after the recording, from `/proc/kallsyms`.
+//!
+//! # Design
+//!
+//! The sample is of frames and not of events. A block of 2^n frames is 2^n times as likely to be sampled, so samples
+//! count pages without weights. But a frame that is allocated repeatedly from the head of a CPU's list is sampled, or
+//! not, by its number. The share of a program that allocates and frees a few pages again and again is therefore too
+//! high or too low.
 
 use std::cmp::Reverse;
 use std::fs::File;

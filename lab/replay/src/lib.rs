@@ -19,6 +19,17 @@
 //!
 //! Under [`ReclaimMode::Recorded`], the frees and migrations of reclaim and compaction are played as recorded, like all
 //! other events, and the policy does not affect them.
+//!
+//! # Design
+//!
+//! A recording is replayed on its own memory. The results depend on decisions that the recorded kernel made on its own
+//! frames. On other memory these decisions have no meaning, and most frees would be of blocks that do not exist. A
+//! recorded load on the memory of another machine, aged or real, is simulated in virtual time instead: `freehold sim
+//! recording FILE --start SNAPSHOT`, or `--age 60`.
+//!
+//! By default reclaim and compaction are decided by the engine, because under another policy they would have happened
+//! at other times. `--reclaim recorded` plays them as recorded. Events that cannot be replayed are counted in either
+//! mode (docs/fidelity.md).
 
 pub mod advice;
 mod cached;

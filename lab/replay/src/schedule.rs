@@ -7,6 +7,25 @@
 //! kswapd waited ([`Pace`]).
 //!
 //! Under [`Pacing::Recorded`] requests take no time, as if each ran alone on an infinitely fast machine.
+//!
+//! # Design
+//!
+//! Fibers make a state machine in the engine unnecessary. A request that may reclaim runs on a fiber, and the platform
+//! suspends it for the recorded time of the same work: a page that reclaim scans, a frame that compaction scans, a page
+//! that is moved (`survey/pace`). kswapd and kcompactd are fibers as well. Several requests can stall at once, and
+//! proactive compaction takes its seconds and stops when kswapd wakes. The engine only has to call `cond_resched`
+//! between two batches of compaction.
+//!
+//! A recorded stall is requested at its first event and not at the event of its allocation. Recorded frames are
+//! resolved in the recorded order, and the engine's work on them happens later (`player/waiting`). A frame whose
+//! request is under way is *awaited*. A block that a late task frees becomes a tenant without a frame until the turn of
+//! the task.
+//!
+//! A task that waited catches up without delay. The other rule, that it stays late, was built and measured. Processes
+//! of a script then overlap that really wait for each other, and in one cell direct reclaims came out thousands of
+//! times too many. A recording without scheduler events does not show which tasks wait for each other, so the delay of
+//! the remaining work is known only within two bounds. `--pace recorded` lets requests take no time, as every replay
+//! did before.
 
 use std::cell::Cell;
 use std::cmp::Reverse;

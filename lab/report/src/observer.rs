@@ -11,6 +11,13 @@
 //! joined, and suspended fibers are unwound. Two things outlive the work: caches, which hold only complete values
 //! because no code reads the flag while it changes one, and the observer itself, whose lock is not held while the flag
 //! is read.
+//!
+//! # Design
+//!
+//! The work reports its progress at most some thousand events apart, and unwinds from there. Functions in between
+//! therefore need no error for a cancellation, and unwinding drops what an error would have dropped. Worker threads
+//! belong to one call (`parallel::begin`), because a child of a process that has forked has none of its parent's
+//! threads.
 
 use std::any::Any;
 use std::cell::RefCell;

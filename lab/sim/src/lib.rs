@@ -20,6 +20,12 @@
 //! if the lock is held at that time, and each wait is a number. [`costs`] documents the cost of each step, and what the
 //! simulation leaves out. All decisions use integers, and random numbers come from a seed, so the same plan gives the
 //! same bytes on every machine.
+//!
+//! # Design
+//!
+//! A workload is straight-line code over a simulated CPU (`cpu`), so the same workload runs on both executors: on
+//! threads in real time, and in virtual time as coroutines. The engine's probe reports the steps and a table gives
+//! their costs. `freehold calibrate --check` compares the outcome in virtual time with threads.
 
 mod background;
 mod block;

@@ -2,6 +2,12 @@
 //!
 //! CPUs wait for each other, so the time of a run grows faster than its number of CPUs. Runs are therefore weighted,
 //! and each run reports its progress as its virtual time passes, which makes the displayed remaining time accurate.
+//!
+//! # Design
+//!
+//! A failed allocation in the middle of a run aborts the process. The memory of the runs that are done at the same time
+//! is therefore estimated first. It is compared with the limits of the process, of its control group and of the machine
+//! (`freehold_report::room`), and runs that would not fit are refused.
 
 use std::cell::Cell;
 

@@ -5,6 +5,13 @@
 //! interval is one of the ratio. Counts of events get at least the variance that counts of independent events have,
 //! because three runs that all count 1 may agree by chance. If many measures are judged together, the confidence of
 //! each interval is raised until all intervals hold together (Bonferroni).
+//!
+//! # Design
+//!
+//! Boots of two kernels are interleaved, and a measure differs only if the change exceeds the variation between
+//! repetitions: all intervals hold together at 95 %. A short list of measures decides. All counters are listed beside
+//! it as a family of their own, so two hundred further measures do not lower the confidence of the short list. No
+//! measure is a time.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};

@@ -11,6 +11,12 @@
 //!    with varied watermarks, [`WithinNoise`](Verdict::WithinNoise) if runs were repeated.
 //! 5. [`Better`](Verdict::Better), [`Worse`](Verdict::Worse), or [`Changed`](Verdict::Changed) for a measure without a
 //!    better direction.
+//!
+//! # Design
+//!
+//! One function labels every row, so the same evidence has the same label in every report. *Within noise* is used only
+//! if runs, hosts or seeds were repeated. *No change* must be shown: in a benchmark by two one-sided tests
+//! (`freehold_bench`, `decide`), for several recordings by pooling (`freehold_report`, `pool`).
 
 use std::cmp::Ordering;
 

@@ -14,6 +14,25 @@
 //! The part of a task has the same bytes on every machine and at any time. Tasks can therefore run in any order and in
 //! parallel, be lost with a crashed process, or run twice. A program that distributes tasks over machines needs three
 //! calls: [`Plan::tasks`] with the identity of a [`Subject`], [`Worker::run`], and [`Report::from_parts`].
+//!
+//! # Design
+//!
+//! Tasks are pure functions from the plan and the recording's bytes to the bytes of one part, whose name and number
+//! follow from these. A sweep therefore needs no coordinator, no lock and no journal. Existing parts are done, a
+//! process that dies loses only the tasks in progress, and two sweeps into one folder write the same bytes. A cluster
+//! needs nothing that one machine does not need.
+//!
+//! A recording is identified by its contents, because a thousand recordings may be called `run.parquet`. The swept
+//! values are in the names of the folders, as readers of partitioned datasets expect, and also in each file, because
+//! folders are moved and their names are shortened.
+//!
+//! A part contains a digest of all of its bytes, which is the only way to detect a flipped bit: Parquet would decode
+//! another number. The check whether a part is complete costs the digest and no decoding.
+//!
+//! The rows contain everything on which a verdict depends. The verdict is therefore computed from the dataset and never
+//! from the state of a process, by the rules of `compare`, `fleet` and `sim`. If a sweep has many comparisons, the
+//! confidence of each is raised until all hold together. The correction is Bonferroni's, because comparisons on the
+//! same recordings are not independent.
 
 mod digest;
 mod error;

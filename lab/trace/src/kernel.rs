@@ -4,6 +4,14 @@
 //! The engine has the rules of a few kernels, as policies `linux-6.12` and so on. A recording of another kernel can be
 //! replayed as well. The engine may then differ from the recorded kernel because that kernel changed and not because
 //! the engine is wrong. The differences that affect the numbers are listed with the result.
+//!
+//! # Design
+//!
+//! Policy A is by default the rule set that is nearest to the recorded kernel: `linux-6.12`, `linux-6.18` for kernels
+//! since 6.16, `linux-7.2` or `linux-7.3`. Rules that the recorded machine never had would make both sides of a
+//! comparison guesses. `freehold` is put on the same rules, except for its own changes (`freehold,on=linux-6.18`);
+//! otherwise the comparison would also be one of two kernels. Every other B runs as written, so its name states what
+//! was compared.
 
 use std::fmt;
 

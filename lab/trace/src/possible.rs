@@ -2,6 +2,12 @@
 //!
 //! Each rule is one of Linux's own: a machine that breaks it could not boot. Missing facts are an error only if no
 //! command could work without them.
+//!
+//! # Design
+//!
+//! The reader refuses impossible recordings in one place for every command: this module checks the facts, `check` each
+//! row against the facts, and `lives` the rows against each other. Texts of a file are kept as they are, and are
+//! escaped where they are printed (`freehold_report::terminal`).
 
 use crate::bounds;
 use crate::check::PFN_LIMIT;

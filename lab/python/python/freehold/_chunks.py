@@ -3,6 +3,9 @@ that all workers finish at about the same time.
 
 The time of a task grows with the size of its recording. The pace is therefore measured in seconds per byte and task,
 from the times of completed chunks. The first chunks are single tasks, and the last chunks are short again.
+
+Design: chunks are limited by time and not by number of tasks. Tasks of milliseconds then cost no message each, and a
+sweep does not end with one long chunk.
 """
 
 from collections import deque

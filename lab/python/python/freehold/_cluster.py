@@ -3,6 +3,13 @@
 The client submits chunks of tasks, a few for each thread of a worker and never all at once, and adds up their tallies.
 It reads no recordings. Work that the cluster loses is run again on another worker. This is safe, because a part either
 exists or not, and has the same bytes on every worker. A task that fails for good is reported, and the others continue.
+
+Design: Dask distributes the tasks, notices workers that died, and repeats their work. Stores are those that fsspec
+supports. Both packages are needed only if a client is given. Only the plan's text and positions in its list of tasks
+are sent. Workers read the recordings and write the parts, and the client receives tallies alone. The few submitted
+chunks for each thread bound the work of the scheduler. A worker checks for a part right before it makes the part, as
+on one machine. So nothing is listed beforehand, and a resumed sweep needs no code of its own. A chunk that kills
+workers is divided into single tasks; a task that kills a worker again is reported by name.
 """
 
 import functools

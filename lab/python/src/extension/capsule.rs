@@ -2,6 +2,11 @@
 //!
 //! A capsule owns its contents. A reader takes the stream out of the capsule and releases it. A stream that is not
 //! taken is released with the capsule.
+//!
+//! # Design
+//!
+//! Tables leave through Arrow's C interface in capsules, which takes some twenty lines. A library for this would depend
+//! on a version of Arrow of its own.
 
 use arrow_array::RecordBatchReader;
 use arrow_array::ffi::FFI_ArrowSchema;

@@ -5,6 +5,12 @@
 //! `-`; a positional argument of the command is positional in Python too. There is no second list of options that could
 //! become outdated, and values are checked by the command's own parsers. Output formats are not keywords, because a
 //! report provides all of them.
+//!
+//! # Design
+//!
+//! The value name in the help (`N`, `FILE`) determines the Python type; a test fails for a value without such a name.
+//! Stubs and docstrings are generated from the same definition, and a test compares the committed ones with it. The
+//! part that needs Python is behind a feature, so that everything else is built and tested on machines without Python.
 
 mod call;
 mod kind;

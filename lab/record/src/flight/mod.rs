@@ -13,6 +13,14 @@
 //!    state at the end ([`rebuild`](crate::rebuild)).
 //!
 //! If a recording cannot be written, the caller receives [`FlightEvent::Failed`], and the recorder continues.
+//!
+//! # Design
+//!
+//! The rings are in overwrite mode, so the kernel itself keeps the last events. A reader would copy each event in order
+//! to keep more of them in less memory; that costs more than the whole budget of the recorder. Failures are detected in
+//! the kernel's log, because a filter on the tracepoint would run for every allocation. A window begins with a reading
+//! of the counters, so that the zones of that moment are known, and the rebuilt free blocks can be compared with the
+//! kernel's own count.
 
 mod files;
 mod klog;

@@ -7,6 +7,13 @@
 //!
 //! Losses count whether or not the replay reproduces them. A change that cannot be relied on is no reason to change a
 //! setting, but may be a reason against it.
+//!
+//! # Design
+//!
+//! Verdicts are those of a comparison. The concerns are ordered by their importance to the operator of a machine, so no
+//! setting trades a failed request for a lock. A change counts only if it is larger than the changes from varied
+//! watermarks, because a few pages decide the further course where memory is short. The track record of predictions is
+//! counted by the oracle in the run that writes docs/fidelity.md, and is compiled in.
 
 use freehold_report::report::Pooled;
 use freehold_report::report::pool::CONFIDENCE;

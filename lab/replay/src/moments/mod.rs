@@ -4,6 +4,13 @@
 //! are counted once, at the first moment. After that, only the pageblocks that were touched since the last moment are
 //! counted again ([`touched`](super::touched)). The other cells keep their counts; only their type and owner are read
 //! again, since these can change without the frames.
+//!
+//! # Design
+//!
+//! A count of every frame of a machine at 64 moments takes longer than the replay. Each allocation, free or move
+//! therefore marks its pageblock, and only marked pageblocks are counted again. Compaction frees an old place some time
+//! after it moved the page, so a pageblock is counted for a few moments after a move. Debug builds count all pageblocks
+//! at the end and compare. A page contains the changes from moment to moment, compressed: under 8 MB for 64 GiB.
 
 mod cells;
 

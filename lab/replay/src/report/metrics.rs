@@ -2,6 +2,12 @@
 //! reproduces them.
 //!
 //! A metric that could not be measured is absent rather than zero.
+//!
+//! # Design
+//!
+//! The better direction of a measure belongs to the report and not to the function that judges. Pages moved by
+//! compaction and `HighAtomic` pageblocks have no better direction in a comparison of replays. In a fleet, fewer of
+//! them are better (`freehold_sim`, `fleet/measures`).
 
 use freehold_report::number::Quantity;
 use freehold_stats::verdict::Direction;

@@ -5,6 +5,16 @@
 //! counts, and a difference whose ranges overlap is sensitive to watermarks. A metric is judged on a recording only if
 //! the replay under the recorded kernel's rules reproduces it there, since B cannot be compared with an A that is in
 //! error.
+//!
+//! # Design
+//!
+//! The error of the replay under the recorded kernel's own rules is no information about other rules. A measure that
+//! the replay does not reproduce is therefore not judged, even if A equals B.
+//!
+//! Sensitivity is measured by five replays per policy, with watermarks that vary by up to 1 % (`a_range` and `b_range`
+//! of `freehold compare --json -`). *No change* requires that all values of A and B differ by at most the margin: 2 %,
+//! or half a percentage point for shares and indexes. *Better*, *worse* and *changed* require separate ranges and a
+//! change above the margin. All other rows are sensitive to watermarks.
 
 use freehold_report::number::Quantity;
 use freehold_report::report::Row;

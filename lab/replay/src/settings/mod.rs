@@ -4,6 +4,11 @@
 //! other settings, [`Situation`] holds the machine as the kernel would have set it up. The engine's own rules determine
 //! the watermarks and the limits of per-CPU lists ([`marks`]). Another `defrag` changes the requests for huge pages
 //! ([`huge`]). The workload and its timing stay as recorded.
+//!
+//! # Design
+//!
+//! Other settings make another machine and not another policy. A number that the policy contains takes precedence over
+//! the recorded settings. The work stays as recorded, so only the kernel's decisions can differ.
 
 mod huge;
 mod marks;

@@ -11,6 +11,12 @@
 //!   without an event, there must be more frames than a pageblock holds.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
+//!
+//! # Design
+//!
+//! The replay gives such pages to the engine in one call, so that the policy decides how they are freed. Under a kernel
+//! that frees them as blocks they are on no per-CPU list. A range that was allocated without an event is also known
+//! from its frees. It is taken from the free lists when the kernel moved other pages out of its way.
 
 use std::ops::Range;
 

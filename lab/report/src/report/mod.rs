@@ -5,6 +5,13 @@
 //! ([`terminal`]), Markdown ([`markdown`]), a browser ([`page`], with plots from [`plot`] and maps from [`map`]), a
 //! spreadsheet ([`csv`]), a mail to kernel developers ([`mmtests`]), and JSON (the model itself). Renderers do not
 //! judge; all verdicts are in the model.
+//!
+//! # Design
+//!
+//! There is one model of a report and one renderer per kind of reader. Every command returns a `Document` (`formats`):
+//! JSON of its own, whose names scripts depend on, and reports of the model, from which text, Markdown, CSV, mmtests
+//! tables and HTML pages are made. Names from recordings are escaped in one place for a terminal, and are text content
+//! in a page.
 
 pub mod csv;
 pub mod map;

@@ -23,6 +23,11 @@
 //! their lists are only counts; control groups; files mapped into tasks; reference bits of page tables; refaults (a
 //! page that is read again after reclaim counts as new); the multi-generational LRU; the OOM killer, so a request that
 //! cannot be satisfied fails, and the failure is counted.
+//!
+//! # Design
+//!
+//! Every plan uses this one model. A fleet is the same model many times: each host is drawn once and is simulated under
+//! each policy, so a host is compared with itself.
 
 mod anonymous;
 mod cache;

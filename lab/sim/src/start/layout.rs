@@ -6,6 +6,13 @@
 //! pages at high addresses. So a machine that is modelled on another has the figures of each kind from that machine, in
 //! each part of memory. For an age, only the figures of all pageblocks are known; [`Layout::from_figures`] documents
 //! the assumptions about their distribution.
+//!
+//! # Design
+//!
+//! A drawn layout is correct if it behaves like the real one. The properties that decide the results of compaction and
+//! of huge pages were found by changing snapshots of real machines in one respect each (docs/findings/ages.md). The
+//! interpretation of pages without flags has a larger influence than either property of a layout (`snapshot`): they are
+//! free on a per-CPU list, or they are the kernel's, which groups its pages.
 
 use std::collections::BTreeMap;
 

@@ -15,6 +15,18 @@
 //! A start is a sequence of pageblocks, each with runs of pages of one use. It has no addresses: a machine takes the
 //! pageblocks one after the other, from its first frame on. So the pageblocks of a real machine, whose memory has holes
 //! and several zones, become those of a simulated machine.
+//!
+//! # Design
+//!
+//! Drawn and real starts are the same data. A drawn start can therefore be written as a snapshot, and any snapshot can
+//! be simulated on memory of any size. Properties that neither figures nor page flags contain are drawn at random: the
+//! age of pages of files, and the order of the free lists.
+//!
+//! An age is one number, because its shares are correlated on real machines. Other shares are options (`freehold age
+//! --fixed-blocks 50`).
+//!
+//! A workload frees no page that the kernel holds for ever. The tasks of a start belong to the workload, which ends
+//! them. Its files are reclaimed.
 
 pub mod age;
 mod draw;

@@ -14,6 +14,15 @@
 //!
 //! The engine makes its locks itself, so a lock has no reference to its executor. The clock is therefore thread-local:
 //! each thread can execute one run at a time, and any number of threads can be used.
+//!
+//! # Design
+//!
+//! Hundreds of CPUs on one thread alternate after every operation, and no cache near the processor holds the data of
+//! all of them. Therefore the keys of all CPUs are one heap with eight bytes per key (`turns`), and the stacks begin at
+//! different offsets of their pages, so that they use different sets of a cache (`freehold_fiber`). While one CPU runs,
+//! the processor prefetches data that the next CPU noted before it was suspended: its stack, the lock that it requests,
+//! the page that it frees ([`Executor::expect`](crate::executor::Executor::expect)). None of this influences a
+//! decision.
 
 mod account;
 mod clock;

@@ -6,6 +6,11 @@
 //! are SVG ([`super::plot`]). A script shows values at the pointer or for arrow keys, and draws maps, from the numbers
 //! in the page ([`data`]). Text may come from untrusted recordings, so all of it is escaped: by the templates in Rust,
 //! and by assignment as text content in the script.
+//!
+//! # Design
+//!
+//! The page is readable without a script: sentences, tables and plots are text and SVG. The script only shows values,
+//! hides rows, and draws maps from the numbers in the page.
 
 mod data;
 mod tables;

@@ -4,6 +4,11 @@
 //! the axes, [`stack`] adds up areas, [`style`] distinguishes lines, [`series`] draws lines, areas and bars, and
 //! [`panel`] adds the axes. A page contains panels in its text ([`super::page`]); [`sheet`] puts several panels on one
 //! picture. Colours are CSS variables ([`COLORS`]), so a plot follows the light and the dark theme and can be printed.
+//!
+//! # Design
+//!
+//! One path draws all plots: the SVG of a page and that of `sim --picture`. Lines differ in dash pattern and marker as
+//! well as in colour. A test in a browser compares every drawn point with the JSON.
 
 mod model;
 mod panel;
