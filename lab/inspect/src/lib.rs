@@ -22,6 +22,7 @@ mod pressure;
 mod report;
 pub mod runs;
 mod sections;
+mod shortage;
 mod stacks;
 mod start;
 

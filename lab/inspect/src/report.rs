@@ -11,8 +11,7 @@ use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
 use super::memory::MemoryRow;
-use super::pressure::ReclaimReport;
-use super::{Inspection, course};
+use super::{Inspection, course, shortage};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -138,7 +137,7 @@ impl Inspection {
             lost => format!("{} events lost: counts are too low and some frees lack their allocation", count(lost)),
         };
         let failed = self.orders.iter().map(|order| order.failed).sum();
-        let pressure = shortage(reclaim, failed, self.has_reclaim_events());
+        let pressure = shortage::describe(reclaim, failed, self.has_reclaim_events());
         let ends = [self.fragmentation.first(), self.fragmentation.last()]
             .map(|moment| moment.and_then(|moment| moment.unusable_free_index_order9).map(percent));
         let fragmentation = match ends {
@@ -407,57 +406,6 @@ impl Inspection {
     }
 }
 
-/// Describes shortages of memory in sentences: of the machine, of control groups, or none. The sentence "not short"
-/// requires that nothing at all was reclaimed and that the recording would show reclaim.
-fn shortage(reclaim: &ReclaimReport, failed: u64, has_events: bool) -> Vec<String> {
-    let mut sentences = Vec::new();
-    let (stalls, passes) = (reclaim.allocstall.unwrap_or(0).max(reclaim.direct_reclaims), reclaim.kswapd_wakes);
-    if stalls > 0 || failed > 0 {
-        let missing = stalls - reclaim.direct_reclaims;
-        let missing =
-            if missing > 0 { format!("; {} more are counted without an event", count(missing)) } else { String::new() };
-        sentences.push(format!(
-            "Memory was short: {} direct reclaims took {}, kswapd ran {} passes, {} requests failed{missing}.",
-            count(reclaim.direct_reclaims),
-            duration(reclaim.direct_reclaim_ns),
-            count(passes),
-            count(failed)
-        ));
-    } else if passes > 0 {
-        let passes = count(passes);
-        sentences.push(format!(
-            "Only kswapd reclaimed, in {passes} passes: no request waited for reclaim, and none failed."
-        ));
-    }
-    if reclaim.memcg_reclaims > 0 {
-        sentences.push(format!(
-            "Control groups were short: {} reclaims for their limits, or that a process asked for, took {} and reclaimed {} \
-             pages.",
-            count(reclaim.memcg_reclaims),
-            duration(reclaim.memcg_reclaim_ns),
-            count(reclaim.memcg_reclaimed_pages)
-        ));
-    }
-    if let Some(kills) = reclaim.oom_kills.filter(|kills| *kills > 0) {
-        sentences.push(format!("OOM kills, of the machine or of control groups: {}.", count(kills)));
-    }
-    let reclaimed = reclaim.inactive_reclaimed_pages.max(reclaim.node_reclaimed_pages);
-    if sentences.is_empty() && reclaimed > 0 {
-        sentences.push(format!(
-            "{} pages were reclaimed, and no event says for whom: for control groups, at the request of a process, or by \
-             a kswapd that was awake before.",
-            count(reclaimed)
-        ));
-    }
-    if sentences.is_empty() {
-        sentences.push(match has_events {
-            true => "Memory was not short: nothing was reclaimed.".to_owned(),
-            false => "Whether memory was short is not known: no event of reclaim was recorded.".to_owned(),
-        });
-    }
-    sentences
-}
-
 /// Returns whether a function is the page allocator itself or a thin layer over it. Every stack starts with such
 /// functions.
 fn is_allocator(name: &str) -> bool {
@@ -472,32 +420,4 @@ fn facts_table(title: &str, facts: impl IntoIterator<Item = Fact>) -> Table {
     let happened = facts.into_iter().filter(|(_, number, _)| *number > 0);
     let rows = happened.map(|(what, number, shown)| vec![Value::text(what), shown(number)]);
     Table::new(title, Column::several(&["what"], &["number"]), rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_not_called_enough_beside_reclaimed_pages() {
-        let none = ReclaimReport::default();
-        let say = |reclaim: ReclaimReport| shortage(&reclaim, 0, true).join(" ");
-        assert!(say(none.clone()).contains("not short"));
-        assert!(shortage(&none, 0, false).concat().contains("not known"));
-        assert!(shortage(&none, 1, true).concat().starts_with("Memory was short"));
-        let memcg = ReclaimReport { memcg_reclaims: 3, memcg_reclaimed_pages: 96, oom_kills: Some(1), ..none.clone() };
-        let said = say(memcg);
-        assert!(
-            said.contains("Control groups were short") && said.contains("96 pages") && said.contains("OOM"),
-            "{said}"
-        );
-        for short in [
-            ReclaimReport { inactive_reclaimed_pages: 1, ..none.clone() },
-            ReclaimReport { node_reclaimed_pages: 1, ..none.clone() },
-            ReclaimReport { oom_kills: Some(1), ..none.clone() },
-            ReclaimReport { kswapd_wakes: 1, ..none },
-        ] {
-            assert!(!say(short.clone()).contains("not short"), "{short:?}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Owned pageblocks: their owners, those that have pages in the zone, and the refill of an owner's list.
 //!
-//! This is a literal implementation of "Owned pageblocks" in ARCHITECTURE.md. An empty list recalls parts of its own
+//! This is a literal implementation of `engine/core/src/page/pcp/owned.rs`. An empty list recalls parts of its own
 //! pageblocks, then takes the smallest sufficient blocks, a whole pageblock only where no smaller block is sufficient,
 //! and finally the blocks that Linux would take. A pageblock without an owner becomes the CPU's. A block stays unsplit
 //! until a request for a smaller order arrives.
