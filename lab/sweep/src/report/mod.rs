@@ -229,6 +229,6 @@ mod tests {
     #[test]
     fn a_ratio_of_few_simulated_events_decides_nothing() {
         assert_eq!(verdict_on_ratios(100), "changed");
-        assert_eq!(verdict_on_ratios(1), "too few events");
+        assert_eq!(verdict_on_ratios(0), "too few events");
     }
 }
