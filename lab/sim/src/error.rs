@@ -1,4 +1,4 @@
-//! Errors of the simulation.
+//! Errors of simulations, fleets and calibrations, one sentence each.
 
 /// Reason why a simulation, a fleet or a calibration failed.
 #[derive(Debug, thiserror::Error)]

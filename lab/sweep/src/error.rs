@@ -1,4 +1,4 @@
-//! Errors of sweeps.
+//! Errors of sweeps and of reports on their results, one sentence each.
 
 use std::io;
 use std::path::{Path, PathBuf};
