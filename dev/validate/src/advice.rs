@@ -10,12 +10,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use freehold_replay::advice::candidates;
+use freehold_replay::advice::{Level, candidates, concerns};
+use freehold_replay::report::metrics::Metric;
 use freehold_report::markdown;
 use freehold_report::parallel::run_all;
 use freehold_report::progress::Progress;
 use freehold_stats::samples::{self, Comparison, Sample, Scale};
-use freehold_stats::verdict::{Direction, Verdict};
+use freehold_stats::verdict::Verdict;
 use freehold_trace::recording::Recording;
 use serde::Deserialize;
 
@@ -57,29 +58,6 @@ const LOADS: [AdvisedLoad; 12] = [
     load("fork-storm", (2, 384), "vm.min_free_kbytes", 0),
     load("build", (4, 512), "vm.extfrag_threshold", 0),
 ];
-
-/// Concern of `freehold advise`: its name there, the rows with the kernel's counts of it, and the better direction.
-/// Acquisitions of zone locks are represented by the blocks that per-CPU lists take or drain, for which the lock is
-/// taken.
-const CONCERNS: [(&str, &[&str], Direction); 6] = [
-    ("failed_allocations", &["failures"], Direction::Lower),
-    ("allocstall", &["allocstall"], Direction::Lower),
-    ("compact_stall", &["compact_stall"], Direction::Lower),
-    ("huge_pages_served", &["huge_pages_served"], Direction::Higher),
-    ("pgscan", &["pgscan_kswapd", "pgscan_direct"], Direction::Lower),
-    ("zone_lock_acquisitions", &["blocks_taken", "blocks_drained"], Direction::Lower),
-];
-
-/// Levels of `freehold advise`, as its JSON spells them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Level {
-    #[serde(rename = "recommended")]
-    Recommended,
-    #[serde(rename = "worth testing")]
-    WorthTesting,
-    #[serde(rename = "leave it")]
-    Leave,
-}
 
 /// Effect of a value in the booted kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,19 +170,21 @@ fn ask(freehold: &Path, recordings: &[PathBuf], setting: &str) -> Result<Level, 
 fn compare(before: &[PathBuf], after: &[PathBuf]) -> Result<Vec<ConcernChange>, Error> {
     let [before] = judge::replay(before, [AS_RECORDED])?;
     let [after] = judge::replay(after, [AS_RECORDED])?;
-    let counted = CONCERNS.iter().filter_map(|(name, rows, direction)| {
-        let (a, b) = (kernel_counts(&before, rows)?, kernel_counts(&after, rows)?);
-        let comparison = samples::compare(a, b, Scale::Counts, *direction, CONCERNS.len(), MARGIN);
-        Some(ConcernChange { name, comparison })
+    let family = concerns().count();
+    let counted = concerns().filter_map(|concern| {
+        let (a, b) = (kernel_counts(&before, concern)?, kernel_counts(&after, concern)?);
+        let comparison = samples::compare(a, b, Scale::Counts, concern.direction(), family, MARGIN);
+        Some(ConcernChange { name: concern.name(), comparison })
     });
     Ok(counted.collect())
 }
 
-/// Adds the kernel's counts of these rows, boot by boot.
-fn kernel_counts(runs: &Runs, rows: &[&str]) -> Option<Sample> {
+/// Adds the kernel's counts of a concern, boot by boot. Zone lock acquisitions are represented by the blocks that
+/// per-CPU lists take or drain, for which the lock is taken.
+fn kernel_counts(runs: &Runs, concern: Metric) -> Option<Sample> {
     let mut sums: Vec<f64> = Vec::new();
-    for row in rows {
-        let (kernel, _) = runs.row(row)?;
+    for measure in concern.fidelity_sums().iter().copied().flatten() {
+        let (kernel, _) = runs.row(measure.name())?;
         sums.resize(kernel.values.len(), 0.0);
         sums.iter_mut().zip(&kernel.values).for_each(|(sum, value)| *sum += value);
     }
@@ -220,16 +200,6 @@ impl AdviceWithOutcome {
             _ => None,
         });
         decided.unwrap_or(Outcome::Neutral)
-    }
-}
-
-impl Level {
-    fn label(self) -> &'static str {
-        match self {
-            Level::Recommended => "recommended",
-            Level::WorthTesting => "worth testing",
-            Level::Leave => "leave it",
-        }
     }
 }
 
@@ -274,6 +244,8 @@ pub(crate) fn table(judged: &[JudgedAdvice]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use freehold_stats::verdict::Direction;
+
     use super::*;
 
     fn known(verdicts: &[Verdict]) -> AdviceWithOutcome {

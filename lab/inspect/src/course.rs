@@ -43,29 +43,15 @@ pub(crate) fn moments(facts: &Facts) -> Vec<Moment> {
 }
 
 fn moment(facts: &Facts, first: &Sample, now: &Sample) -> Moment {
-    let samples = [first, now];
     Moment {
         seconds: seconds(now.time),
         free_blocks: free_blocks(now),
-        pgscan: vmstat_delta(facts, samples, &["pgscan_kswapd", "pgscan_direct"]),
-        allocstall: vmstat_delta(facts, samples, &["allocstall_"]),
-        compact_stall: vmstat_delta(facts, samples, &["compact_stall"]),
-        thp_fault_alloc: vmstat_delta(facts, samples, &["thp_fault_alloc"]),
-        pressure_us: pressure_delta(facts, samples),
+        pgscan: facts.vmstat_increase(now, |name| ["pgscan_kswapd", "pgscan_direct"].contains(&name)).unwrap_or(0),
+        allocstall: facts.vmstat_increase(now, |name| name.starts_with("allocstall_")).unwrap_or(0),
+        compact_stall: facts.vmstat_increase(now, |name| name == "compact_stall").unwrap_or(0),
+        thp_fault_alloc: facts.vmstat_increase(now, |name| name == "thp_fault_alloc").unwrap_or(0),
+        pressure_us: pressure_delta(facts, [first, now]),
     }
-}
-
-/// Returns the increase of counters of `/proc/vmstat` between two samples. A name that ends in `_` selects all counters
-/// with this prefix.
-fn vmstat_delta(facts: &Facts, [first, now]: [&Sample; 2], names: &[&str]) -> u64 {
-    let mut sum = 0;
-    for (index, counter) in facts.vmstat_names.iter().enumerate() {
-        if names.iter().any(|name| counter == name || (name.ends_with('_') && counter.starts_with(name))) {
-            let [before, after] = [first, now].map(|sample| sample.vmstat.get(index).copied().unwrap_or(0));
-            sum += after.saturating_sub(before);
-        }
-    }
-    sum
 }
 
 /// Returns the microseconds between two samples in which some task waited for memory; `None` if the kernel has no

@@ -206,23 +206,13 @@ pub(crate) fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
 /// Returns the number of processes that the OOM killer ended during the recording, for the machine or a control group;
 /// `None` if the kernel does not count them.
 pub(crate) fn oom_kills(facts: &Facts) -> Option<u64> {
-    vmstat_increase(facts, &["oom_kill"])
+    facts.vmstat_increase(facts.samples.last()?, |name| name == "oom_kill")
 }
 
-/// Returns the direct reclaims during the recording by the kernel's counters, summed over zone types; `None` without
-/// counters.
+/// Returns the number of direct reclaims during the recording by the kernel's counters, one for each kind of zone;
+/// `None` without counters.
 pub(crate) fn allocstall(facts: &Facts) -> Option<u64> {
-    let of_zones = facts.vmstat_names.iter().map(String::as_str).filter(|name| name.starts_with("allocstall_"));
-    vmstat_increase(facts, &of_zones.collect::<Vec<_>>())
-}
-
-/// Returns the sum of the increases of counters of `/proc/vmstat`; `None` if none of the counters was recorded.
-fn vmstat_increase(facts: &Facts, names: &[&str]) -> Option<u64> {
-    let (first, last) = (facts.samples.first()?, facts.samples.last()?);
-    let places = facts.vmstat_names.iter().enumerate().filter(|(_, name)| names.contains(&name.as_str()));
-    let increases =
-        places.filter_map(|(place, _)| Some(last.vmstat.get(place)?.saturating_sub(*first.vmstat.get(place)?)));
-    increases.reduce(u64::saturating_add)
+    facts.vmstat_increase(facts.samples.last()?, |name| name.starts_with("allocstall_"))
 }
 
 /// Returns the stall times by resource; empty if the kernel did not report them.

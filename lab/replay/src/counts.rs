@@ -23,9 +23,7 @@ pub(crate) fn vmstat_delta(facts: &Facts, name: &str) -> Option<u64> {
 /// Returns the increase of a counter of the recorded `/proc/vmstat` from the first sample to `sample`; `None` if the
 /// recording lacks it.
 pub(crate) fn vmstat_until(facts: &Facts, sample: &Sample, name: &str) -> Option<u64> {
-    let at = facts.vmstat_names.iter().position(|known| known == name)?;
-    let first = facts.samples.first()?.vmstat.get(at)?;
-    Some(sample.vmstat.get(at)?.saturating_sub(*first))
+    facts.vmstat_increase(sample, |known| known == name)
 }
 
 /// Returns whether the recorded machine was short of memory: a counter of scans or compactions increased.

@@ -100,6 +100,12 @@ pub fn percent(share: f64) -> String {
 /// Smallest relative change that is not rounded to zero.
 const SMALLEST_SHOWN: f64 = 0.0005;
 
+/// Formats a relative change between two known numbers, of which the first may be zero: then there is no ratio, and the
+/// change is "from none".
+pub fn change_or_from_none(relative: Option<f64>) -> String {
+    relative.map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)))
+}
+
 /// Formats a relative change as a percentage with its sign; `None` becomes a dash.
 pub fn change(change: Option<f64>) -> String {
     match change {

@@ -141,9 +141,8 @@ fn judge_change(change: Change, direction: Direction, margin: f64) -> Verdict {
             Verdict::NoChange
         }
         Change::Watermarks { middle, overlap, .. } => match judge_exact(middle, direction, margin) {
-            Verdict::NoChange => Verdict::SensitiveToWatermarks,
-            _ if overlap => Verdict::SensitiveToWatermarks,
-            verdict => verdict,
+            verdict if verdict.is_change() && !overlap => verdict,
+            _ => Verdict::SensitiveToWatermarks,
         },
         Change::Interval { low, high, exceeds, middle } => {
             let is_above = low > exceeds && middle.is_none_or(|middle| middle > margin);

@@ -98,6 +98,15 @@ impl Facts {
     pub fn task_name(&self, task: u32) -> &str {
         self.tasks.get(task as usize).map_or("", |task| task.name.as_str())
     }
+
+    /// Returns the increase of counters of `/proc/vmstat` from the first sample to `sample`, summed over the counters
+    /// whose names `is_counted` selects; `None` if the recording lacks them all.
+    pub fn vmstat_increase(&self, sample: &Sample, is_counted: impl Fn(&str) -> bool) -> Option<u64> {
+        let first = self.samples.first()?;
+        let selected = self.vmstat_names.iter().enumerate().filter(|(_, name)| is_counted(name));
+        let ends = selected.filter_map(|(at, _)| first.vmstat.get(at).zip(sample.vmstat.get(at)));
+        ends.map(|(start, end)| end.saturating_sub(*start)).reduce(u64::saturating_add)
+    }
 }
 
 /// Triggers of a flight recorder, and statistics of the rebuilt start state.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
-use freehold_report::number::{count, duration};
+use freehold_report::number::{change_or_from_none, count, duration};
 use freehold_report::report::{Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
@@ -36,15 +36,16 @@ impl Difference {
     /// Names the counts of events that changed most per allocation, among those that happen at least once in 1000
     /// allocations. Counters of `/proc/vmstat` are left out, because they count the same events again.
     fn in_short(&self) -> Vec<String> {
-        let mut changed: Vec<(&str, f64)> = self
+        let mut changed: Vec<&CounterRow> = self
             .counters
             .iter()
-            .filter(|row| row.chapter != "vmstat" && per_1000(row) >= 1.0)
-            .map(|row| (row.name.as_str(), row.change_per_1000_allocations.unwrap_or(f64::INFINITY)))
-            .filter(|(_, change)| *change != 0.0)
+            .filter(|row| row.chapter != "vmstat" && per_1000(row) >= 1.0 && has_both_rates(row))
+            .filter(|row| row.change_per_1000_allocations != Some(0.0))
             .collect();
-        changed.sort_by(|(_, a), (_, b)| weight(*b).total_cmp(&weight(*a)));
-        let names: Vec<String> = changed.iter().take(NAMED).map(|(name, change)| change_text(name, *change)).collect();
+        changed.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        let names = changed.iter().take(NAMED);
+        let names: Vec<String> =
+            names.map(|row| format!("{} {}", row.name, change_or_from_none(row.change_per_1000_allocations))).collect();
         let first = match names.is_empty() {
             true => "No count of events changed for 1000 allocations.".to_owned(),
             false => format!("Counts of events that changed most for 1000 allocations: {}.", names.join("; ")),
@@ -122,15 +123,14 @@ fn per_1000(row: &CounterRow) -> f64 {
     first.max(second)
 }
 
-fn change_text(name: &str, change: f64) -> String {
-    let change =
-        if change.is_finite() { freehold_report::number::change(Some(change)) } else { "from none".to_owned() };
-    format!("{name} {change}")
+/// Returns whether both recordings have allocations, so that a missing change means "from none".
+fn has_both_rates(row: &CounterRow) -> bool {
+    [&row.first, &row.second].iter().all(|counter| counter.per_1000_allocations.is_some())
 }
 
-/// Returns the size of a relative change on a logarithmic scale, so that a half weighs as much as a double.
-fn weight(change: f64) -> f64 {
-    (1.0 + change).max(f64::MIN_POSITIVE).ln().abs()
+/// Returns the distance of a change from no change. Halves weigh as much as doubles; from none, it is infinite.
+fn weight(row: &CounterRow) -> f64 {
+    row.change_per_1000_allocations.map_or(f64::INFINITY, |change| (1.0 + change).max(f64::MIN_POSITIVE).ln().abs())
 }
 
 fn recording_row((label, recorded): (&str, &RecordingSummary)) -> Vec<Value> {

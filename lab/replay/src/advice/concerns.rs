@@ -51,6 +51,11 @@ pub(crate) const CONCERNS: [Concern; 6] = [
     ),
 ];
 
+/// Returns the measures of all concerns, the most important first.
+pub fn concerns() -> impl Iterator<Item = Metric> {
+    CONCERNS.iter().map(|concern| concern.metric)
+}
+
 /// Concerns that exist only where memory is short.
 pub(crate) const OF_PRESSURE: [Metric; 4] =
     [Metric::FailedAllocations, Metric::AllocStalls, Metric::CompactStalls, Metric::PagesScanned];

@@ -19,7 +19,7 @@ use freehold_report::report::Pooled;
 use freehold_report::report::pool::CONFIDENCE;
 use freehold_stats::verdict::Verdict;
 use freehold_trace::facts::Facts;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::candidates::{Candidate, managed_bytes};
 use super::concerns::{CONCERNS, Concern, PRICE};
@@ -73,8 +73,8 @@ pub(crate) struct ReservedMemory {
 }
 
 /// Level of advice, the strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum Level {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
     /// The value should be set.
     #[serde(rename = "recommended")]
     Recommended,
@@ -88,7 +88,7 @@ pub(crate) enum Level {
 
 impl Level {
     /// Returns the fixed label.
-    pub(crate) fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Level::Recommended => "recommended",
             Level::WorthTesting => "worth testing",

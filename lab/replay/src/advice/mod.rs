@@ -19,5 +19,7 @@ mod setting;
 mod track;
 
 pub use candidates::{Candidate, list as candidates, nudges, requests, select, with_nudges};
+pub use concerns::concerns;
+pub use judge::Level;
 pub use refusal::{check, is_reproduced, not_reproduced};
 pub use track::{Directions, Predictions, TrackRecord, metric_of_row};

@@ -152,15 +152,19 @@ fn judge_metric(
     Row { case, a: a.median(), b: b.median(), a_range, b_range, change, interval, verdict, replay_error }
 }
 
-/// Returns the change to judge, with its sensitivity to watermarks; `None` if a side was not measured.
+/// Returns the change to judge, with its sensitivity to watermarks; `None` if a side was not measured. Where A and B
+/// take the same values, the change is exactly zero, however much these values vary.
 fn judged_change(metric: Metric, a: &ReplayValues, b: &ReplayValues) -> Option<Change> {
     let middle = change_between(metric, a.median()?.value(), b.median()?.value());
-    let (Some([a_low, a_high]), Some([b_low, b_high])) = (a.range(), b.range()) else {
-        return Some(Change::Exact(middle));
-    };
-    let (low, high) = (change_between(metric, a_high, b_low), change_between(metric, a_low, b_high));
-    let (low, high) = if a.0 == b.0 { (0.0, 0.0) } else { (low, high) };
-    Some(Change::Watermarks { low, high, middle, overlap: a_low <= b_high && b_low <= a_high })
+    Some(match (a.range(), b.range()) {
+        (Some([a_low, a_high]), Some([b_low, b_high])) if a.0 != b.0 => Change::Watermarks {
+            low: change_between(metric, a_high, b_low),
+            high: change_between(metric, a_low, b_high),
+            middle,
+            overlap: a_low <= b_high && b_low <= a_high,
+        },
+        _ => Change::Exact(middle),
+    })
 }
 
 /// Returns the relative change between two values of a metric; infinite from zero. A difference of shares up to

@@ -1,6 +1,6 @@
 //! Verdict of a fleet on a policy B: measures by subject, and sentences, the most important first.
 
-use freehold_report::number::{self, change};
+use freehold_report::number::{self, change_or_from_none};
 use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::{Verdict, count_labels, relative_change};
 
@@ -78,8 +78,7 @@ pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
 fn change_text(report: &FleetReport, measure: &HostMeasure, policy: usize, comparison: &HostComparison) -> String {
     let (a, b) = (estimated_value(report, measure, 0), estimated_value(report, measure, policy));
     let change = match (measure.difference_unit(), a.zip(b).and_then(|(a, b)| relative_change(a, b))) {
-        ("", None) => "from none".to_owned(),
-        ("", relative) => change(relative),
+        ("", relative) => change_or_from_none(relative),
         (points, _) => measure.difference_text(comparison.difference.value) + points,
     };
     format!("{} {change}", measure.words())

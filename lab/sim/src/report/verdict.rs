@@ -3,7 +3,7 @@
 //! A change of throughput is never reported without the change of latency, since a policy may do more work by letting
 //! some requests wait. If the two disagree, a sentence names the case and the amounts.
 
-use freehold_report::number::{self, change};
+use freehold_report::number::{self, change, change_or_from_none};
 use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::{Direction, Verdict};
 
@@ -124,10 +124,7 @@ fn range(cases: &[&Case]) -> String {
 }
 
 fn change_text(case: &Case) -> String {
-    match (case.change, case.a) {
-        (None, Some(_)) => "from none".to_owned(),
-        (relative, _) => change(relative),
-    }
+    if case.a.is_some() { change_or_from_none(case.change) } else { change(case.change) }
 }
 
 /// If throughput and latency have opposite verdicts somewhere, describes the case with the largest change of latency; of
