@@ -39,7 +39,8 @@ const PAGEBLOCK_ORDER: u8 = 9;
 const MACHINE: &str = "x86_64";
 /// Frames of memory below 4 GiB on a machine with more memory: 3 GiB in pages of 4 KiB. The rest belongs to devices.
 const RAM_LOW: u64 = 3 << 18;
-/// Frames in 128 MiB, the unit in which memory comes. linux: include/linux/mmzone.h:SECTION_SIZE_BITS
+/// Frames in 128 MiB, the unit in which memory comes.
+/// linux: arch/x86/include/asm/sparsemem.h:SECTION_SIZE_BITS
 const SECTION: u64 = 1 << 15;
 
 /// Known and guessed facts about a machine.
@@ -108,8 +109,8 @@ fn available_bytes() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Highest orders of blocks by processor and page size. linux: include/linux/mmzone.h:MAX_PAGE_ORDER,
-/// arch/arm64/Kconfig:ARCH_FORCE_MAX_ORDER
+/// Highest orders of blocks by processor and page size. linux: include/linux/mmzone.h:MAX_PAGE_ORDER;
+/// arch/arm64/Kconfig, arch/powerpc/Kconfig:ARCH_FORCE_MAX_ORDER
 const ORDERS: [(&str, u32, u8); 3] = [("aarch64", 16384, 11), ("aarch64", 65536, 13), ("powerpc64", 65536, 8)];
 /// Highest order on other machines.
 const ORDER_USUAL: u8 = 10;

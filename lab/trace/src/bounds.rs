@@ -9,8 +9,8 @@ use std::ops::Range;
 use crate::event::{Kind, NO_PFN, Row};
 use crate::facts::Facts;
 
-/// Highest order that a block of any Linux can have. A large page of hugetlbfs is more than one block. linux:
-/// arch/nios2/Kconfig:ARCH_FORCE_MAX_ORDER, the largest of its kind
+/// Bound on the order of a block on any architecture. No default is above 13, but some architectures set no limit. A
+/// large page of hugetlbfs is more than one block. linux: arch/arm64/Kconfig:ARCH_FORCE_MAX_ORDER
 pub(crate) const BLOCK_ORDER_MAX: u8 = 20;
 
 /// Highest order on architectures without a choice. linux: include/linux/mmzone.h:MAX_PAGE_ORDER

@@ -5,7 +5,7 @@
 //! continues. Cost: one uncontended lock and two list links if the per-CPU list is filled, otherwise one zone lock per
 //! refill. The blocks are taken from `pcp` and `zone`.
 //!
-//! linux: mm/page_alloc.c:__alloc_frozen_pages_noprof, get_page_from_freelist, rmqueue
+//! linux: mm/page_alloc.c:__alloc_pages_noprof, get_page_from_freelist, rmqueue
 //!
 //! # Design
 //!

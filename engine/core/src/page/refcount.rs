@@ -117,7 +117,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Splits a compound block of movable pages, as a huge page is split. It remains allocated, as blocks of order
-    /// `to`. linux: mm/huge_memory.c:split_huge_page
+    /// `to`. linux: include/linux/huge_mm.h:split_huge_page
     ///
     /// # Errors
     /// If the frame is not the head of an allocated block of this order, or `to` is above `order`.

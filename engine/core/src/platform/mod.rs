@@ -120,7 +120,7 @@ pub trait Platform {
 
     /// Returns whether reclaim keeps pages by generation (MGLRU). If so, the engine reclaims from a node once per
     /// priority, even for large blocks, and kswapd begins at the priority at which it expects to find enough pages.
-    /// linux: mm/vmscan.c:lru_gen_enabled
+    /// linux: include/linux/mm_inline.h:lru_gen_enabled
     fn lru_gen_enabled(&self) -> bool {
         false
     }
@@ -298,7 +298,7 @@ pub enum Migrated {
     Refused,
 }
 
-/// Effort of compaction. linux: mm/internal.h:compact_priority
+/// Effort of compaction. linux: include/linux/compaction.h:compact_priority
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactEffort {
     /// May wait for pages, and ignores skip hints.

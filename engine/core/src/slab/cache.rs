@@ -79,7 +79,7 @@ pub enum Path {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Wholly free slabs that a node keeps. With sheaves, CPUs have no slabs, and a node keeps as many as a CPU would
-    /// otherwise, if that is more. linux: mm/slub.c:set_min_partial
+    /// otherwise, if that is more. linux: mm/slub.c:do_kmem_cache_create
     pub node_free: u32,
     /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, whose slabs need not be wholly free
     pub cpu_free: u32,
@@ -277,7 +277,7 @@ fn slabs_in(kib: u32, layout: &Layout) -> u32 {
     (u64::from(kib) * 1024 / layout.slab_bytes()) as u32
 }
 
-/// Returns the limits on free slabs; [`slab`](super) explains the rule. linux: mm/slub.c:set_min_partial,
+/// Returns the limits on free slabs; [`slab`](super) explains the rule. linux: mm/slub.c:do_kmem_cache_create,
 /// set_cpu_partial
 fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
     let objects = match layout.size {

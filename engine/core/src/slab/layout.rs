@@ -127,7 +127,7 @@ impl Layout {
     }
 
     /// Returns this layout with `first` bytes of red zone before each object, which are part of the object's `size`.
-    /// linux: mm/slub.c:red_left_pad
+    /// linux: mm/slab.h:kmem_cache (`red_left_pad`)
     pub fn with_left_red_zone(self, first: u32) -> Layout {
         debug_assert!(first + self.link + WORD <= self.size);
         Layout { first, ..self }

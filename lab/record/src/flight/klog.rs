@@ -1,7 +1,7 @@
 //! Failed allocations, from the kernel's log.
 //!
 //! The kernel has no counter of failed requests, and filtering the tracepoint would add a check to every allocation.
-//! But the kernel logs a warning, at most ten times in five seconds, and only for requests without `__GFP_NOWARN`,
+//! But the kernel logs a warning, at most once in ten seconds, and only for requests without `__GFP_NOWARN`,
 //! which are the relevant ones. Lines that user space wrote are ignored. linux: mm/page_alloc.c:warn_alloc
 
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use crate::error::CaptureError;
 const LOG: &str = "/dev/kmsg";
 /// Text of the warning.
 const WARNING: &str = "page allocation failure: order:";
-/// Largest size of a record in bytes. linux: include/linux/printk.h:PRINTK_MESSAGE_MAX
+/// Bytes of the buffer for a record. A record has at most 2 KiB. linux: kernel/printk/internal.h:PRINTK_MESSAGE_MAX
 const RECORD_BYTES: usize = 8 << 10;
 /// Largest number of records that are read at a time, so that a flood of records does not block the recorder.
 const RECORDS_MAX: usize = 4096;

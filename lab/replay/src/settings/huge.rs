@@ -4,7 +4,7 @@
 //! requests: the first only on its own node and without retries, the second on any node. khugepaged has its own
 //! setting. It also uses one node only, but with retries, so the flags distinguish the three kinds of requests.
 //!
-//! linux: mm/huge_memory.c:vma_thp_gfp_mask, mm/mempolicy.c:alloc_pages_mpol, mm/khugepaged.c:alloc_charge_folio
+//! linux: mm/huge_memory.c:vma_thp_gfp_mask, mm/mempolicy.c:alloc_pages_mpol_noprof, mm/khugepaged.c:alloc_charge_folio
 
 use freehold::base::{Gfp, Order};
 use freehold_trace::facts::Facts;

@@ -10,7 +10,7 @@
 //!   than the kernel frees folios in one batch. If some frames may be targets of migrations, which are also allocated
 //!   without an event, there must be more frames than a pageblock holds.
 //!
-//! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
+//! linux: mm/page_alloc.c:free_contig_range, free_pages_bulk (since 7.2); mm/swap.c:folios_put_refs
 //!
 //! # Design
 //!

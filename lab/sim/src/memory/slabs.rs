@@ -12,7 +12,7 @@ use freehold::base::{Order, Pfn};
 
 use super::frames::{Frames, Owner};
 
-/// Objects that are scanned together. linux: include/linux/shrinker.h:SHRINK_BATCH
+/// Objects that are scanned together. linux: mm/shrinker.c:SHRINK_BATCH
 const BATCH: u64 = 128;
 /// Factor on the number of objects shifted right by the priority: 4 divided by the default number of seeks.
 /// linux: include/linux/shrinker.h:DEFAULT_SEEKS

@@ -191,7 +191,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Returns whether a block of exactly this order is free at `pfn`, in this zone.
-    /// linux: mm/page_alloc.c:page_is_buddy
+    /// linux: mm/internal.h:page_is_buddy
     fn page_is_buddy(&self, pfn: Pfn, order: Order) -> bool {
         // Buddies are in the same section, so the frame has metadata. The zone can differ only from pageblock order up.
         self.map.frame(pfn).word().is_zone_free_of(order)

@@ -4,7 +4,7 @@
 //! another type is *claimed*. Finally, unless the request prefers another zone, pages are *stolen* and the pageblock
 //! keeps its type.
 //!
-//! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
+//! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_steal_block, prep_move_freepages_block
 
 use super::locked::LockedZone;
 use super::{Zone, ZoneFlag, bit};
@@ -112,7 +112,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Claims the pageblock of the first block of this order and type, if enough of its pages suit the request.
-    /// linux: mm/page_alloc.c:try_to_claim_block
+    /// linux: mm/page_alloc.c:try_to_steal_block
     fn try_to_claim_block(&mut self, found: Order, from: MigrateType, wanted: BlockRequest) -> Option<Pfn> {
         let candidate = self.areas.area(found).list(from).first()?;
         if found >= self.pageblock_order() {

@@ -71,7 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Returns whether a wholly free slab that the caller holds may be discarded, which is so if it is undamaged.
     /// Otherwise the slab stays, without the damaged objects, since the faulty code may write to the same memory again.
-    /// linux: mm/slub.c:__free_slab
+    /// linux: mm/slub.c:free_slab
     pub(in super::super) fn may_discard(&self, cache: &Cache, pfn: Pfn) -> bool {
         if !self.is_checked(cache) {
             return true;

@@ -40,7 +40,8 @@ impl Barn {
         self.pile(&sheaf).put(sheaf)
     }
 
-    /// Takes a sheaf that meets a want, if there is one. linux: mm/slub.c:barn_get_empty_sheaf, barn_get_full_sheaf
+    /// Takes a sheaf that meets a want, if there is one. linux: mm/slub.c:barn_get_empty_sheaf,
+    /// barn_get_full_or_empty_sheaf
     pub(super) fn get(&mut self, want: Want) -> Option<OwnedSheaf> {
         match want {
             Want::Objects => self.full.take(),

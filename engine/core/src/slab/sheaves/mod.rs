@@ -153,7 +153,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.no_sheaf.top()
     }
 
-    /// Returns whether an object is of this CPU's node, and so may be put into its sheaves. linux: mm/slub.c:slab_free
+    /// Returns whether an object is of this CPU's node, and so may be put into its sheaves. linux:
+    /// mm/slub.c:can_free_to_pcs
     fn is_on_local_node(&self, object: ObjectAddress) -> bool {
         let home = self.pages.node_of(self.local.cpu());
         self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == home)

@@ -66,7 +66,7 @@ fn a_cpu_keeps_as_many_slabs_that_it_emptied_as_linux_says() {
     }
 }
 
-/// A node keeps half the logarithm of the size, between 5 and 10 slabs. linux: mm/slub.c:set_min_partial
+/// A node keeps half the logarithm of the size, between 5 and 10 slabs. linux: mm/slub.c:do_kmem_cache_create
 #[test]
 fn a_node_keeps_as_many_free_slabs_as_linux_says() {
     for (size, kept) in [(8, 5), (1024, 5), (2048, 5), (4096, 6), (16_384, 7), (65_536, 8), (1 << 18, 9)] {
