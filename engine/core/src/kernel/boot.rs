@@ -365,7 +365,7 @@ impl<H: Cpu> Kernel<H> {
     /// frames that this makes free. The metadata of the range is placed at its start and takes at most 1.1 % of each
     /// new section of 128 MiB. The memory can be removed by
     /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays.
-    /// linux: mm/memory_hotplug.c:add_memory, memmap_on_memory
+    /// linux: mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
     ///
     /// # Errors
     /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, or lies above the
