@@ -217,6 +217,52 @@ mod tests {
         assert_eq!(few.verdict, Verdict::TooFewEvents, "one event a run may be chance");
     }
 
+    fn assert_near((low, high): (f64, f64), expected: (f64, f64)) {
+        assert!((low - expected.0).abs() < 1e-3 && (high - expected.1).abs() < 1e-3, "{low} to {high}");
+    }
+
+    /// Counts of 100 and of 200 events have logarithms with variances of 1/100 and 1/200. Each mean is of three runs.
+    #[test]
+    fn interval_of_equal_counts_has_the_variance_of_independent_events() {
+        let [a, b] = [[100.0; 3], [200.0; 3]].map(|values| Sample::new(values.to_vec()));
+        let counts = compare(a.clone(), b.clone(), Scale::Counts, Direction::Lower, 1, 0.02);
+        assert!((counts.change.unwrap() - 1.0).abs() < 1e-9);
+        assert_near(counts.interval.unwrap(), (0.741, 1.297));
+        assert_near(compare(a, b, Scale::Numbers, Direction::Lower, 1, 0.02).interval.unwrap(), (1.0, 1.0));
+    }
+
+    /// The difference is 100, Student's quantile for four degrees of freedom 2.776, and the mean of A 10.
+    #[test]
+    fn interval_of_values_with_zero_is_relative_to_the_mean_of_a() {
+        let comparison = compare_values(&[0.0, 10.0, 20.0], &[100.0, 110.0, 120.0]);
+        assert!((comparison.change.unwrap() - 10.0).abs() < 1e-9);
+        assert_near(comparison.interval.unwrap(), (7.733, 12.267));
+    }
+
+    #[test]
+    fn margin_does_not_apply_to_a_change_from_zero() {
+        assert_eq!(compare_values(&[0.0; 4], &[0.01, 0.011, 0.009, 0.01]).verdict, Verdict::Worse);
+    }
+
+    #[test]
+    fn spread_is_relative_to_the_absolute_mean() {
+        assert_eq!(Sample::new(vec![-8.0, -10.0, -12.0]).spread(), Some(0.2));
+        assert_eq!(Sample::new(vec![-1.0, 1.0]).spread(), None);
+    }
+
+    #[test]
+    fn samples_are_nonzero_if_any_run_is() {
+        let [zero, some] = [[0.0, 0.0], [0.0, 1.0]].map(|values| Sample::new(values.to_vec()));
+        assert!(!any_nonzero(&zero, &zero));
+        assert!(any_nonzero(&zero, &some) && any_nonzero(&some, &zero));
+    }
+
+    #[test]
+    fn only_decided_comparisons_differ() {
+        assert!(compare_values(&[100.0, 101.0, 99.0], &[150.0, 149.0, 151.0]).differs());
+        assert!(!compare_values(&[100.0, 101.0, 99.0], &[100.0, 101.0, 99.0]).differs());
+    }
+
     /// The measures of a family do not differ. In at most about one of twenty families of twenty measures, a measure
     /// may be judged to differ. The values are normal, or counts so small that three runs often agree by chance.
     #[test]
