@@ -66,20 +66,20 @@ impl<D: Document + Send + Sync> Views for D {
 /// Targets of the formats of a document.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Formats {
-    /// Write the result as JSON to FILE as well; `-` prints JSON instead of text
+    /// Also write the result as JSON to FILE; `-` prints JSON instead of text
     #[arg(long, value_name = "FILE|-")]
     json: Option<Target>,
 
-    /// Write the numbers as CSV to FILE as well; `-` prints CSV instead of text
+    /// Also write the numbers as CSV to FILE; `-` prints CSV instead of text
     #[arg(long, value_name = "FILE|-")]
     csv: Option<Target>,
 
-    /// Write everything as Markdown to FILE as well; `-` prints Markdown instead of text
+    /// Also write the full report as Markdown to FILE; `-` prints Markdown instead of text
     #[arg(long, value_name = "FILE|-")]
     markdown: Option<Target>,
 
-    /// Write a page to forward to FILE as well: verdict, tables, plots, and a memory map of each recording, in one HTML file;
-    /// `-` prints it
+    /// Also write one self-contained HTML page to FILE: verdict, tables, plots, and a memory map of each recording; `-`
+    /// prints HTML instead of text
     #[arg(long, value_name = "FILE|-")]
     html: Option<Target>,
 }
@@ -90,7 +90,8 @@ pub struct VerdictFormats {
     #[command(flatten)]
     formats: Formats,
 
-    /// Write the table that kernel developers paste (mmtests) to FILE as well; `-` prints it instead of text
+    /// Also write the table in the format of mmtests, for mails to kernel developers, to FILE; `-` prints the table
+    /// instead of text
     #[arg(long, value_name = "FILE|-")]
     mmtests: Option<Target>,
 }
@@ -163,7 +164,7 @@ impl Formats {
     fn renderings<'d>(&'d self, document: &'d dyn Views) -> Vec<(&'d Target, Render<'d>)> {
         let all: [(&Option<Target>, Render<'d>); 4] = [
             (&self.json, Box::new(|| document.json())),
-            (&self.csv, Box::new(|| csv::text(&document.reports()).expect("memory takes what is written to it"))),
+            (&self.csv, Box::new(|| csv::text(&document.reports()).expect("a write to memory cannot fail"))),
             (&self.markdown, Box::new(|| joined(document, markdown::text))),
             (&self.html, Box::new(|| document.page().into_bytes())),
         ];

@@ -82,7 +82,7 @@ pub struct Stage {
 
 /// The work was stopped before it was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ended before it was done")]
+#[error("cancelled before the work was complete")]
 pub struct Cancellation;
 
 impl Observer {

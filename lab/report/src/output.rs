@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// A file could not be written; no unfinished file is left under its name.
-    #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
+    #[error("cannot write {path}: {source}; give a path in an existing folder with free space", path = path.display())]
     Write {
         /// Path as the user gave it.
         path: PathBuf,
@@ -20,11 +20,11 @@ pub enum OutputError {
     },
 
     /// The output path is one of the inputs.
-    #[error("{path} is what is read, and would be lost; name another file", path = .0.display())]
+    #[error("{path} is an input and would be overwritten; name another file", path = .0.display())]
     Input(PathBuf),
 
     /// Two formats have the same target.
-    #[error("two formats cannot go to one place; give each its own")]
+    #[error("two formats have the same target; give each format its own file")]
     SamePlace,
 
     /// Stdout could not be written.

@@ -66,7 +66,7 @@ impl Progress {
             return Progress { bar, due: None, unit, observer: Some((observer, number)) };
         }
         let count = if unit.is_some() { "  {human_pos} {unit}" } else { "" };
-        let template = format!("{{wide_msg}} [{{bar:20}}] {{percent:>3}} %{count}  {{left}} left");
+        let template = format!("{{wide_msg}} [{{bar:20}}] {{percent:>3}} %{count}  {{left}}");
         // The callbacks of a bar return nothing, so an error of formatting is ignored.
         let style = ProgressStyle::with_template(&template)
             .expect("the template is a constant")
@@ -106,7 +106,7 @@ impl Progress {
         let percent = (100 * done).checked_div(all).unwrap_or(0);
         let count = self.unit.map(|unit| format!(", {} {}", number::count(done), number::unit(done, unit)));
         let left = left_text(left(elapsed, done, all));
-        format!("{}: {percent} %{}, about {left} left", self.bar.message(), count.unwrap_or_default())
+        format!("{}: {percent} %{}, {left}", self.bar.message(), count.unwrap_or_default())
     }
 }
 
@@ -118,10 +118,10 @@ fn left(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
 
 fn left_text(left: Option<Duration>) -> String {
     match left.map(|left| left.as_secs()) {
-        None => "some time".to_owned(),
-        Some(seconds) if seconds < 120 => format!("{seconds} s"),
-        Some(seconds) if seconds < 7200 => format!("{} min", seconds / 60),
-        Some(seconds) => format!("{} h", seconds / 3600),
+        None => "time left unknown".to_owned(),
+        Some(seconds) if seconds < 120 => format!("about {seconds} s left"),
+        Some(seconds) if seconds < 7200 => format!("about {} min left", seconds / 60),
+        Some(seconds) => format!("about {} h left", seconds / 3600),
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_log_is_told_how_far_it_is() {
         let progress = Progress::counting("hosts", 4, "runs");
-        assert_eq!(progress.line(Duration::from_secs(9)), "hosts: 0 %, 0 runs, about some time left");
+        assert_eq!(progress.line(Duration::from_secs(9)), "hosts: 0 %, 0 runs, time left unknown");
         progress.advance(1);
         assert_eq!(progress.line(Duration::from_secs(20)), "hosts: 25 %, 1 run, about 60 s left");
     }

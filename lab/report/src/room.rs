@@ -29,7 +29,10 @@ pub struct Need {
 
 /// The error that the available memory is too small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
+#[error(
+    "about {} of memory needed, but {} has only {} available",
+    mebibytes(*.needed), .room.of, mebibytes(.room.bytes)
+)]
 pub struct TooLittle {
     /// Bytes that the work needs.
     pub needed: u64,
@@ -145,7 +148,7 @@ mod tests {
     fn a_little_fits_and_the_impossible_does_not() {
         assert_eq!(expect(&Need { memory: 1 << 16, addresses: 1 << 16 }), Ok(()));
         let error = expect(&Need { memory: 1 << 60, addresses: 1 << 16 }).unwrap_err();
-        assert!(error.to_string().contains("1,099,511,627,776 MiB of memory, and "), "{error}");
+        assert!(error.to_string().contains("1,099,511,627,776 MiB of memory needed"), "{error}");
     }
 
     #[test]

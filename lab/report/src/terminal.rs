@@ -241,7 +241,7 @@ fn whole_cell(cell: &Cell) -> usize {
 /// Widens the columns so that no word is broken. The width of the table has room for that.
 fn with_whole_words(mut table: Table) -> Table {
     for (index, width) in widths(&table, longest_word).into_iter().enumerate() {
-        let column = table.column_mut(index).expect("it has so many columns");
+        let column = table.column_mut(index).expect("`widths` has one entry for each column of the table");
         if column.constraint().is_none() {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16)));
         }

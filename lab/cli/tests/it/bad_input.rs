@@ -177,7 +177,7 @@ fn a_report_without_a_place_to_go_is_refused_before_the_work() {
     for format in ["--json", "--csv", "--markdown", "--mmtests"] {
         assert_refused(&freehold(&["compare", &good, format, &nowhere]), "cannot write");
     }
-    assert_refused(&freehold(&["compare", &good, "--csv", "-", "--markdown", "-"]), "cannot go to one place");
+    assert_refused(&freehold(&["compare", &good, "--csv", "-", "--markdown", "-"]), "two formats have the same target");
     assert_refused(&freehold(&["compare", &good, &good]), "given twice");
     assert_refused(&freehold(&["compare", &good, "--b", "freehold", "--b", "freehold"]), "given twice");
     for margin in ["-1", "100", "NaN"] {
@@ -193,9 +193,9 @@ fn a_recording_is_not_overwritten_by_what_is_said_of_it() {
     let before = fs::read(&recording).unwrap();
     for line in [["compare", "--json"], ["inspect", "--markdown"], ["replay", "--csv"], ["compare", "--mmtests"]] {
         for target in [recording.clone(), sandbox.argument("link")] {
-            assert_refused(&freehold(&[line[0], &recording, line[1], &target]), "is what is read");
+            assert_refused(&freehold(&[line[0], &recording, line[1], &target]), "is an input");
         }
     }
-    assert_refused(&freehold(&["diff", &recording, &recording, "--csv", &recording]), "is what is read");
+    assert_refused(&freehold(&["diff", &recording, &recording, "--csv", &recording]), "is an input");
     assert_eq!(fs::read(&recording).unwrap(), before);
 }

@@ -79,7 +79,7 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
         &[&sample("perf.data"), "-o", &out, "--start", &sandbox.argument("notes")],
         "says nothing of how memory lay",
     );
-    assert_import_refused(&[&sandbox.argument("notes"), "-o", &sandbox.argument("notes")], "would be lost");
+    assert_import_refused(&[&sandbox.argument("notes"), "-o", &sandbox.argument("notes")], "would be overwritten");
     assert_eq!(sandbox.listing(), ["cut", "notes"]);
 }
 
@@ -115,8 +115,8 @@ fn viewers_get_files_of_their_own() {
     assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == "pages allocated"));
     assert_eq!(fs::read(&pprof).unwrap()[..2], [0x1f, 0x8b]);
     assert_refused(&freehold(&["export", &recording, "--chrome", "/nowhere/x"]), "/nowhere/x");
-    assert_refused(&freehold(&["export", &recording, "--chrome", &recording]), "would be lost");
-    assert_refused(&freehold(&["export", &recording, "--chrome", &chrome, "--pprof", &chrome]), "one place");
+    assert_refused(&freehold(&["export", &recording, "--chrome", &recording]), "would be overwritten");
+    assert_refused(&freehold(&["export", &recording, "--chrome", &chrome, "--pprof", &chrome]), "the same target");
     assert_refused(&freehold(&["export", &sample("perf.data"), "--chrome", &chrome]), "perf.data");
     assert_eq!(freehold(&["export", &recording]).status.code(), Some(2), "nothing was asked for");
 }

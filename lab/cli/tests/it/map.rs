@@ -23,7 +23,7 @@ fn a_map_has_every_pageblock_and_the_frames_of_one() {
     assert_eq!(runs.iter().filter_map(|run| run["pages"].as_u64()).sum::<u64>(), 512);
     assert_eq!(of_one["first_frame"], 3 * 512);
     let shown = text(&["map", &recording, "--block", "3"]);
-    assert!(shown.starts_with("Pageblock 3 (frame 1,536), linux-6.12: Movable, 512 of 512"), "{shown}");
+    assert!(shown.starts_with("Pageblock 3 (frame 1,536), linux-6.12: Movable, pages in use: 512 of 512"), "{shown}");
     assert_eq!(shown.lines().filter(|line| line.chars().all(|letter| letter == 'M')).count(), 8, "{shown}");
 }
 
@@ -62,7 +62,7 @@ fn a_page_is_written_whole_or_not_at_all() {
     text(&["replay", &recording, "--html", &page]);
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
-    assert_refused(&freehold(&["replay", &recording, "--html", &recording]), "is what is read");
+    assert_refused(&freehold(&["replay", &recording, "--html", &recording]), "is an input");
     assert_refused(&freehold(&["map", &recording, "--block", "64"]), "give one from 0 to 63");
     assert_eq!(sandbox.listing(), ["page.html", "small.parquet"]);
 }

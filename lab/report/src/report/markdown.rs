@@ -54,7 +54,7 @@ fn measures(measures: &[Measure]) -> String {
         let name = [format!("`{}`", measure.name), measure.unit.to_owned()];
         rows.chain(pooled).map(move |rest| [name.to_vec(), rest].concat()).collect::<Vec<_>>()
     });
-    table(&["measure", "unit", "of", "A", "B", "change", "verdict"], rows)
+    table(&["measure", "unit", "case", "A", "B", "change", "verdict"], rows)
 }
 
 /// Formats a table without its title: the text above it, its rows, and its conclusions.

@@ -37,7 +37,7 @@ pub fn text(report: &Report, style: Style) -> String {
 fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
     let has_cases = groups.iter().any(|group| group.measures.iter().any(|measure| measure.rows.len() > 1));
     let mut columns = vec![Column::Text("measure")];
-    columns.extend(has_cases.then_some(Column::Text("of")));
+    columns.extend(has_cases.then_some(Column::Text("case")));
     columns.extend(["A", "B", "change"].map(Column::Number));
     columns.push(Column::Text("verdict"));
     let mut table = style.table(&columns);

@@ -53,12 +53,12 @@ impl FrameState {
     pub fn about(self) -> &'static str {
         match self {
             FrameState::Free => "free, in the zone",
-            FrameState::Listed => "free, on a CPU's list",
-            FrameState::Movable => "in use, can be moved",
-            FrameState::Fixed => "in use, cannot be moved",
-            FrameState::Unknown => "not known",
+            FrameState::Listed => "free, on a per-CPU list",
+            FrameState::Movable => "in use, movable",
+            FrameState::Fixed => "in use, not movable",
+            FrameState::Unknown => "unknown",
             FrameState::Reserved => "reserved",
-            FrameState::Absent => "not there",
+            FrameState::Absent => "absent",
         }
     }
 }

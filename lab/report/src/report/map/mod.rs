@@ -139,15 +139,15 @@ impl MemoryMap {
     /// Returns the title of the map.
     pub fn title(&self) -> String {
         let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
-        format!("{}: {}", self.of, names.join(" beside "))
+        format!("{}: {}", self.of, names.join(" and "))
     }
 
     /// Returns the caption of the map: how to read and use it.
     pub fn caption(&self) -> String {
         let note = if self.note.is_empty() { String::new() } else { format!(" {}", self.note) };
         format!(
-            "Each cell is a pageblock of {} pages, in the order of addresses. Move the slider to see another moment; click \
-             a cell, or use the arrow keys, to see what it holds.{note}",
+            "Each cell is a pageblock of {} pages, in the order of addresses. The slider selects the moment. A click on a \
+             cell, or the arrow keys, select a pageblock and show its contents.{note}",
             self.block_pages
         )
     }

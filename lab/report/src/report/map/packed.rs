@@ -59,10 +59,10 @@ fn squeezed(moments: &[Vec<Cell>]) -> Vec<u8> {
         let now = planes(cells);
         before.resize(now.len(), 0);
         let changed: Vec<u8> = now.iter().zip(&before).map(|(now, before)| now ^ before).collect();
-        squeezed.write_all(&changed).expect("memory takes what is written to it");
+        squeezed.write_all(&changed).expect("a write to memory cannot fail");
         before = now;
     }
-    squeezed.finish().expect("likewise")
+    squeezed.finish().expect("a write to memory cannot fail")
 }
 
 fn planes(cells: &[Cell]) -> Vec<u8> {

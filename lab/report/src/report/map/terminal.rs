@@ -26,7 +26,7 @@ pub fn moment(map: &MemoryMap, side: &Side, moment: usize, style: Style) -> Stri
     let per_char = cells.len().div_ceil(width * ROWS_MAX).max(1);
     let time = map.moments.get(moment).map_or(0.0, |&ns| ns as f64 / 1e9);
     let blocks = unit(per_char as u64, "pageblocks");
-    let mut text = format!("{}: {} at {time:.3} s; a character is {per_char} {blocks}\n", map.of, side.name);
+    let mut text = format!("{}: {} at {time:.3} s; one character: {per_char} {blocks}\n", map.of, side.name);
     let mut at = 0;
     for stretch in &map.stretches {
         let blocks = &cells[at..at + stretch.blocks as usize];
@@ -74,7 +74,7 @@ fn legend(sums: &Sums, map: &MemoryMap, style: Style) -> String {
     let blocks: u32 = sums.by_type.iter().sum();
     let pages = u64::from(blocks) * u64::from(map.block_pages);
     format!(
-        "{}. Empty {}, mixed {}, owned by a CPU {}. In use {} of {} pages ({}).\n",
+        "pageblocks by type: {}\npageblocks empty: {}, mixed: {}, owned by a CPU: {}\npages in use: {} of {} ({})\n",
         types.collect::<Vec<_>>().join(", "),
         count(sums.empty.into()),
         count(sums.mixed.into()),
@@ -89,10 +89,10 @@ fn legend(sums: &Sums, map: &MemoryMap, style: Style) -> String {
 pub fn block(map: &MemoryMap, side: &Side, block: usize) -> Option<String> {
     let runs = side.frames.get(block as u32)?;
     let cell = side.cells.last()?.get(block)?;
-    let name = TYPES.get(usize::from(cell.migratetype)).copied().unwrap_or("not there");
-    let owner = cell.owner.checked_sub(1).map_or("no CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let name = TYPES.get(usize::from(cell.migratetype)).copied().unwrap_or("absent");
+    let owner = cell.owner.checked_sub(1).map_or("none".to_owned(), |cpu| format!("CPU {cpu}"));
     let mut text = format!(
-        "Pageblock {} (frame {}), {}: {name}, {} of {} pages in use, {} of them movable; owner: {owner}\n",
+        "Pageblock {} (frame {}), {}: {name}, pages in use: {} of {}, movable: {}, owner: {owner}\n",
         count(block as u64),
         count(map.first_frame(block)?),
         side.name,
@@ -140,7 +140,10 @@ mod tests {
         let text = moment(&map, &map.sides[0], 0, Style::with_width(80));
         assert!(text.contains("\n.Mu \n"), "{text}");
         assert!(
-            text.contains("Unmovable 1, Movable 2. Empty 1, mixed 1, owned by a CPU 0. In use 574 of 1,536"),
+            text.ends_with(
+                "\npageblocks by type: Unmovable 1, Movable 2\npageblocks empty: 1, mixed: 1, owned by a CPU: 0\n\
+                 pages in use: 574 of 1,536 (37.4 %)\n"
+            ),
             "{text}"
         );
     }

@@ -8,16 +8,16 @@ const maps = (() => {
   const STATES = ["#8fbf9f", "#e69f00", "#0072b2", "#d55e00", "#cc79a7", "#606060", "#80808033"];
   const MODES = [
     ["type", "type and use"],
-    ["mixed", "mixed blocks"],
+    ["mixed", "mixed pageblocks"],
     ["owner", "owning CPU"],
-    ["difference", "where the sides differ"],
+    ["difference", "difference of the sides"],
   ];
   // How to read each of them.
   const ABOUT = {
-    type: "Colours are types, as in the table; the stronger, the more pages are in use. A dot: mixed, where cells are large enough for one.",
-    mixed: "Orange: pages that can be moved and pages that cannot lie in one block. Pale: all other blocks.",
-    owner: "A colour for each owning CPU (eight colours, which come again), grey: nobody's.",
-    difference: "The stronger, the more the sides differ in pages in use, in pages that can be moved, or in type.",
+    type: "Colour: migratetype, as in the table. Stronger colour: more pages in use. Dot: mixed pageblock, if cells are large enough for a dot.",
+    mixed: "Orange: mixed pageblock, with both movable and unmovable pages. Pale: all other pageblocks.",
+    owner: "Colour: owning CPU; CPUs whose numbers differ by a multiple of eight have the same colour. Grey: no owner.",
+    difference: "Stronger colour: larger difference between the sides in pages in use, movable pages, or type.",
   };
 
   const element = (name, attributes = {}, ...children) => {
@@ -135,10 +135,10 @@ const maps = (() => {
   const words = (view, side) => {
     const { map, state } = view;
     const of = cell(side, state.moment, state.block);
-    const owner = of.owner === 0 ? "nobody's" : `owned by CPU ${of.owner - 1}`;
-    const type = map.types[of.type] ?? "not there";
-    const pages = `${of.used} of ${map.block_pages} pages in use, ${of.movable} of them movable`;
-    return `${side.name}: ${type}, ${pages}, ${owner}`;
+    const owner = of.owner === 0 ? "none" : `CPU ${of.owner - 1}`;
+    const type = map.types[of.type] ?? "absent";
+    const pages = `pages in use: ${of.used} of ${map.block_pages}, movable: ${of.movable}`;
+    return `${side.name}: ${type}, ${pages}, owner: ${owner}`;
   };
 
   const describe = (view) => {
@@ -167,7 +167,7 @@ const maps = (() => {
       .filter(([, type]) => sides.some((_, side) => of(side).by_type[type] > 0));
     const rows = [
       ...types.map(([name, type]) => row(colored(TYPES[type]), name, (sum) => sum.by_type[type])),
-      row("", "with no page in use", (sum) => sum.empty),
+      row("", "empty", (sum) => sum.empty),
       row("", "mixed", (sum) => sum.mixed),
       row("", "owned by a CPU", (sum) => sum.owned),
       row("", "pages in use", (sum) => sum.used),
@@ -192,7 +192,7 @@ const maps = (() => {
       element(
         "p",
         { className: "faint" },
-        `Its frames, ${side.name}: `,
+        `Command for the frames of this pageblock, ${side.name}: `,
         element("code", {}, `${side.command.replace("{time}", `${time}s`)} --block ${state.block}`),
       );
     if (at < 0 || state.moment !== last) return view.frames.replaceChildren(...known.map(command));
@@ -287,8 +287,8 @@ const maps = (() => {
       });
       return element("label", {}, radio, ` ${about}`);
     });
-    const jump = element("select", {}, element("option", { value: "" }, "Blocks that differ most"));
-    jump.setAttribute("aria-label", "Blocks that differ most");
+    const jump = element("select", {}, element("option", { value: "" }, "Pageblocks that differ most"));
+    jump.setAttribute("aria-label", "Pageblocks that differ most");
     jump.append(
       ...view.map.differing.map((block) => element("option", { value: String(block) }, `pageblock ${count(block)}`)),
     );
@@ -339,7 +339,7 @@ const maps = (() => {
     view.readout.setAttribute("aria-live", "polite");
     sides.forEach((side) => {
       side.canvas.setAttribute("role", "application");
-      side.canvas.setAttribute("aria-label", `Pageblocks under ${side.name}; arrow keys move`);
+      side.canvas.setAttribute("aria-label", `Pageblocks under ${side.name}; the arrow keys select a pageblock`);
       steer(view, side.canvas);
     });
     const boxes = sides.map((side) => element("div", {}, element("h3", {}, side.name), side.canvas));

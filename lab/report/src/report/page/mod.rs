@@ -127,7 +127,7 @@ fn plot_figure(plot: &Plot, number: usize, styles: &LineStyles<'_>) -> Markup {
                 (legend(plot, styles))
             }
             output.readout aria-live="polite" {}
-            details { summary { "The numbers" } (tables::numbers(plot)) }
+            details { summary { "Table of the values" } (tables::numbers(plot)) }
         }
     }
 }
@@ -158,7 +158,7 @@ fn map_figures(maps: &[&MemoryMap]) -> Markup {
                         strong { (map.title()) }
                         p { (map.caption()) }
                     }
-                    noscript { p { "The map is drawn by a script, which this browser does not run." } }
+                    noscript { p { "The map needs JavaScript, which is off in this browser." } }
                 }
             }
         }
@@ -169,7 +169,7 @@ fn recipe(reports: &[Report], command: &str, version: &str) -> Markup {
     let rows = reports.iter().flat_map(|report| &report.recipe).filter(|(_, entry)| entry != command);
     html! {
         section.recipe {
-            h2 { "How to make it again" }
+            h2 { "How to reproduce this page" }
             p { code #command { (command) } " " button type="button" data-copy="command" { "Copy" } }
             table {
                 @for (what, entry) in rows { tr { td { (what) } td { code { (entry) } } } }

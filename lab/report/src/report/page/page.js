@@ -36,7 +36,7 @@ const open = async () => {
 
 // Tables, sentences and plots are there without the script.
 const failed = (error) => {
-  const words = "This browser cannot draw the maps of this page.";
+  const words = "This browser cannot draw the memory maps of this page.";
   document.querySelector("main").prepend(Object.assign(document.createElement("p"), { textContent: words }));
   console.error(error);
 };

@@ -25,11 +25,11 @@ pub(super) fn measures(report: &Report) -> Markup {
     html! {
         @if count > 0 {
             h2 { "Measures" }
-            p.faint { "A is " (a) ", B is " (b) "." }
+            p.faint { "A: " (a) "; B: " (b) }
             @if !decided.is_empty() { (grid(&decided, reach)) }
             @if !others.is_empty() {
                 details {
-                    summary { "The other " (self::count(&others)) " of " (count) " measures: nothing is decided in them" }
+                    summary { "Measures without a decision: " (self::count(&others)) " of " (count) }
                     (grid(&others, reach))
                 }
             }
@@ -84,7 +84,7 @@ fn grid(groups: &[Group], reach: f64) -> Markup {
             table.measures {
                 thead {
                     tr {
-                        th { "measure" } th { "of" } th.number { "A" } th.number { "B" } th.number { "change" }
+                        th { "measure" } th { "case" } th.number { "A" } th.number { "B" } th.number { "change" }
                         th { "from " (change(Some(-reach))) " to " (ends) } th { "verdict" }
                     }
                 }
@@ -110,7 +110,7 @@ fn rows(measure: &Measure, reach: f64) -> Markup {
         @if let Some(pooled) = pooled {
             tr.first {
                 (name)
-                td { "all" } td {} td {}
+                td { "pooled" } td {} td {}
                 td.number { (with_interval(pooled.change, pooled.interval)) }
                 td { (bar(pooled.change, pooled.interval, reach)) }
                 (label(pooled.verdict, pooled.verdict.word()))
