@@ -34,7 +34,7 @@ fn main() {
         fs::write(&place, []).map_err(|error| error.to_string())
     };
     if let Err(reason) = embedded {
-        panic!("libfreehold.so, which a program of the profile `{DISTRIBUTION}` carries, is not built: {reason}");
+        panic!("cannot build libfreehold.so, which programs of the profile `{DISTRIBUTION}` contain: {reason}");
     }
 }
 
@@ -56,7 +56,7 @@ fn build_library(profile_folder: &Path, place: &Path) -> Result<(), String> {
     {
         command.env_remove(name);
     }
-    let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }

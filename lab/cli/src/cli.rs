@@ -12,25 +12,28 @@ use freehold_report::terminal::ColorChoice;
 use crate::cmd;
 use crate::error::Error;
 
-/// The laboratory of Freehold, Linux's page allocator and slab as software that a person can hold.
+/// Laboratory for Linux's page allocator and slab allocator, which the engine of Freehold implements.
 ///
-/// Record what a real Linux machine's page allocator did, replay it through the engine under one policy
-/// and another, and see what changed. Start with `freehold compare`, which needs no recording of yours.
+/// Records the events of a real Linux machine's page allocator, replays them in the engine under policy A
+/// and policy B, and compares the results. Start with `freehold compare`, which uses bundled recordings.
 #[derive(Debug, Parser)]
 #[command(name = "freehold", version, max_term_width = 100)]
-#[command(
-    after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
-                        stderr says what to do; 1 only from `bench`, when its harness was wrong about a known \
-                        difference, from `calibrate --check`, when simulation and threads do not agree, from \
-                        `boot` and `diff --kernels`, when a guest or its workload fails, and from `sweep`, when some \
-                        recordings could not be done and the rest was."
-)]
+#[command(after_help = "Exit status:\n  \
+                        0    The command was carried out.\n  \
+                        2    The command could not be carried out; a line on stderr names the cause and the fix.\n  \
+                        1    `bench`: the harness gave a wrong verdict on a known difference.\n       \
+                             `calibrate --check`: simulation and threads do not agree.\n       \
+                             `boot`, `diff --kernels`: a guest or its workload failed.\n       \
+                             `sweep`: some inputs were left out because of errors; the others were processed.\n       \
+                             `age --apply --check`: compaction recovered too much, or the check is inconclusive.\n  \
+                        130  The command was interrupted.\n\n\
+                        `run`, and `age --apply` with a command, pass on the exit status of their program.")]
 pub struct Cli {
-    /// What to do; without it, this help is printed.
+    /// Command to run; without a command, this help is printed.
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// When to colour tables; `auto` looks at the terminal and at NO_COLOR.
+    /// When to colour tables; `auto`: if stdout is a terminal and NO_COLOR is not set.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 }
@@ -38,55 +41,55 @@ pub struct Cli {
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Replay recordings under policy A and policy B, and say what changed
+    /// Replay recordings under policy A and policy B, and compare the results
     Compare(cmd::compare::CompareArgs),
-    /// Say which settings of a recorded machine to change, and what that would do
+    /// Recommend settings to change on a recorded machine, with their predicted effects
     Advise(cmd::advise::AdviseArgs),
     /// Record this machine's page events while a command runs (Linux, as root)
     Record(cmd::record::RecordArgs),
-    /// Write down what this machine's memory looks like now (Linux, as root)
+    /// Record the state of this machine's memory now, without events (Linux, as root)
     Snapshot(cmd::snapshot::SnapshotArgs),
-    /// Draw a machine's memory as workloads leave it, from pristine to hopeless
+    /// Generate fragmented memory, as workloads leave it, or fragment this machine's memory
     Age(cmd::age::AgeArgs),
-    /// Boot a kernel in QEMU, and record a workload in it
+    /// Boot a kernel in QEMU and record a workload in the guest
     Boot(cmd::boot::BootArgs),
-    /// Make a recording of what perf or trace-cmd recorded
+    /// Convert a trace of perf or trace-cmd into a recording
     Import(cmd::import::ImportArgs),
-    /// Make files of a recording that viewers of traces and profiles open
+    /// Convert a recording into files for viewers of traces and profiles
     Export(cmd::export::ExportArgs),
-    /// Show what a recording contains
+    /// Summarize the contents of a recording
     Inspect(cmd::inspect::InspectArgs),
     /// Replay a recording under one policy
     Replay(cmd::replay::ReplayArgs),
-    /// Show memory under a policy, pageblock by pageblock, or the frames of one pageblock
+    /// Print a map of memory under a policy, pageblock by pageblock, or the frames of one pageblock
     Map(cmd::map::MapArgs),
-    /// Set two recordings of real machines side by side
+    /// Compare two recordings of real machines, or boot two kernels and compare them
     Diff(cmd::diff::DiffArgs),
     /// Simulate policies on one to hundreds of CPUs
     Sim(cmd::sim::SimArgs),
-    /// Simulate many hosts that differ, and say what policies change on all of them
+    /// Simulate many hosts with different parameters, and compare policies over all of them
     Fleet(cmd::fleet::FleetArgs),
-    /// Do many replays or simulations by a plan, into one dataset, and say what they show together
+    /// Run the replays or simulations of a plan, write one dataset, and print a report on it
     Sweep(cmd::sweep::SweepArgs),
-    /// Measure what steps cost on this machine, and hold the simulation against real threads
+    /// Measure the cost of each step on this machine, and check the simulation against real threads
     Calibrate(cmd::calibrate::CalibrateArgs),
-    /// Time rival policies against each other until there is a verdict
+    /// Measure the speed of policies against each other until there is a verdict
     Bench(cmd::bench::BenchArgs),
-    /// Show the machine code of rival functions side by side
+    /// Compare the machine code of functions before and after a change
     #[cfg(feature = "disasm")]
     Disasm(cmd::disasm::DisasmArgs),
-    /// List the policies, and how to change one
+    /// List the policies and the choices that they consist of
     Policies(cmd::policies::PoliciesArgs),
-    /// Run a program whose malloc is Freehold
+    /// Run a program with Freehold as its malloc
     Run(cmd::run::RunArgs),
-    /// Show what a live process has in its heap, whose malloc is Freehold
+    /// Show the heap of a live process whose malloc is Freehold
     Heap(cmd::heap::HeapArgs),
-    /// Make page traffic, as workloads of `boot` do
+    /// Allocate and free pages, as the workloads of `boot` do
     #[command(hide = true)]
     Load(freehold_workloads::LoadArgs),
     /// Print a completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
-    /// Write the manual pages into a folder
+    /// Write the manual pages into a directory
     Man(cmd::man::ManArgs),
 }
 

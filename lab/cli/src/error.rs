@@ -33,7 +33,7 @@ pub enum Error {
     Recording(#[from] freehold_trace::recording::OpenError),
 
     /// A bundled recording could not be unpacked.
-    #[error("there is no memory for a bundled recording ({0}); close something, or name a file")]
+    #[error("not enough memory to unpack a bundled recording ({0}); free some memory, or name a recording file")]
     Bundled(io::Error),
 
     /// A recording could not be replayed.
@@ -57,7 +57,7 @@ pub enum Error {
     Sweep(#[from] freehold_sweep::Error),
 
     /// A sweep was carried out without some recordings, each of which was named.
-    #[error("{failures} {} left out of the sweep; what is above stands on the rest", if *.failures == 1 { "thing was" } else { "things were" })]
+    #[error("inputs left out of the sweep because of errors: {failures}; the report above covers the other inputs")]
     Left {
         /// Number of recordings or other inputs that were left out.
         failures: usize,
@@ -89,8 +89,8 @@ pub enum Error {
 
     /// Compaction recovered more of the lost pageblocks than the check permits.
     #[error(
-        "compaction brought back {returned} of {lost} lost pageblocks, and at most a tenth may come back; choose other \
-         kinds by --with, or more memory"
+        "compaction recovered {returned} of {lost} lost pageblocks, and the check permits at most a tenth; choose \
+         other kinds with --with, or more --memory"
     )]
     Returned {
         /// Pageblocks that were lost.
@@ -101,8 +101,8 @@ pub enum Error {
 
     /// Compaction stopped before it reached the fragmented memory, so the check proved nothing.
     #[error(
-        "compaction gave up before it came to this memory, so nothing is proved; ask again when more of the machine is \
-         free"
+        "the check is inconclusive: compaction stopped before it reached the fragmented memory; run the command again \
+         when the machine has more free memory"
     )]
     Unproved,
 
@@ -123,15 +123,15 @@ pub enum Error {
     Short(String),
 
     /// A guest was interrupted, and its recording was kept.
-    #[error("interrupted; what was recorded until then is in {}", .0.display())]
+    #[error("interrupted; the recording up to the interrupt is in {}", .0.display())]
     Kept(std::path::PathBuf),
 
     /// A series of guests was interrupted.
-    #[error("interrupted; the runs that ended are in {}, and the same command goes on from there", .0.display())]
+    #[error("interrupted; the completed runs are in {}, and the same command does the remaining runs", .0.display())]
     Halted(std::path::PathBuf),
 
     /// A load could not be run.
-    #[error("load: {0}")]
+    #[error("the load failed: {0}")]
     Load(io::Error),
 
     /// This program's machine code could not be shown.
@@ -141,8 +141,8 @@ pub enum Error {
 
     /// The harness was given a known difference and returned another verdict.
     #[error(
-        "the harness was wrong about {case}, where the truth is known; measure again on a quieter machine, and trust no \
-         benchmark on this one until it is right"
+        "the harness gave a wrong verdict for {case}, whose true difference is known; measure again on a quieter \
+         machine, and do not use benchmark results of this machine until the verdict is right"
     )]
     WrongVerdict {
         /// Name of the case.
@@ -152,7 +152,7 @@ pub enum Error {
     /// Simulation and threads were compared, and do not agree.
     #[error(
         "simulation and threads agree in {agreeing} of {all} cases; calibrate and check again on a quieter machine, or \
-         trust simulated times as far as the table above goes"
+         take the errors in the table above into account"
     )]
     Disagreement {
         /// Cases in which they agree.

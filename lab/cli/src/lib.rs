@@ -69,6 +69,6 @@ pub fn answer(command: Command) -> Result<Box<dyn Views>, Error> {
         Command::Compare(args) => cmd::compare::answer(&args),
         Command::Sim(args) => cmd::sim::answer(&args),
         Command::Fleet(args) => cmd::fleet::answer(&args),
-        _ => Err(Error::Input("this command answers at a terminal alone; run it as `freehold`".to_owned())),
+        _ => Err(Error::Input("this command runs on the command line only; use the program `freehold`".to_owned())),
     }
 }

@@ -25,7 +25,7 @@ fn look() {
 /// When it was closed.
 pub(crate) fn check() -> Result<(), OutputError> {
     match WAS_CLOSED.load(Ordering::Relaxed) {
-        true => Err(OutputError::Stdout(io::Error::other("it is closed"))),
+        true => Err(OutputError::Stdout(io::Error::other("stdout is closed"))),
         false => Ok(()),
     }
 }

@@ -27,16 +27,15 @@ use crate::error::Error;
                         freehold advise monday.parquet tuesday.parquet wednesday.parquet   with intervals\n  \
                         freehold advise recording.parquet --all --json advice.json")]
 pub struct AdviseArgs {
-    /// Recordings of one machine; several give intervals
+    /// Recordings of one machine; several recordings give intervals
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
 
-    /// Relative changes up to this are no change, in percent
+    /// Margin in percent: relative changes up to the margin are "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Try every value, not only those that are likely to help, and show each with all assumptions: takes several times
-    /// as long
+    /// Try every value, not only likely improvements, and print each with all assumptions; takes several times as long
     #[arg(long)]
     all: bool,
 
@@ -95,7 +94,7 @@ impl Prepared<'_> {
     /// Replays the recording with these settings.
     fn replay(&self, settings: &[Setting]) -> Result<ReplayOutcome, Error> {
         let words: Vec<String> = settings.iter().map(Setting::to_string).collect();
-        let what = if words.is_empty() { "its own settings".to_owned() } else { words.join(", ") };
+        let what = if words.is_empty() { "the recorded settings".to_owned() } else { words.join(", ") };
         let title = format!("{} under {what}", self.recording.facts(None).file);
         let progress = Progress::new(title, self.recording.reader.row_count());
         let conditions = Conditions { settings, watch: Watch::Sums, ..Conditions::default() };

@@ -26,52 +26,56 @@ const PAGES_PER_MIB: u32 = 256;
 
 /// Arguments of `freehold age`.
 #[derive(Debug, Args)]
-#[command(after_help = "An age is where things lie, not how long a machine ran: 0 is all free; at 60 a third of the \
-                        pageblocks hold something that cannot be moved, as published of production servers; from 80 on \
-                        no pageblock is free; at 100 nothing large can be had. The same age and seed give the same \
-                        memory on every machine.\n\n\
-                        With --apply everything is undone however it ends, Ctrl-C and kill -9 included, but for the \
-                        type of pageblocks: those that the kernel opened for its own pages stay unmovable until \
-                        something movable claims them.\n\n\
-                        Examples:\n  freehold age                                        what age 60 means\n  \
-                        freehold age --age 80 --memory 16GiB -o old.parquet  write it, for --start of other commands\n  \
-                        freehold age --age 60 --fixed-blocks 50 -o half.parquet  the same, but half of all pageblocks\n  \
-                        freehold age --like host.parquet                    how old a snapshot's machine is\n  \
-                        freehold sim webhost --memory 4GiB --age 60         simulate such a machine at once\n  \
-                        sudo freehold age --age 60 --apply -- ./benchmark   run it while this machine's memory is so")]
+#[command(
+    after_help = "The age is the fragmentation of memory, not a time. At 0 all memory is free. At 60 a third of \
+                        the pageblocks have unmovable pages, as published for production servers. From 80 on no \
+                        pageblock is free. At 100 no large block can be allocated. The same age and seed give the \
+                        same memory on every machine.\n\n\
+                        With --apply, all pages are freed when the command ends, also after Ctrl-C and kill -9. Only \
+                        the types of pageblocks remain: a pageblock that the kernel claimed for its own pages stays \
+                        unmovable until a movable request claims it.\n\n\
+                        Examples:\n  \
+                        freehold age                                             print the figures of age 60\n  \
+                        freehold age --age 80 --memory 16GiB -o old.parquet      write a file for --start\n  \
+                        freehold age --age 60 --fixed-blocks 50 -o half.parquet  unmovable pages in half of all \
+                        pageblocks\n  \
+                        freehold age --like host.parquet                         print the figures of a snapshot\n  \
+                        freehold sim webhost --memory 4GiB --age 60              simulate a machine of age 60\n  \
+                        sudo freehold age --age 60 --apply -- ./benchmark        run on this machine, fragmented"
+)]
 pub struct AgeArgs {
-    /// How old memory is
+    /// Fragmentation of memory
     #[arg(long, value_name = "0..100", value_parser = parse_age(), allow_negative_numbers = true)]
     #[arg(default_value_t = 60, conflicts_with = "like")]
     age: u8,
 
-    /// Draw memory like that of this snapshot, or of a recording's start: with its figures of every kind of pageblock
-    /// in each eighth of memory; if a share is ordered too, with its figures alone
+    /// Generate memory like that of a snapshot, or of the start of a recording, with its figures for each kind of
+    /// pageblock in each eighth of memory. If a share is given too, only the totals are used
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
 
-    /// Memory of the machine [default: 4GiB, or as much as that of --like]; with --apply the free memory to work on,
-    /// also in percent of what is free [default: 80%]; for a moment it takes more if holes are to be filled first
+    /// Memory of the machine [default: 4GiB, or the memory of --like]. With --apply: free memory to fragment, as a size
+    /// or in percent of the free memory [default: 80%]; more is used for a short time while holes are filled
     #[arg(long, value_name = "SIZE")]
     memory: Option<Amount>,
 
-    /// Number of nodes, between which memory is split evenly
+    /// Number of nodes; each node has the same memory
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8),
           conflicts_with = "apply")]
     nodes: u8,
 
-    /// Number of CPUs (1 to 512), which decides how long per-CPU lists may get
+    /// Number of CPUs (1 to 512), which determines the limits of the per-CPU lists
     #[arg(long, value_name = "N", default_value = "32", value_parser = parse_cpus, conflicts_with = "apply")]
     cpus: std::num::NonZeroU16,
 
-    /// Another seed draws other memory with the same figures
+    /// Seed; another seed generates other memory with the same figures
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
     #[command(flatten)]
     shares: ShareArgs,
 
-    /// Write it as a snapshot; an older one of this name is replaced once the new one is whole
+    /// Write the memory as a snapshot; an older file of this name is replaced when the new file is complete
     #[arg(long, short, value_name = "FILE", conflicts_with = "apply")]
     out: Option<PathBuf>,
 
@@ -85,15 +89,15 @@ pub struct AgeArgs {
 /// Shares that take the place of the age's, in percent.
 #[derive(Debug, Args)]
 struct ShareArgs {
-    /// Pageblocks with something that can be neither moved nor given up, in percent of all
+    /// Pageblocks with pages that can be neither moved nor reclaimed, in percent of all pageblocks
     #[arg(long, value_name = "PERCENT")]
     fixed_blocks: Option<Percent>,
 
-    /// Pages that can be neither moved nor given up, in percent of memory
+    /// Pages that can be neither moved nor reclaimed, in percent of memory
     #[arg(long, value_name = "PERCENT")]
     fixed: Option<Percent>,
 
-    /// Pageblocks that are free as a whole, in percent of all
+    /// Pageblocks without a page in use, in percent of all pageblocks
     #[arg(long, value_name = "PERCENT")]
     free_blocks: Option<Percent>,
 
@@ -101,7 +105,7 @@ struct ShareArgs {
     #[arg(long, value_name = "PERCENT")]
     free: Option<Percent>,
 
-    /// Pageblocks that are a huge page of a task, in percent of all
+    /// Pageblocks that are a huge page of a task, in percent of all pageblocks
     #[arg(long, value_name = "PERCENT")]
     huge_blocks: Option<Percent>,
 }
@@ -178,8 +182,8 @@ fn subject(args: &AgeArgs, machine: &Machine) -> String {
 
 fn how_drawn(args: &AgeArgs) -> String {
     match &args.like {
-        Some(path) => format!("drawn like {}, seed {}", path.display(), args.seed),
-        None => format!("drawn at age {}, seed {}", args.age, args.seed),
+        Some(path) => format!("generated like {}, seed {}", path.display(), args.seed),
+        None => format!("generated at age {}, seed {}", args.age, args.seed),
     }
 }
 

@@ -24,32 +24,32 @@ const PERCENT: &str = "80";
 /// Arguments of `freehold age` that mean the running machine.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// Make the memory of this machine so: for as long as COMMAND runs, or until Ctrl-C (Linux, as root)
+    /// Fragment this machine's memory while COMMAND runs, or until Ctrl-C (Linux, as root)
     #[arg(long)]
     apply: bool,
 
-    /// What holds the pages that cannot be moved, in equal parts. `pins` lie page by page as drawn; the kernel places
-    /// the others, and the report says what it came to. `movable` is a control: pages that compaction does move
+    /// Kinds of unmovable pages, in equal parts. `pins` are placed page by page as generated. The kernel places the
+    /// other kinds, and the report has the result. `movable` is a control: pages that compaction can move
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', requires = "apply",
           default_values_t = Kind::UNMOVABLE, help_heading = "With --apply")]
     with: Vec<Kind>,
 
-    /// Undo it after so many seconds, even if COMMAND still runs (it is then told to end, by SIGTERM)
+    /// Undo the fragmentation after S seconds; COMMAND then gets SIGTERM if it still runs
     #[arg(long = "for", value_name = "S", value_parser = seconds, requires = "apply", help_heading = "With --apply")]
     duration: Option<Duration>,
 
-    /// Compact all memory of the machine first: at most a tenth of the lost pageblocks may come back. Without --for and
-    /// COMMAND, that is all
+    /// First compact all memory of the machine, and check that at most a tenth of the lost pageblocks is recovered.
+    /// Without --for and COMMAND, end after the check
     #[arg(long, requires = "apply", help_heading = "With --apply")]
     check: bool,
 
-    /// Keep fragmenting meanwhile: the pins of so many pageblocks a second are let go, and others made elsewhere, by a
-    /// process that waits for whoever wants the CPU [default: 8]
+    /// Keep fragmenting: release the pins of N pageblocks a second and pin other pageblocks, in a process with the
+    /// lowest CPU priority [default: 8]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8",
           value_parser = clap::value_parser!(u64).range(1..=640), requires = "apply", help_heading = "With --apply")]
     sustain: Option<u64>,
 
-    /// The command to run meanwhile; its exit status is passed on
+    /// Command to run on the fragmented machine; its exit status is passed on
     #[arg(last = true, value_name = "COMMAND", requires = "apply")]
     command: Vec<OsString>,
 }
@@ -87,7 +87,7 @@ impl Amount {
         match self {
             Amount::Bytes(bytes) => Ok(bytes),
             Amount::Share(_) => Err(Error::Input(
-                "--memory in percent is of this machine's free memory; give --apply, or a size".to_owned(),
+                "--memory in percent refers to this machine's free memory; give --apply, or a size".to_owned(),
             )),
         }
     }
@@ -103,7 +103,7 @@ impl Amount {
 /// Returns the number of pageblocks of this machine to work on.
 pub(crate) fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
     let room = freehold_fragmenter::room()?;
-    let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("a constant")));
+    let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("`PERCENT` is a valid percentage")));
     let pages = amount.pages(room.pages);
     // Drawing a start takes memory too, so the amount is checked before that.
     room.expect(pages)?;
@@ -171,7 +171,7 @@ struct StderrWatch;
 
 impl Watch for StderrWatch {
     fn applied(&mut self, held_pageblocks: u64, pageblocks: u64) {
-        eprintln!("freehold: {held_pageblocks} pageblocks hold what was ordered by now; {pageblocks} were worked on");
+        eprintln!("freehold: memory is fragmented: pageblocks with held pages: {held_pageblocks}, all: {pageblocks}");
     }
 }
 

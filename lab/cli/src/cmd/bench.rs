@@ -34,24 +34,24 @@ const RUNS: u32 = 320;
 
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
-#[command(after_help = "A comparison takes --time at most, and mostly a few seconds. `slab` holds contests of \
-                  everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
-                  policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
-                  `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
-                  9 rounds of each load, in about ten minutes; --table threads and --table forks, which some mallocs take \
-                  minutes for, are measured where they are named. It takes --table, --load, --runs, --seed, --quick, \
-                  --library and --with alone. `freehold bench corruption` runs programs that misuse their memory, each in \
-                  a way of its own, under the same mallocs, and says which notice; it takes --library and --quick \
-                  alone.\n\n\
-                  Figures of speed need a program that was built by `cargo build --profile dist`; with another one, only \
-                  --quick, `harness` and `corruption` run.\n\n\
-                  Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
+#[command(after_help = "A comparison takes at most --time, in most cases a few seconds. `slab` compares \
+                  all slab policies at once instead. Each such contest takes ten times as long, and at most 40 runs. \
+                  `slab` takes one policy B and replaces its `slab=` by each value in turn.\n\n\
+                  `freehold bench malloc` measures whole programs under Freehold's malloc and all other mallocs that \
+                  it finds: 9 rounds of each load, about ten minutes. The tables `threads` and `forks` are measured \
+                  only if they are given with --table, because some mallocs take minutes for them. Its options are \
+                  --table, --load, --runs, --seed, --quick, --library and --with.\n\n\
+                  `freehold bench corruption` runs programs, each with one kind of memory misuse, under the same \
+                  mallocs, and reports the mallocs that detect the misuse. Its options are --library and --quick.\n\n\
+                  Measurements of speed need a program built with `cargo build --profile dist`. With another profile, \
+                  only --quick, `harness` and `corruption` run.\n\n\
+                  Exit status: 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
                   freehold bench flags contig --markdown bench.md\n  \
                   freehold bench malloc --table pairs --table resident")]
 pub struct BenchArgs {
-    /// The benchmarks; without any, all of them (see --list)
+    /// Benchmarks [default: all benchmarks of --list, except `malloc` and `corruption`]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -63,24 +63,24 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times
+    /// Policy B; may be repeated; each benchmark has a default
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
-    /// Differences up to PERCENT are none
+    /// Margin in percent: differences up to the margin are "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Most runs of a comparison, each of which builds both machines anew, twice (320 unless said); or rounds of
-    /// `malloc` (9)
+    /// Maximum runs of a comparison; each run builds both machines twice [default: 320]. For `malloc`: rounds
+    /// [default: 9]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
 
-    /// Most seconds for a comparison, unless ten runs take longer
+    /// Maximum seconds for a comparison, unless ten runs take longer
     #[arg(long, value_name = "SECONDS", default_value_t = 8.0, allow_negative_numbers = true)]
     time: f64,
 
-    /// The CPU to measure on; without it the last one that this process may use
+    /// CPU to measure on [default: the last CPU that this process may use]
     #[arg(long, value_name = "N")]
     cpu: Option<u16>,
 
@@ -88,31 +88,31 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Measure next to nothing, to see that it runs
+    /// Measure very little, as a test of the program
     #[arg(long)]
     quick: bool,
 
-    /// The program with other people's allocators, if it is not below dev/peer-page-allocators
+    /// Program with page allocators of other projects, if it is not in dev/peer-page-allocators
     #[arg(long, value_name = "PATH")]
     peers: Option<PathBuf>,
 
-    /// A program with other people's mallocs, if it is not below dev/peer-mallocs; may be given several times
+    /// Program with mallocs of other projects, if it is not in dev/peer-mallocs; may be repeated
     #[arg(long, value_name = "PATH")]
     mallocs: Vec<PathBuf>,
 
-    /// A malloc that can be preloaded, for `malloc` and `corruption`, beside those that are found; may be given several
-    /// times
+    /// For `malloc` and `corruption`: an additional malloc, as a library to preload; may be repeated
     #[arg(long, value_name = "NAME=PATH")]
     library: Vec<String>,
 
-    /// Freehold once more with options of FREEHOLD_OPTIONS, for `malloc`; may be given several times
+    /// For `malloc`: an additional run of Freehold, with options of FREEHOLD_OPTIONS; may be repeated
     #[arg(long, value_name = "NAME=OPTIONS")]
     with: Vec<String>,
 
-    /// One of the loads of `malloc`, instead of all; may be given several times
+    /// For `malloc`: a load to measure; may be repeated [default: all loads]
     #[arg(long, value_name = "LOAD")]
     load: Vec<String>,
-    /// A table of `malloc`; may be given several times (without it: loads, pairs, resident, start)
+
+    /// For `malloc`: a table to measure; may be repeated [default: loads, pairs, resident, start]
     #[arg(long, value_enum, value_name = "TABLE")]
     table: Vec<Table>,
 
@@ -136,7 +136,9 @@ pub(crate) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     ];
     for (option, is_given) in given {
         if is_given {
-            return Err(Error::Input(format!("{option} is for the benchmark `{MALLOC}`; name that, or leave it out")));
+            return Err(Error::Input(format!(
+                "{option} is for the benchmark `{MALLOC}`; name `{MALLOC}`, or leave {option} out"
+            )));
         }
     }
     let benches = chosen(&args.names)?;
@@ -184,7 +186,7 @@ fn effort(args: &BenchArgs) -> Effort {
 
 fn settings(args: &BenchArgs) -> Result<Settings, Error> {
     let margin = Margin::percent(args.margin).ok_or_else(|| {
-        Error::Input(format!("the margin cannot be {} %; give a percentage above 0, up to 100", args.margin))
+        Error::Input(format!("the margin cannot be {} %; give a percentage above 0 and up to 100", args.margin))
     })?;
     let time = Duration::try_from_secs_f64(args.time).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
         Error::Input(format!("a comparison cannot take {} seconds; give a number above 0", args.time))
@@ -246,15 +248,15 @@ impl Entry {
     fn of_malloc() -> Entry {
         let cases = cases().into_iter();
         let cases = cases.map(|case| CaseEntry { name: case.name, about: case.about, operation: "load" });
-        let asks = "what do whole programs take under Freehold's malloc and under others?";
-        let b = "every other malloc that is here";
+        let asks = "cost of whole programs under Freehold's malloc and under other mallocs";
+        let b = "every other malloc that is installed";
         Entry { name: MALLOC, asks, a: "freehold", b, cases: cases.collect() }
     }
 }
 
 impl Entry {
     fn report(&self) -> Report {
-        let columns = Column::several(&["case", "what is timed"], &[]);
+        let columns = Column::several(&["case", "measured operation"], &[]);
         let rows = self.cases.iter().map(|case| vec![Value::text(&case.name), Value::text(&case.about)]);
         let subject = vec![format!("{}: {}", self.name, self.asks), format!("A = {}, B = {}", self.a, self.b)];
         Report { subject, tables: vec![report::Table::new("", columns, rows)], ..Report::default() }

@@ -12,35 +12,35 @@ use crate::error::Error;
 /// Arguments of `freehold boot`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    freehold boot --kernel 6.12                                record the workload `calm` on Debian's newest 6.12\n  \
+    freehold boot --kernel 6.12              record the workload `calm` on Debian's newest kernel 6.12\n  \
     freehold boot --kernel arch/x86/boot/bzImage --workload pressure --out patched.parquet\n  \
     freehold boot --kernel 7.3 --workload ./mine.sh --root ./rootfs --setting vm.swappiness=10\n\n\
-    A workload is a shell script that is called with `prepare`, and then, recorded, with `run`; it finds CPUS and MEMORY \
-    (MiB) in its environment and a disk at /scratch. QEMU emulates where KVM does not work: counts, orders and states \
-    are then those of the kernel, times are those of no machine.\n\n\
-    Exit status: as everywhere, but 1 if the guest failed; and if the workload failed or did not end in time, and its \
-    recording is then kept.")]
+    A workload is a shell script. It is called with `prepare`, and then with `run`, which is recorded. Its environment \
+    has CPUS and MEMORY (MiB), and a disk is mounted at /scratch. If KVM does not work, QEMU emulates the processor: \
+    counts, orders and states are then valid, but times are not those of a real machine.\n\n\
+    Exit status: 1 if the guest failed. Also 1 if the workload failed or exceeded --timeout; the recording is then \
+    kept.")]
 pub struct BootArgs {
-    /// The kernel: path of an image (bzImage, vmlinuz), or a version (6.12, 7.3.4) that Debian packages
+    /// Kernel: path of an image (bzImage, vmlinuz), or a version that Debian packages (6.12, 7.3.4)
     #[arg(long, short, value_name = "IMAGE|VERSION", default_value = "6.12")]
     kernel: String,
 
-    /// The recording to write
+    /// Recording to write
     #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
     out: PathBuf,
 
     #[command(flatten)]
     guest: GuestArgs,
 
-    /// Say nothing but how it ended
+    /// Print only the result
     #[arg(long, short)]
     quiet: bool,
 
-    /// List the bundled workloads, and leave
+    /// List the bundled workloads and exit
     #[arg(long)]
     list: bool,
 
-    /// Fetch the newest kernel of this version from Debian even if one is here, and leave
+    /// Fetch the newest kernel of this version from Debian, even if one is stored, and exit
     #[arg(long)]
     fetch: bool,
 }
@@ -77,17 +77,16 @@ fn report_end(outcome: BootOutcome, args: &BootArgs) -> Result<(), Error> {
         return Err(Error::Kept(args.out.clone()));
     }
     if let Some(shortfall) = outcome.end.shortfall(Duration::from_secs(args.guest.timeout)) {
-        return Err(Error::Short(format!("{shortfall}; what was recorded of it is in {out}")));
+        return Err(Error::Short(format!("{shortfall}; the recording until then is in {out}")));
     }
     let how = match outcome.accelerator {
         Accelerator::Kvm => "",
-        Accelerator::Emulation => "; it was emulated: its times are counts of instructions",
-        Accelerator::Threads => "; it was emulated: its times mean nothing",
+        Accelerator::Emulation => "; emulated guest: times are counts of instructions",
+        Accelerator::Threads => "; emulated guest: times are not meaningful",
     };
     let slips = match outcome.slips {
         0 => String::new(),
-        1 => "; one boot died of the emulator before".to_owned(),
-        slips => format!("; {slips} boots died of the emulator before"),
+        slips => format!("; boots repeated after errors of the emulator: {slips}"),
     };
     eprintln!("freehold: {out} ({} bytes){how}{slips}", outcome.bytes);
     Ok(())
@@ -102,8 +101,8 @@ fn list() -> Result<(), Error> {
 fn fetch(kernel: &str, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let version = kernel
         .parse()
-        .map_err(|()| Error::Input(format!("`{kernel}` is no version to fetch; give one such as 6.12 or 7.3")))?;
+        .map_err(|()| Error::Input(format!("`{kernel}` is not a version; give a version such as 6.12 or 7.3")))?;
     let kernel = Store::for_user()?.fetch(&version, say)?;
-    say(&format!("Linux {} is at {}", kernel.release, kernel.image.display()));
+    say(&format!("Linux {}: {}", kernel.release, kernel.image.display()));
     Ok(())
 }

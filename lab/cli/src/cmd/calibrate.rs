@@ -26,12 +26,12 @@ const CPUS_MAX: u16 = 2;
 /// Arguments of `freehold calibrate`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A table takes about ten seconds, and so does --check, on an idle machine. Close what else runs: a table that \
-                  was measured beside other work describes both.\n\n\
-                  Exit status: as everywhere, but 1 if --check finds that simulation and threads do not agree."
+    after_help = "A table takes about ten seconds on an idle machine, and --check takes about as long. Stop other \
+                  programs first, because their load changes the measured costs.\n\n\
+                  Exit status: 1 if --check finds that simulation and threads do not agree."
 )]
 pub struct CalibrateArgs {
-    /// The name that the table, and results made with it, carry
+    /// Name of the table, which results computed with it also contain
     #[arg(long, value_name = "NAME", default_value = "this-machine")]
     name: String,
 
@@ -39,27 +39,27 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Run other workloads on threads and in virtual time, and say whether they agree within 20 %
+    /// Run other workloads on threads and in virtual time, and check that the results agree within 20 %
     #[arg(long)]
     check: bool,
 
-    /// Check this table instead of one that is measured now: `reference`, or a file
+    /// Table to check, instead of measuring a new one: `reference`, or a file
     #[arg(long, value_name = "NAME|FILE", requires = "check", conflicts_with_all = ["name", "out"])]
     costs: Option<String>,
 
-    /// Check with this workload only; may be given several times
+    /// Check with this workload only; may be repeated
     #[arg(long, value_name = "NAME", requires = "check", value_parser = check::NAMES)]
     workload: Vec<String>,
 
-    /// Times that everything is measured for the table
+    /// Number of measurements of each step for the table
     #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1000))]
     turns: u32,
 
-    /// Times that each workload is run on threads for the check; at least 11
+    /// Number of runs of each workload on threads for the check; at least 11
     #[arg(long, value_name = "N", requires = "check", default_value_t = check::RUNS_MIN, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 
-    /// The CPU to measure on; without it the last one that this process may use
+    /// CPU to measure on [default: the last CPU that this process may use]
     #[arg(long, value_name = "N")]
     cpu: Option<u16>,
 
@@ -71,7 +71,7 @@ pub struct CalibrateArgs {
 pub(crate) fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     if args.runs < check::RUNS_MIN {
         return Err(Error::Input(format!(
-            "`--runs {}` is too few for a 95 % interval, since up to half of the runs may not count; give at least {}",
+            "`--runs {}` is too few for a 95 % interval, since up to half of the runs are discarded; give at least {}",
             args.runs,
             check::RUNS_MIN
         )));
@@ -152,14 +152,12 @@ impl Checked {
         let busy = number::percent(1.0 - 1.0 / stretch);
         let mut sentences = vec![
             format!("Threads and simulation agree within 20 % in {agreeing} of {all} cases."),
-            format!("CPUs did something else for at most {busy} of the time in the runs that count."),
+            format!("Other programs used at most {busy} of the CPU time in the runs that were kept."),
         ];
         sentences.extend((few > 0).then(|| {
-            format!(
-                "In {few} cases both took fewer than {LOCKS_MIN} zone locks in 1000 operations, too few to tell apart."
-            )
+            format!("Cases with too few zone locks to compare, fewer than {LOCKS_MIN} in 1000 operations: {few}.")
         }));
-        let one = "This process may use one CPU, so two were not checked.";
+        let one = "Two CPUs were not checked, because this process may use only one.";
         sentences.extend((self.cpus == 1).then(|| one.to_owned()));
         sentences
     }
@@ -175,7 +173,7 @@ fn table(title: String, rows: &[&Row], quantity: impl Fn(&Row) -> (Comparison, f
         let (compared, scale) = quantity(row);
         cells(row, &compared, scale)
     });
-    let about = "from, to: the 95 % interval of what threads gave.".to_owned();
+    let about = "from, to: 95 % interval of the result on threads.".to_owned();
     Table { about, ..Table::new(title, columns, cells) }
 }
 
@@ -194,13 +192,13 @@ fn agreement(compared: &Comparison) -> Value {
         _ if compared.negligible => Value::Faint("too few".to_owned()),
         Agreement::Agrees => Value::Judged("agrees".to_owned(), Verdict::Better),
         Agreement::Differs => Value::Judged("differs".to_owned(), Verdict::Worse),
-        Agreement::Unsure => Value::text("unsure"),
+        Agreement::Unsure => Value::text("inconclusive"),
     }
 }
 
 impl Document for CalibrateReport {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let columns = vec![Column::words("step"), Column::counting("cost", "ns"), Column::words("what it is")];
+        let columns = vec![Column::words("step"), Column::counting("cost", "ns"), Column::words("description")];
         let rows = entries(&self.costs).map(|(name, picoseconds, about)| {
             let nanoseconds = Value::Number(Quantity::Ratio(picoseconds as f64 / 1000.0));
             vec![Value::text(name), nanoseconds, Value::Faint(about.to_owned())]

@@ -30,29 +30,28 @@ use crate::error::Error;
 
 /// Arguments of `freehold compare`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  freehold compare                                       the bundled recordings, the default policy\n  \
-                        freehold compare my.parquet --b linux-6.12,pcp=merge   a recording and a policy of yours\n  \
-                        freehold compare a.parquet b.parquet --mmtests -       the table to paste into a mail\n  \
-                        freehold compare my.parquet --setting-b vm.min_free_kbytes=65536   other settings of the kernel\n  \
-                        freehold compare my.parquet --all                      everything"
-)]
+#[command(after_help = "Examples:\n  \
+                        freehold compare                                       bundled recordings, default policies\n  \
+                        freehold compare my.parquet --b linux-6.12,pcp=merge   another recording and policy\n  \
+                        freehold compare a.parquet b.parquet --mmtests -       table for mails to kernel developers\n  \
+                        freehold compare my.parquet --setting-b vm.min_free_kbytes=65536   other kernel settings\n  \
+                        freehold compare my.parquet --all                      all rows and all assumptions")]
 pub struct CompareArgs {
-    /// The recordings; without any, the two bundled ones of a real host
+    /// Recordings [default: the two bundled recordings of a real host]
     #[arg(value_name = "FILE")]
     recordings: Vec<PathBuf>,
 
-    /// Policy A, as SET[,field=value...]; without it, what the engine has of the recorded kernel's rules
+    /// Policy A, as SET[,field=value...] [default: the rules nearest to the recorded kernel]
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times; `freehold`, or with --setting-b policy A, if there is none. Without --a,
-    /// `freehold` is replayed on the recorded kernel's rules (`freehold,on=linux-6.18`); any other policy as written
+    /// Policy B; may be repeated [default: `freehold`; with --setting-b: policy A]. Without --a, `freehold` is replayed
+    /// on the rules nearest to the recorded kernel (`freehold,on=linux-6.18`); any other policy is replayed as written
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
-    /// Replay B as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be
-    /// repeated
+    /// Kernel setting for B instead of the recorded one: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always;
+    /// may be repeated
     #[arg(long = "setting-b", value_name = "NAME=VALUE")]
     settings_b: Vec<String>,
 
@@ -62,15 +61,15 @@ pub struct CompareArgs {
     #[command(flatten)]
     reclaim: ReclaimArgs,
 
-    /// Relative changes up to this are no change, in percent
+    /// Margin in percent: relative changes up to the margin are "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Replay each policy once: faster, but the sensitivity of a difference to watermarks is unknown
+    /// Replay each policy once: faster, but the sensitivity of differences to watermarks stays unknown
     #[arg(long)]
     exact: bool,
 
-    /// Show everything: equal measures, fidelity, what was not replayed exactly, what is taken for granted
+    /// Print all details: equal measures, fidelity, events that were not replayed exactly, assumptions
     #[arg(long)]
     all: bool,
 
@@ -238,11 +237,11 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     })?
     .into_iter();
     let mut outcomes = sides.iter().map(|(_, all)| {
-        let mut first: ReplayOutcome = replayed.next().expect("one a job");
+        let mut first: ReplayOutcome = replayed.next().expect("each job has one outcome");
         first.nudged = replayed.by_ref().take(all.len() - 1).collect();
         first
     });
-    let mut a = outcomes.next().expect("A is the first");
+    let mut a = outcomes.next().expect("the first side is A");
     let rivals = outcomes.by_ref().take(rivals.len()).collect();
     let baseline = outcomes.next().unwrap_or_else(|| a.clone());
     a.assumptions.extend(recording.release.differences(&a_policy.name));

@@ -10,7 +10,7 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  freehold completions bash > /etc/bash_completion.d/freehold")]
 pub struct CompletionsArgs {
-    /// The shell that is to complete
+    /// Shell of the completion script
     shell: Shell,
 }
 

@@ -23,14 +23,15 @@ use crate::error::Error;
                   freehold diff before.parquet after.parquet --markdown diff.md\n  \
                   freehold diff --kernels 6.12 arch/x86/boot/bzImage --workload pressure\n  \
                   freehold diff --kernels 7.3 7.3 --setting-b vm.percpu_pagelist_high_fraction=1000 --runs 6\n\n\
-                  Two recordings have no verdict, since two machines never do the same work. Two kernels that are booted \
-                  do: each runs the workload --runs times, interleaved, and what differs by more than it repeats is told.")]
+                  The comparison of two recordings has no verdict, because two machines never do the same work. With \
+                  --kernels there is a verdict: each kernel runs the workload --runs times, interleaved, and a counter \
+                  differs if its difference exceeds its variation from run to run.")]
 pub struct DiffArgs {
-    /// The first recording
+    /// First recording
     #[arg(value_name = "REC1", required_unless_present = "kernels", conflicts_with = "kernels")]
     first: Option<PathBuf>,
 
-    /// The second recording
+    /// Second recording
     #[arg(value_name = "REC2", required_unless_present = "kernels", conflicts_with = "kernels")]
     second: Option<PathBuf>,
 
@@ -48,35 +49,36 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Two kernels")]
 struct KernelsArgs {
-    /// Boot these two in QEMU: images, or versions that Debian packages; the options below describe both guests
+    /// Boot two kernels in QEMU and compare them: images, or versions that Debian packages. The options below describe
+    /// both guests
     #[arg(long, value_names = ["A", "B"], num_args = 2)]
     kernels: Vec<String>,
 
-    /// Boots of each kernel; three are the least for a verdict
+    /// Boots of each kernel; a verdict needs at least three
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
 
-    /// Set something in A's guests only; may be repeated
+    /// Change a setting in the guests of A only; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     setting_a: Vec<Setting>,
 
-    /// Set something in B's guests only; may be repeated
+    /// Change a setting in the guests of B only; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     setting_b: Vec<Setting>,
 
-    /// Where recordings go, one a boot; what is there already is not booted again
+    /// Folder for the recordings, one for each boot; a boot whose recording exists is not repeated
     #[arg(long, value_name = "FOLDER", default_value = "kernels")]
     out: PathBuf,
 
-    /// Boots at once [default: what this machine has CPUs for]
+    /// Concurrent boots [default: as many as this machine has CPUs for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 
-    /// Relative changes up to this many per cent are no change
+    /// Margin in percent: relative changes up to the margin are "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Show all counters, not only those that differ
+    /// Print all counters, not only those that differ
     #[arg(long)]
     all: bool,
 }
@@ -101,7 +103,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     args.guest.check()?;
     if usize::from(args.kernels.runs) < RUNS_MIN {
         eprintln!(
-            "freehold: with fewer than {RUNS_MIN} runs of each there is no verdict; the numbers are shown without one"
+            "freehold: there is no verdict, because it needs at least {RUNS_MIN} runs of each kernel; see --runs"
         );
     }
     let sides = sides(args, kernels)?;
@@ -114,8 +116,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     let mut runs = Runs::compare(names, [&groups[0], &groups[1]], margin);
     runs.is_whole = args.kernels.all;
     if died > 0 {
-        let boots = if died == 1 { "1 boot" } else { &format!("{died} boots") };
-        runs.caveats.push(format!("{boots} died of the emulator; each was made again, and none is among the runs."));
+        runs.caveats.push(format!("Boots repeated after errors of the emulator, not among the runs: {died}."));
     }
     runs.caveats.push(format!("The recordings are in {}.", args.kernels.out.display()));
     Ok(args.formats.emit(&runs, style)?)

@@ -16,11 +16,11 @@ use crate::error::Error;
 #[command(after_help = "Examples:\n  freehold disasm --list\n  \
                         freehold disasm flags")]
 pub struct DisasmArgs {
-    /// What to show; without any, everything (see --list)
+    /// Subjects to show; without NAME, all subjects (see --list)
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// List what can be shown
+    /// List the subjects
     #[arg(long)]
     list: bool,
 
@@ -46,7 +46,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
 fn find_subject(name: &str) -> Result<&'static Subject, Error> {
     SUBJECTS.iter().copied().find(|subject| subject.name == name).ok_or_else(|| {
         let hint = freehold_policies::hint(name, SUBJECTS.iter().map(|subject| subject.name));
-        Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
+        Error::Input(format!("there is no subject `{name}`; {hint} (see `freehold disasm --list`)"))
     })
 }
 
@@ -82,7 +82,7 @@ impl Entry {
 
 impl Document for Contents {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let columns = Column::several(&["name", "what", "functions"], &[]);
+        let columns = Column::several(&["name", "description", "functions"], &[]);
         let table = Table::new("", columns, self.subjects.iter().map(Entry::row));
         Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])
     }

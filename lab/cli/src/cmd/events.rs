@@ -6,7 +6,7 @@ use freehold_record::EventSet;
 /// Events that are recorded beside those that always are.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// Record further events: reclaim, compaction, writeback, migration, sched (every switch of tasks), or all
+    /// Also record these sets of events: reclaim, compaction, writeback, migration, sched (every task switch), or all
     #[arg(long, value_name = "SETS", value_delimiter = ',', value_parser = event_sets)]
     events: Vec<Sets>,
 }
@@ -30,7 +30,7 @@ fn event_sets(name: &str) -> Result<Sets, String> {
     let set = EventSet::ALL.iter().find(|set| set.name() == name);
     set.map(|set| Sets(std::slice::from_ref(set))).ok_or_else(|| {
         let names = EventSet::ALL.map(EventSet::name).join(", ");
-        format!("there is no set of events `{name}`; the sets are {names}, and all")
+        format!("unknown set of events `{name}`; the sets are {names}, and all")
     })
 }
 

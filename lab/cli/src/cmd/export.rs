@@ -12,26 +12,26 @@ use crate::error::Error;
 /// Arguments of `freehold export`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--chrome writes the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open: counters of \
-                        pages allocated and freed by order, of blocks between free lists and CPUs' lists, and of free \
-                        memory; reclaim and compaction as spans of each task; failures and fallbacks as moments.\n\n\
-                        --pprof writes a profile of who allocates: task, kind of request, order; what each was given \
-                        (alloc_*) and what it still had at the end (inuse_*).\n\n\
+    after_help = "--chrome writes JSON for Perfetto (ui.perfetto.dev) and chrome://tracing. Counters: pages allocated \
+                        and freed by order, blocks moved between free lists and per-CPU lists, free memory. Spans of \
+                        each task: reclaim and compaction. Instant events: failures and fallbacks.\n\n\
+                        --pprof writes a profile by task, kind of request and order: allocations (alloc_*), and \
+                        memory still in use at the end (inuse_*).\n\n\
                         Examples:\n  freehold export build.parquet --chrome build.json\n  \
                         freehold export build.parquet --pprof build.pb.gz\n  \
                         go tool pprof -http=: -sample_index=alloc_space build.pb.gz"
 )]
 #[command(group(clap::ArgGroup::new("targets").required(true).multiple(true).args(["chrome", "pprof"])))]
 pub struct ExportArgs {
-    /// The recording
+    /// Recording
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// Write what went on over time, for Perfetto and chrome://tracing
+    /// Write a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     chrome: Option<PathBuf>,
 
-    /// Write who allocates what, for pprof
+    /// Write an allocation profile for pprof
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Error> {
         return Err(OutputError::SamePlace.into());
     }
     if targets.iter().any(|(path, _)| *path == Path::new("-")) {
-        return Err(Error::Input("what is exported cannot be printed; name a file instead of `-`".to_owned()));
+        return Err(Error::Input("an export cannot be written to stdout; name a file instead of `-`".to_owned()));
     }
     let recording = args.recording.canonicalize().ok();
     if let Some((path, _)) =

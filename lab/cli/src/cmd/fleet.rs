@@ -27,15 +27,16 @@ const COSTS: &str = "reference";
 /// Arguments of `freehold fleet`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Hosts differ by seed and by what each draws of the keys in the plan's [fleet.draw]; a host is the same \
-                        under every policy. An interrupted fleet goes on where it was when it is started again: what is done is kept in \
-                        $XDG_STATE_HOME/freehold or ~/.local/state/freehold until the fleet is whole.\n\n\
+    after_help = "Hosts differ by seed and by the random values of the keys in the plan's [fleet.draw]. A host has the \
+                        same values under every policy. The same command continues an interrupted fleet: completed \
+                        runs are kept in $XDG_STATE_HOME/freehold or ~/.local/state/freehold until the fleet is \
+                        complete.\n\n\
                         Examples:\n  freehold fleet webhost --hosts 60 --memory 4GiB\n  \
                         freehold fleet webhost --hosts 20 --resume my.jsonl --json fleet.json\n  \
                         freehold fleet my-plan.toml --b linux-6.12,highatomic=give-back --hosts-table"
 )]
 pub struct FleetArgs {
-    /// A built-in plan (see `freehold sim --list`), or a TOML file
+    /// Built-in plan (see `freehold sim --list`), or a TOML file
     #[arg(value_name = "PLAN", default_value = PLAN)]
     plan: String,
 
@@ -43,56 +44,57 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = HOSTS, value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX.into()))]
     hosts: u32,
 
-    /// Memory of a host instead of the plan's, as in 4GiB
+    /// Memory of a host, for example 4GiB [default: memory in the plan]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<String>,
 
-    /// How old each host's memory is when it begins: 0 is all free, 60 the median of servers, 100 hopeless
+    /// Fragmentation of each host's memory at the start: 0 is all free, 60 the median of servers, 100 the maximum
     #[arg(long, value_name = "0..100", value_parser = parse_age(), allow_negative_numbers = true)]
     #[arg(conflicts_with = "start")]
     age: Option<u8>,
 
-    /// Each host begins with memory as this snapshot shows it, or a recording at its start
+    /// Snapshot, or recording, whose start state is the memory of each host at the start
     #[arg(long, value_name = "FILE")]
     start: Option<String>,
 
-    /// Number of CPUs of a host (1 to 512) instead of the plan's
+    /// Number of CPUs of a host, 1 to 512 [default: number in the plan]
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
     cpus: Option<NonZeroU16>,
 
-    /// Policy A instead of the plan's, as SET[,field=value...]; `freehold policies` lists them
+    /// Policy A, as SET[,field=value...]; see `freehold policies` [default: policy in the plan]
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B instead of the plan's (with webhost: skip-costly and reuse-first); may be given several times
+    /// Policy B; may be repeated [default: policies in the plan; for webhost: skip-costly and reuse-first]
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
-    /// Change a key of the plan on all hosts, as in workload.think_ns=100; may be given several times
+    /// Change a key of the plan on all hosts, for example workload.think_ns=100; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Seed of the fleet: another one gives other hosts
+    /// Seed of the fleet; another seed gives other hosts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// What steps cost: `reference`, or a table that `freehold calibrate` wrote
+    /// Cost table: `reference`, or a file that `freehold calibrate` wrote
     #[arg(long, value_name = "NAME|FILE", default_value = COSTS)]
     costs: String,
 
-    /// A tenth of the time, to see that it runs; a web host has at least the time in which memory fills, and once more
+    /// Simulate a tenth of the time, as a test; a web host runs at least twice the time in which its memory fills
     #[arg(long)]
     quick: bool,
 
-    /// Keep what is done in FILE, and go on from what is there, instead of in a file that is removed at the end
+    /// Keep completed runs in FILE and continue from FILE; without --resume, they are in a file that is removed at the
+    /// end
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
-    /// List every host as well
+    /// Also list every host
     #[arg(long)]
     hosts_table: bool,
 
-    /// Show everything: each measure with its verdict
+    /// Print all details: each measure with its verdict
     #[arg(long)]
     all: bool,
 

@@ -17,12 +17,13 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Flight recorder")]
 pub(super) struct FlightArgs {
-    /// Keep the last so much time (60s, 5min) in memory, and write it to a file of its own whenever something happens
+    /// Keep the events of the last TIME (60s, 5min) in memory, and write them to a new file when a trigger fires
     #[arg(long, value_name = "TIME", value_parser = time)]
     flight: Option<Duration>,
 
-    /// What makes it write, besides SIGUSR1: allocstall (direct reclaim), failure (of an allocation, as the kernel's log
-    /// tells), thp-failure (a fault without its huge page), psi=10% (tasks wait for memory), asked (nothing else)
+    /// Triggers besides SIGUSR1: allocstall (direct reclaim), failure (failed allocation in the kernel's log),
+    /// thp-failure (a fault that got no huge page), psi=10% (share of time in which tasks wait for memory), asked (only
+    /// SIGUSR1)
     #[arg(
         long,
         value_name = "TRIGGERS",
@@ -32,19 +33,19 @@ pub(super) struct FlightArgs {
     )]
     on: Vec<Trigger>,
 
-    /// Go on for so long after what happened, before a file is written
+    /// Time to keep recording after a trigger, before the file is written
     #[arg(long, value_name = "TIME", value_parser = pause, default_value = "5s", requires = "flight")]
     tail: Duration,
 
-    /// Write at most one file in so much time; SIGUSR1 is always answered
+    /// Minimum time between two files; SIGUSR1 always writes a file
     #[arg(long, value_name = "TIME", value_parser = pause, default_value = "5min", requires = "flight")]
     every: Duration,
 
-    /// Keep the newest N files of this name and remove older ones
+    /// Number of files to keep; older files of this name are removed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value = "20", requires = "flight")]
     keep: u32,
 
-    /// Memory for events, all CPUs together [default: a 64th of the machine's, at most 96 MiB]
+    /// Memory for events, of all CPUs together [default: a 64th of the machine's memory, at most 96 MiB]
     #[arg(long, value_name = "SIZE", requires = "flight")]
     memory: Option<Bytes>,
 }
@@ -112,7 +113,7 @@ impl FlightArgs {
 fn describe_happening(happening: &FlightEvent<'_>, plan: &FlightPlan) -> String {
     match happening {
         FlightEvent::Started { ring_kib, cpus } => format!(
-            "freehold: keeps the last {} s in {} on {cpus} CPUs, and writes to {} on {}, or on SIGUSR1 to process {}",
+            "freehold: keeping the last {} s in {} on {cpus} CPUs; file: {}; triggers: {}, or SIGUSR1 to process {}",
             plan.window.as_secs_f64(),
             HumanBytes(ring_kib * 1024 * *cpus as u64),
             plan.files.pattern().display(),
@@ -120,14 +121,16 @@ fn describe_happening(happening: &FlightEvent<'_>, plan: &FlightPlan) -> String 
             std::process::id(),
         ),
         FlightEvent::Triggered(trigger) => {
-            format!("freehold: {trigger}; writes in {} s", plan.tail.as_secs_f64())
+            format!("freehold: trigger {trigger}; writing in {} s", plan.tail.as_secs_f64())
         }
         FlightEvent::Written { path, summary, passed_over } => written(path, summary, *passed_over),
         FlightEvent::Removed(path) => {
-            format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep())
+            format!("freehold: removed {} (--keep {})", path.display(), plan.files.keep())
         }
-        FlightEvent::Resumed => "freehold: somebody had switched tracing off; what is kept starts anew now".to_owned(),
-        FlightEvent::Failed(error) => format!("freehold: no file was written: {error}; events are kept on"),
+        FlightEvent::Resumed => {
+            "freehold: another program had switched tracing off; the kept events start again now".to_owned()
+        }
+        FlightEvent::Failed(error) => format!("freehold: no file was written: {error}; recording continues"),
     }
 }
 
@@ -135,7 +138,7 @@ fn written(path: &Path, summary: &Summary, passed_over: u64) -> String {
     let bytes = path.metadata().map_or(0, |metadata| metadata.len());
     let passed_over = match passed_over {
         0 => String::new(),
-        count => format!("; {count} triggers since the file before came too soon for one of their own"),
+        count => format!("; triggers without a file because of --every: {count}"),
     };
     let lost = match summary.lost {
         0 => String::new(),
@@ -160,17 +163,18 @@ fn pause(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     if number.trim().is_empty() {
-        return Err(format!("`{text}` is no time; write it as in 60s or 5min"));
+        return Err(format!("`{text}` is not a time; write it like 60s or 5min"));
     }
     let seconds = match unit {
         "ms" => 0.001,
         "" | "s" => 1.0,
         "min" | "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit of time; write ms, s, min or h, as in 60s")),
+        _ => return Err(format!("`{unit}` is not a unit of time; write ms, s, min or h, like 60s")),
     };
-    let number: f64 = number.trim().parse().map_err(|_| format!("`{text}` is no time; write it as in 60s or 5min"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is no time that can be waited"))
+    let number: f64 =
+        number.trim().parse().map_err(|_| format!("`{text}` is not a time; write it like 60s or 5min"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("the time `{text}` is out of range"))
 }
 
 #[cfg(test)]

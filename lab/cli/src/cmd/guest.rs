@@ -17,36 +17,36 @@ pub(crate) struct GuestArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub cpus: u16,
 
-    /// Memory of the guest: 384M, 1G, 2G, ...
+    /// Memory of the guest, for example 384M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub memory: Mebibytes,
 
-    /// What runs in the guest: a bundled workload (see `freehold boot --list`), or a shell script of yours
+    /// Workload of the guest: a bundled workload (see `freehold boot --list`), or the path of a shell script
     #[arg(long, value_name = "NAME|FILE", default_value = "calm")]
     pub workload: String,
 
-    /// A folder that the workload has as its root, with the programs that it runs; the guest gets a copy of it on a
-    /// disk
+    /// Folder that is the root file system of the workload, with the programs that the workload runs; the guest gets a
+    /// copy on a disk
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
 
-    /// Set something in the guest before the workload runs, by the name that recordings have it under:
-    /// vm.min_free_kbytes=65536, transparent_hugepage.enabled=always; may be repeated
+    /// Change a setting in the guest before the workload runs, under its name in recordings: vm.min_free_kbytes=65536,
+    /// transparent_hugepage.enabled=always; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     pub settings: Vec<Setting>,
 
-    /// More of the kernel's command line
+    /// Additional words of the kernel's command line
     #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     pub append: String,
 
     #[command(flatten)]
     pub events: EventsArgs,
 
-    /// Seconds from the start of a boot after which its recording is ended
+    /// Time limit in seconds, from the start of a boot to the end of its recording
     #[arg(long, value_name = "S", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
 
-    /// What executes the guest's instructions
+    /// Accelerator: executes the guest's instructions
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub accel: Accel,
 }
@@ -54,14 +54,14 @@ pub(crate) struct GuestArgs {
 /// What executes a guest's instructions.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Accel {
-    /// The processor, where KVM works; else QEMU
+    /// KVM if it works, else emulation
     #[default]
     Auto,
-    /// The processor
+    /// The host's processor, by KVM
     Kvm,
-    /// QEMU, whose clock counts instructions, so that times repeat
+    /// QEMU with a clock that counts instructions, so that times are reproducible
     Emulated,
-    /// QEMU with a thread for each CPU: faster on a host with CPUs to spare, and less steady
+    /// QEMU with a thread for each CPU: faster on a host with idle CPUs, but less reproducible
     Threads,
 }
 
@@ -85,7 +85,7 @@ impl GuestArgs {
     pub(crate) fn check(&self) -> Result<(), Error> {
         Workload::find(&self.workload)?;
         match self.root.as_deref().filter(|root| !root.is_dir()) {
-            Some(root) => Err(Error::Input(format!("the root {} is no folder", root.display()))),
+            Some(root) => Err(Error::Input(format!("the root {} is not a folder", root.display()))),
             None => Ok(()),
         }
     }
@@ -119,7 +119,8 @@ pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Er
         return Ok(Kernel::open(path)?);
     }
     let Ok(version) = text.parse() else {
-        let sentence = format!("`{text}` is no kernel; give the path of an image, or a version such as 6.12 or 7.3");
+        let sentence =
+            format!("`{text}` is neither a kernel image nor a version; give a path, or a version such as 6.12");
         return Err(BootError::Input(sentence).into());
     };
     Ok(Store::for_user()?.get(&version, say)?)
@@ -131,7 +132,7 @@ pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Er
 /// If a program is not installed on this machine.
 pub(crate) fn tools() -> Result<Tools, Error> {
     let freehold = env::current_exe().map_err(|error| {
-        BootError::Missing(format!("this program does not find itself, to take itself along: {error}"))
+        BootError::Missing(format!("cannot find this program's own file, which records in the guest: {error}"))
     })?;
     Ok(Tools::find(freehold)?)
 }

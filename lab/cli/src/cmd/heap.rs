@@ -13,14 +13,14 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     freehold run -- redis-server &\n  \
-    freehold heap $(pgrep redis-server)          sizes, blocks, and what pins them\n  \
-    freehold heap 1234 --blocks 50 --json -      more blocks, for a program to read\n\n\
-    Works for every process whose malloc is Freehold, however it was started, if it may be read as by a debugger: with \
-    CAP_SYS_PTRACE, or as its user where kernel.yama.ptrace_scope is 0. Nothing is asked of the process, and it is not \
-    stopped: the allocator's tables are copied, and no object. What keeps a block of 2 MiB from going back to the \
-    system is what lies in it.")]
+    freehold heap $(pgrep redis-server)          sizes, blocks, and the objects that pin them\n  \
+    freehold heap 1234 --blocks 50 --json -      more blocks, as JSON\n\n\
+    The command reads every process whose malloc is Freehold, independent of how the process was started. It needs the \
+    permission of a debugger: CAP_SYS_PTRACE, or the same user if kernel.yama.ptrace_scope is 0. The process is not \
+    stopped or changed: only the allocator's tables are copied, no contents of objects. The objects that are listed \
+    for a block of 2 MiB prevent its return to the system.")]
 pub struct HeapArgs {
-    /// The number of the process
+    /// Process ID
     #[arg(value_name = "PID")]
     pid: NonZeroU32,
 

@@ -16,36 +16,36 @@ use crate::error::Error;
 
 /// Arguments of `freehold import`.
 #[derive(Debug, Args)]
-#[command(after_help = "FILE is a perf.data of `perf record` (to a file, or out of a pipe), a trace.dat of trace-cmd \
-                        (version 6 or 7), or what `perf script`, trace_pipe or trace print; which one, its contents \
-                        tell. A file that is damaged, sampled, or of a part of the machine is refused, or imported with a \
-                        sentence that says so.\n\n\
-                        Record with enough room, all CPUs, and a clock that they share:\n  \
+#[command(after_help = "FILE is a perf.data of `perf record` (from a file or a pipe), a trace.dat of trace-cmd \
+                        (version 6 or 7), or the text output of `perf script`, trace_pipe or trace. The format is \
+                        detected from the contents. A file that is damaged, is sampled, or covers only a part of the \
+                        machine is refused, or imported with a note.\n\n\
+                        Record with large buffers, on all CPUs, and with a common clock:\n  \
                         perf record -k CLOCK_MONOTONIC -m 16M -a -e 'kmem:mm_page*' -e 'vmscan:*' -- make\n  \
                         trace-cmd record -C mono -b 65536 -e kmem -e vmscan -e compaction make\n\n\
-                        How memory lay when it began stands in none of these files. Write it down just before, by \
-                        `freehold snapshot` or `cp /proc/kpageflags /proc/zoneinfo /proc/iomem FOLDER`, and give it to \
-                        --start; else it is drawn by chance, and a replay is the less true.\n\n\
+                        None of these files has the state of memory at the start. Record the state just before, with \
+                        `freehold snapshot` or `cp /proc/kpageflags /proc/zoneinfo /proc/iomem FOLDER`, and pass it \
+                        with --start. Otherwise the state is generated at random, and replays are less accurate.\n\n\
                         Examples:\n  freehold import perf.data\n  \
                         freehold import trace.dat --start before.parquet -o build.parquet\n  \
                         freehold import perf.data --start kpageflags --zoneinfo zoneinfo --iomem iomem\n  \
                         freehold replay perf.parquet")]
 pub struct ImportArgs {
-    /// The file
+    /// File to import
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The recording to write; an older one of this name is replaced once the new one is whole [default: FILE with the
-    /// ending `.parquet`]
+    /// Recording to write; an older file of this name is replaced when the new file is complete [default: FILE with the
+    /// extension `.parquet`]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// How memory lay when the events began: a snapshot of `freehold snapshot`, or a copy of /proc/kpageflags or of
+    /// State of memory at the first event: a snapshot of `freehold snapshot`, or a copy of /proc/kpageflags or of
     /// /sys/kernel/debug/page_owner
     #[arg(long, value_name = "FILE")]
     start: Option<PathBuf>,
 
-    /// Memory of the machine, where no file says how much it had
+    /// Memory of the machine, if no file contains its size
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
 
@@ -57,24 +57,24 @@ pub struct ImportArgs {
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
     cpus: Option<NonZeroU16>,
 
-    /// A copy of the machine's /proc/zoneinfo: zones, watermarks, and limits of per-CPU lists
+    /// Copy of the machine's /proc/zoneinfo: zones, watermarks, and limits of per-CPU lists
     #[arg(long, value_name = "FILE")]
     zoneinfo: Option<PathBuf>,
 
-    /// A copy of its /proc/pagetypeinfo: how many pageblocks there are of each type
+    /// Copy of the machine's /proc/pagetypeinfo: number of pageblocks of each type
     #[arg(long, value_name = "FILE")]
     pagetypeinfo: Option<PathBuf>,
 
-    /// A copy of its /proc/iomem, as root sees it: where memory lies
+    /// Copy of the machine's /proc/iomem, made by root: addresses of memory
     #[arg(long, value_name = "FILE")]
     iomem: Option<PathBuf>,
 
-    /// How old memory is taken to be where it must be drawn: see `freehold age`
+    /// Fragmentation of memory that is generated at random: see `freehold age`
     #[arg(long, value_name = "0..100", value_parser = parse_age(), default_value_t = 60)]
     #[arg(allow_negative_numbers = true, conflicts_with = "start")]
     age: u8,
 
-    /// Another seed draws other memory of the same age
+    /// Seed; another seed generates other memory of the same age
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -87,7 +87,10 @@ pub(crate) fn run(args: &ImportArgs, style: Style) -> Result<(), Error> {
     let out = args.out.clone().unwrap_or_else(|| args.file.with_extension("parquet"));
     args.formats.try_all([args.file.as_path(), out.as_path()])?;
     if out.canonicalize().is_ok_and(|there| args.file.canonicalize().is_ok_and(|file| file == there)) {
-        return Err(Error::Input(format!("{} is what is read, and would be lost; name another --out", out.display())));
+        return Err(Error::Input(format!(
+            "{} is an input and would be overwritten; give another --out",
+            out.display()
+        )));
     }
     let import = Import::read(&args.file, &out, &args.machine_overrides(), args.start.as_deref())?;
     let start = import.needs_synthetic_start().then(|| draw_start(args, &import)).transpose()?;
@@ -118,21 +121,21 @@ const BLOCKS_REPEATED: u64 = 1 << 15;
 fn draw_start(args: &ImportArgs, import: &Import) -> Result<SyntheticStart, Error> {
     let blocks = import.pageblocks();
     let pages = u32::try_from(blocks * u64::from(PAGEBLOCK_PAGES)).map_err(|_| {
-        Error::Input("no machine with so much memory can be drawn; give --start and --zoneinfo".to_owned())
+        Error::Input("cannot generate a start state for a machine of this size; give --start and --zoneinfo".to_owned())
     })?;
     let (start, detail) = match blocks > BLOCKS_LARGE {
         true => {
             let part = start::draw_start(&age::layout(args.age, BLOCKS_REPEATED), args.seed);
             (
                 part.joined().repeated_to(pages / PAGEBLOCK_PAGES),
-                ", 64 GiB of it again and again, each use of a pageblock in one piece",
+                ", 64 GiB repeated, each use of a pageblock in one piece",
             )
         }
         false => (start::draw_start(&age::layout(args.age, blocks), args.seed), ""),
     };
     let machine = Machine { pages, nodes: 1 };
     Ok(SyntheticStart {
-        how: format!("drawn at age {}, seed {}{detail}", args.age, args.seed),
+        how: format!("generated at age {}, seed {}{detail}", args.age, args.seed),
         facts: start::facts(&start, &machine, import.cpus()),
         rows: start::state_rows(&start).collect(),
     })

@@ -17,15 +17,15 @@ use crate::error::Error;
                         freehold inspect recording.parquet --html page.html\n  \
                         freehold inspect recording.parquet --map")]
 pub struct InspectArgs {
-    /// The recording
+    /// Recording
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// Print memory instead, pageblock by pageblock, at the start and at the end
+    /// Print a map of memory at the start and at the end, pageblock by pageblock, instead of the tables
     #[arg(long)]
     map: bool,
 
-    /// Print the frames of this pageblock of the map
+    /// Print only the frames of pageblock N of the map
     #[arg(long, value_name = "N", requires = "map")]
     block: Option<usize>,
 

@@ -12,7 +12,7 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  freehold man man1 && man man1/freehold-compare.1")]
 pub struct ManArgs {
-    /// The directory that receives the pages; it is made if it is missing
+    /// Directory for the pages; it is created if it does not exist
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }

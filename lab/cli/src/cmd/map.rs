@@ -29,23 +29,23 @@ use crate::error::Error;
                         freehold map recording.parquet --at 1.5s --block 2377\n  \
                         freehold map recording.parquet --html map.html")]
 pub struct MapArgs {
-    /// The recording
+    /// Recording
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// The policy, as SET[,field=value...]; without it, what the engine has of the recorded kernel's rules
+    /// Policy, as SET[,field=value...] [default: the rules nearest to the recorded kernel]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
 
-    /// The moment, since the recording began, as in 1.5s or 300ms; the end, if nobody says so
+    /// Time since the start of the recording, for example 1.5s or 300ms [default: the end]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<u64>,
 
-    /// Print the frames of this pageblock of the map
+    /// Print only the frames of pageblock N of the map
     #[arg(long, value_name = "N")]
     block: Option<usize>,
 
-    /// As if the kernel had been set so: vm.min_free_kbytes=65536; may be repeated
+    /// Kernel setting instead of the recorded one: vm.min_free_kbytes=65536; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     let file = recording.facts(args.spread.cpus).file;
     outcome.course.set_command(|| command(&file, &policy.name, args.reclaim, &conditions));
     let sides = [PolicyCourse { name: &policy.name, course: &outcome.course }];
-    let map = CourseView { recording: &file, sides: &sides }.map().expect("memory was watched");
+    let map = CourseView { recording: &file, sides: &sides }.map().expect("`Watch::Moment` records a map");
     Ok(args.formats.emit(&Printed::new(map, args.block)?, style)?)
 }
 
@@ -161,5 +161,5 @@ fn parse_time(text: &str) -> Result<u64, String> {
     let units = [("ms", 1e6), ("us", 1e3), ("ns", 1.0), ("s", 1e9), ("", 1e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * ns));
     let valid = parsed.filter(|ns| ns.is_finite() && *ns >= 0.0);
-    valid.map(|ns| ns as u64).ok_or_else(|| format!("`{text}` is no time; write it as in 1.5s or 300ms"))
+    valid.map(|ns| ns as u64).ok_or_else(|| format!("`{text}` is not a time; write it like 1.5s or 300ms"))
 }

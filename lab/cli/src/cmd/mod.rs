@@ -67,7 +67,7 @@ fn margin(percent: f64) -> Result<f64, Error> {
     if (0.0..1.0).contains(&share) {
         return Ok(share);
     }
-    Err(Error::Input(format!("the margin cannot be {percent} %; give a percentage from 0 to below 100")))
+    Err(Error::Input(format!("the margin cannot be {percent} %; give a percentage from 0 to less than 100")))
 }
 
 /// Parses settings, each of which may be given once.

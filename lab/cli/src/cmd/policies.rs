@@ -81,7 +81,7 @@ impl Catalogue {
 
     fn sets_table(&self) -> Table {
         let rows = self.sets.iter().map(|set| [set.name, set.about, &set.choices].map(Value::text).to_vec());
-        Table::new("Sets", Column::several(&["set", "is", "made of"], &[]), rows)
+        Table::new("Sets", Column::several(&["set", "description", "choices"], &[]), rows)
     }
 
     fn numbers_table(&self) -> Table {
@@ -89,28 +89,25 @@ impl Catalogue {
             let range = format!("{} .. {}", number.min, number.max);
             vec![Value::Text(format!("{}=N", number.name)), Value::Text(range), Value::text(number.about)]
         });
-        let title = "Numbers that replace a rule; without it: where neither the set nor you give one";
-        Table::new(title, Column::several(&["field=number", "from .. to", "means"], &[]), rows)
+        let title = "Numbers: each replaces a rule of the kernel; without a number, the rule applies";
+        Table::new(title, Column::several(&["field=number", "range", "meaning"], &[]), rows)
     }
 }
 
 impl Document for Catalogue {
     fn reports(&self) -> Cow<'_, [Report]> {
         let example = "linux-6.12,pcp=merge,pcp.batch=31";
-        let switches = "Switches, at their first value under every set: to find causes, or to harden";
+        let switches = "Switches for diagnosis or hardening (every set has the first value)";
         let tables = vec![
             self.sets_table(),
             fields_table("Decisions", &self.fields),
-            fields_table("Rules that changed since Linux 6.12, whose own comes first", &self.rules),
+            fields_table("Rules that changed since Linux 6.12 (the first value is the rule of 6.12)", &self.rules),
             fields_table(switches, &self.switches),
             self.numbers_table(),
         ];
         let subject = vec![
-            format!("A policy is written {}, for instance {example}", self.grammar),
-            format!(
-                "{}=KERNEL, another set, gives it that kernel's rules, but for what SET itself changes since 6.12",
-                ON
-            ),
+            format!("Policy: {}; example: {example}", self.grammar),
+            format!("{}=KERNEL: the rules of this kernel, except the rules that SET itself changes from 6.12", ON),
         ];
         Cow::Owned(vec![Report { subject, tables, ..Report::default() }])
     }
@@ -125,7 +122,7 @@ fn fields_table(title: &str, fields: &[FieldEntry]) -> Table {
             .map(|value| vec![Value::Text(format!("  {}={}", field.name, value.name)), Value::text(value.about)]);
         std::iter::once(about).chain(values)
     });
-    Table::new(title, Column::several(&["field=value", "means"], &[]), rows)
+    Table::new(title, Column::several(&["field=value", "meaning"], &[]), rows)
 }
 
 impl SetEntry {

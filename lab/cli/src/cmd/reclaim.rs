@@ -6,11 +6,11 @@ use freehold_replay::{Pacing, ReclaimMode};
 /// How reclaim and compaction are decided, and how time passes.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ReclaimArgs {
-    /// What becomes of what the recorded kernel did because memory was short
+    /// Source of reclaim and compaction in the replay
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub reclaim: ReclaimMode,
 
-    /// How time passes
+    /// Times of the replayed events
     #[arg(long = "pace", value_name = "PACE", value_enum, default_value_t)]
     pub pacing: Pacing,
 }

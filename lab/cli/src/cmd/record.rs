@@ -29,18 +29,18 @@ const RECORDING: &str = "recording.parquet";
     sudo freehold record -- make -j8            record a build\n  \
     sudo freehold record --duration 60          record the machine for a minute\n  \
     sudo freehold record --out web.parquet      record until Ctrl-C\n  \
-    sudo freehold record --events compaction -- ./load   and what compaction did\n  \
+    sudo freehold record --events compaction -- ./load   also record the events of compaction\n  \
     sudo freehold record --flight 60s --on allocstall,psi=10% --out /var/lib/freehold\n                                              \
-    keep the last minute, and write it whenever something happens\n\n\
-    The recording holds frame numbers, sizes, times, and counters, but no contents of memory. Names of \
-    programs outside the command are stored as `other`, so that a recording can be shown around.")]
+    keep the last minute in memory, and write it when a trigger fires\n\n\
+    A recording contains frame numbers, sizes, times, and counters, but no contents of memory. Names of \
+    programs outside the command are stored as `other`, so that the recording can be published.")]
 pub struct RecordArgs {
-    /// The recording to write; an older one of this name is replaced once the new one is whole. With --flight a folder,
-    /// or a name with {time} in it, and the folder that you are in if you name none
+    /// Recording to write; an older file of this name is replaced when the new file is complete. With --flight: a
+    /// folder, or a file name that contains {time} [default with --flight: the current folder]
     #[arg(long, short, value_name = "FILE", default_value = RECORDING, default_value_if("flight", ArgPredicate::IsPresent, "."))]
     out: PathBuf,
 
-    /// Stop after so many seconds, even if the command still runs (it is then told to end, by SIGTERM)
+    /// Stop after S seconds; the command then gets SIGTERM if it still runs
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
 
@@ -50,34 +50,34 @@ pub struct RecordArgs {
     #[command(flatten)]
     events: EventsArgs,
 
-    /// Take the kernel's stack of one page in N that are allocated, a power of two: who allocates
+    /// Record the kernel's call stack for one of N allocated pages, to show call sites; N is a power of two
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256", value_parser = period)]
     stacks: Option<u64>,
 
-    /// Keep the names of all tasks, not only those of the command and its descendants
+    /// Record the names of all tasks, not only of the command and its descendants
     #[arg(long)]
     all_names: bool,
 
-    /// Show nothing while recording
+    /// Print no progress and no summary
     #[arg(long, short)]
     quiet: bool,
 
-    /// Size of the kernel's ring for each CPU [default: what suits the machine's memory, 1 to 32 MiB]
+    /// Size of the kernel's ring buffer for each CPU [default: depends on the machine's memory, 1 to 32 MiB]
     #[arg(long, value_name = "KIB", conflicts_with = "flight", value_parser = clap::value_parser!(u64).range(64..=4 << 20))]
     ring: Option<u64>,
 
-    /// Folder for raw events during the run, about 32 bytes each [default: that of the recording]
+    /// Folder for raw events during the run, about 32 bytes an event [default: folder of the recording]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
 
-    /// The command to record; without one, the machine is recorded as it is
+    /// Command to record; without COMMAND, the machine is recorded until Ctrl-C or --duration
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// Parses a number of seconds above zero.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number; give seconds, for example 60"))?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("give a number of seconds above 0".to_owned()),
@@ -87,7 +87,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 /// Parses the period of stack samples: one page in this number is sampled.
 fn period(text: &str) -> Result<u64, String> {
     let period = text.parse().ok().filter(|period: &u64| period.is_power_of_two() && *period <= 1 << 20);
-    period.ok_or_else(|| format!("`{text}` is no power of two from 1 to 2^20, as in --stacks=256"))
+    period.ok_or_else(|| format!("`{text}` is not a power of two from 1 to 2^20; write it like --stacks=256"))
 }
 
 /// Records, and prints the result to stderr, because stdout belongs to the command.
@@ -179,11 +179,11 @@ impl Watch for Line {
     }
 
     fn scanning(&mut self) {
-        self.say("freehold: reading the state of memory".to_owned());
+        self.say("freehold: reading the state of memory at the start".to_owned());
     }
 
     fn finishing(&mut self) {
-        self.say("freehold: reading the state of memory once more; Ctrl-C now gives the recording up".to_owned());
+        self.say("freehold: reading the state of memory at the end; Ctrl-C discards the recording".to_owned());
     }
 
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64) {
@@ -204,7 +204,7 @@ impl Watch for Line {
 
     fn writing(&mut self, decoded: u64) {
         self.say(format!(
-            "freehold: writing, {} events decoded in two passes; Ctrl-C gives the recording up",
+            "freehold: writing, {} events decoded in two passes; Ctrl-C discards the recording",
             HumanCount(decoded)
         ));
     }

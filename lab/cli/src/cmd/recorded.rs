@@ -55,7 +55,7 @@ impl RecordedFile {
         let command = self.command.as_ref()?;
         Some(match &self.status {
             Some(status) => format!("{command}: {status}"),
-            None => format!("{command}: still running, although it was told to end"),
+            None => format!("{command}: still running after SIGTERM"),
         })
     }
 

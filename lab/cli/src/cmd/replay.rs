@@ -17,18 +17,19 @@ use crate::error::Error;
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A recording is replayed on the memory that it was made on. To see what its tasks do on another \
-                        machine's, or on an aged one: freehold sim recording FILE --start SNAPSHOT, or --age 60.\n\n\
+    after_help = "A recording is replayed on the recorded machine's memory. `freehold sim recording FILE` runs its \
+                        tasks on other memory: with --start SNAPSHOT on another machine's, with --age 60 on fragmented \
+                        memory.\n\n\
                         Examples:\n  freehold replay recording.parquet --policy freehold\n  \
                         freehold replay recording.parquet --cpus 64 --json -\n  \
                         freehold replay recording.parquet --setting vm.min_free_kbytes=65536"
 )]
 pub struct ReplayArgs {
-    /// The recording
+    /// Recording
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// The policy, as SET[,field=value...]; `freehold policies` lists them
+    /// Policy, as SET[,field=value...]; see `freehold policies`
     #[arg(long, value_name = "NAME", default_value = freehold_policies::BASELINE)]
     policy: String,
 
@@ -38,7 +39,7 @@ pub struct ReplayArgs {
     #[command(flatten)]
     reclaim: ReclaimArgs,
 
-    /// Replay as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be
+    /// Kernel setting instead of the recorded one: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be
     /// repeated
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     settings: Vec<String>,

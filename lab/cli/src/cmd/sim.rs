@@ -29,11 +29,11 @@ use crate::error::Error;
                         freehold sim webhost --memory 4GiB --age 60 --vmstat\n  \
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
-    /// A built-in plan (see --list), or a TOML file
+    /// Built-in plan (see --list), or a TOML file
     #[arg(value_name = "PLAN", required_unless_present = "list")]
     plan: Option<String>,
 
-    /// What the plan `recording` plays instead of the bundled build: a file that `freehold record` wrote
+    /// For the plan `recording`: the recording to play instead of the bundled build
     #[arg(value_name = "RECORDING")]
     recording: Option<String>,
 
@@ -41,63 +41,63 @@ pub struct SimArgs {
     #[arg(long)]
     list: bool,
 
-    /// Numbers of CPUs (1 to 512) instead of the plan's
+    /// Numbers of CPUs, 1 to 512 each [default: numbers in the plan]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = parse_cpus)]
     cpus: Vec<std::num::NonZeroU16>,
 
-    /// Memory of the machine instead of the plan's, as in 4GiB
+    /// Memory of the machine, for example 4GiB [default: memory in the plan]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<String>,
 
-    /// How old the machine's memory is when a run begins: 0 is all free, 60 the median of servers, 100 hopeless (see
-    /// `freehold age`)
+    /// Fragmentation of the machine's memory at the start of a run: 0 is all free, 60 the median of servers, 100 the
+    /// maximum (see `freehold age`)
     #[arg(long, value_name = "0..100", value_parser = parse_age(), allow_negative_numbers = true)]
     #[arg(conflicts_with = "start")]
     age: Option<u8>,
 
-    /// Begin with memory as this snapshot shows it, or a recording at its start; the machine is as large, unless
-    /// --memory says otherwise
+    /// Snapshot, or recording, whose start state is the memory at the start of a run; the machine has the same size,
+    /// unless --memory is given
     #[arg(long, value_name = "FILE")]
     start: Option<String>,
 
-    /// Policy A, as SET[,field=value...], instead of the plan's
+    /// Policy A, as SET[,field=value...]; see `freehold policies` [default: policy in the plan]
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B instead of the plan's; may be given several times
+    /// Policy B; may be repeated [default: policies in the plan]
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
-    /// Number of seeds instead of the plan's
+    /// Number of seeds [default: number in the plan]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
 
-    /// Change a key of the plan, as in workload.think_ns=100; may be given several times
+    /// Change a key of the plan, for example workload.think_ns=100; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// What steps cost: `reference`, or a table that `freehold calibrate` wrote
+    /// Cost table: `reference`, or a file that `freehold calibrate` wrote
     #[arg(long, value_name = "NAME|FILE", default_value = REFERENCE)]
     costs: String,
 
-    /// Cost of moving a lock between CPUs, in percent of the table's
+    /// Cost of moving a lock between CPUs, in percent of the cost in the table
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     lock_transfer_percent: u64,
 
-    /// A tenth of the time, and one seed unless --seeds says more, to see that it runs; a web host has at least the
-    /// time in which memory fills, and once more
+    /// Simulate a tenth of the time with one seed (or --seeds), as a test; a web host runs at least twice the time in
+    /// which its memory fills
     #[arg(long)]
     quick: bool,
 
-    /// Draw how things scale with CPUs, as FILE.svg; for a page to point into, see --html
+    /// Draw the measures as functions of the number of CPUs, as FILE.svg; for an interactive page, see --html
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 
-    /// Show everything: each measure with its verdict in every case
+    /// Print all details: each measure with its verdict in every case
     #[arg(long, conflicts_with = "vmstat")]
     all: bool,
 
-    /// Print what a kernel would count, in the format of /proc/vmstat, instead of tables; JSON has it then too
+    /// Print a kernel's counters in the format of /proc/vmstat, instead of tables; also adds them to JSON
     #[arg(long, conflicts_with = "list")]
     vmstat: bool,
 
@@ -146,8 +146,8 @@ fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
     let file = match &args.recording {
         Some(file) if name != RECORDING => {
             return Err(Error::Input(format!(
-                "the plan {name} is given a recording, {file}, but only the plan `{RECORDING}` takes one there; leave it out, \
-                 or name it with `--set workload.file={file}`"
+                "the plan {name} takes no recording as an argument, only the plan `{RECORDING}` does; leave {file} \
+                 out, or give `--set workload.file={file}`"
             )));
         }
         file => file.iter().map(|file| format!("workload.file={file}")),
@@ -178,7 +178,7 @@ pub(crate) fn costs(name: &str) -> Result<Costs, Error> {
     }
     let text = fs::read_to_string(name).map_err(|error| {
         Error::Input(format!(
-            "cannot read the cost table {name}: {error}; name a file that `freehold calibrate` wrote, or `{REFERENCE}`"
+            "cannot read the cost table {name}: {error}; give a file that `freehold calibrate` wrote, or `{REFERENCE}`"
         ))
     })?;
     Ok(plan::read_costs(name, &text)?)
@@ -189,7 +189,7 @@ fn check_picture(path: &Path) -> Result<(), Error> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(()),
         _ => Err(Error::Input(format!(
-            "a picture cannot be written as {}; name a file that ends in .svg, or ask for a page with --html",
+            "unknown picture format: {}; give a file name that ends in .svg, or use --html",
             path.display()
         ))),
     }
@@ -227,9 +227,9 @@ impl ListEntry {
 
 impl Document for Listing {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let columns = ["plan", "what happens", "CPUs"].map(report::Column::words).to_vec();
+        let columns = ["plan", "description", "CPUs"].map(report::Column::words).to_vec();
         let table = Table {
-            conclusions: vec!["Each is a file in plans/; write your own beside them.".to_owned()],
+            conclusions: vec!["The files of these plans are in plans/, to be copied and changed.".to_owned()],
             ..Table::new("", columns, self.plans.iter().map(ListEntry::row))
         };
         Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])

@@ -13,21 +13,21 @@ use crate::error::Error;
 /// Arguments of `freehold snapshot`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    sudo freehold snapshot                        what memory looks like now\n  \
-    sudo freehold snapshot --out monday.parquet   under another name\n  \
-    freehold inspect monday.parquet               look at it, on any machine\n\n\
-    A snapshot holds the page flags of every frame, zones, slab caches, settings and counters, but no contents of \
-    memory and no names of programs. Nothing is traced: it takes about a second for 24 GiB.")]
+    sudo freehold snapshot                        write snapshot.parquet\n  \
+    sudo freehold snapshot --out monday.parquet   write another file\n  \
+    freehold inspect monday.parquet               print its contents, on any machine\n\n\
+    A snapshot contains the page flags of every frame, zones, slab caches, settings and counters, but no contents of \
+    memory and no names of programs. It is taken without tracing, in about a second for 24 GiB.")]
 pub struct SnapshotArgs {
-    /// The snapshot to write; an older one of this name is replaced once the new one is whole
+    /// Snapshot to write; an older file of this name is replaced when the new file is complete
     #[arg(long, short, value_name = "FILE", default_value = "snapshot.parquet")]
     out: PathBuf,
 
-    /// Say nothing
+    /// Print nothing
     #[arg(long, short)]
     quiet: bool,
 
-    /// Folder for page flags while they are read, 8 bytes a page [default: that of the snapshot]
+    /// Folder for page flags while they are read, 8 bytes a page [default: folder of the snapshot]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
 }

@@ -19,46 +19,47 @@ use crate::error::Error;
 /// Arguments of `freehold sweep`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A plan says what is done (replays of recordings, runs of a simulation, hosts of a fleet), under which \
-                        policies, and along which axes. Each task's results are one small Parquet file in FOLDER, which pyarrow, \
-                        Polars and DuckDB read as one partitioned dataset. What is there is not done again: a sweep that was \
-                        interrupted goes on when it is started again.\n\n\
+    after_help = "A plan defines the tasks (replays of recordings, runs of a simulation, or hosts of a fleet), the \
+                        policies and the axes. The results of each task are one small Parquet file in FOLDER. \
+                        pyarrow, Polars and DuckDB read the folder as one partitioned dataset. Tasks whose results \
+                        are in FOLDER are not run again, so the same command continues an interrupted sweep.\n\n\
                         Examples:\n  freehold sweep plans/sweep-reserve.toml recordings/*.parquet --into study\n  \
                         freehold sweep my-plan.toml recordings --into study --jobs 8 --html study.html\n  \
                         freehold sweep my-plan.toml recordings --into study --dry-run\n  \
                         freehold sweep --report study --mmtests -\n\n\
-                        Exit status: 1 if some recordings could not be done, which are named, and the rest was."
+                        Exit status: 1 if some recordings or tasks failed. Each is named on stderr, and the others \
+                        were processed."
 )]
 pub struct SweepArgs {
-    /// The plan, a TOML file
+    /// Plan, a TOML file
     #[arg(value_name = "PLAN", required_unless_present = "report")]
     plan: Option<PathBuf>,
 
-    /// Recordings, or folders of them
+    /// Recordings, or folders of recordings
     #[arg(value_name = "FILE")]
     recordings: Vec<PathBuf>,
 
-    /// Folder for the results; one that holds some of the same plan is gone on with
+    /// Folder for the results; results of the same plan in this folder are kept, and only missing tasks are run
     #[arg(long, value_name = "FOLDER", required_unless_present_any = ["report", "dry_run"])]
     into: Option<PathBuf>,
 
-    /// Show again what the results in FOLDER say
+    /// Print the report on the results in FOLDER, without running tasks
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "recordings", "into", "jobs", "dry_run"])]
     report: Option<PathBuf>,
 
-    /// Do at most N tasks at a time; without it, as many as this machine has CPUs
+    /// Maximum number of concurrent tasks [default: number of CPUs of this machine]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 
-    /// Say what there would be to do, and do nothing
+    /// Print the number of tasks, and run none
     #[arg(long)]
     dry_run: bool,
 
-    /// Relative changes of replays up to this are no change, in percent
+    /// Margin in percent: relative changes of replays up to the margin are "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Show everything: equal measures, tables, what is taken for granted
+    /// Print all details: equal measures, tables, assumptions
     #[arg(long)]
     all: bool,
 
@@ -75,18 +76,18 @@ pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
         let (folder, plan) = Folder::open(path)?;
         return show(args, &plan, &folder, terms, style);
     }
-    let Some(path) = &args.plan else { unreachable!("clap asks for a plan or a report") };
+    let Some(path) = &args.plan else { unreachable!("clap requires PLAN unless --report is given") };
     let plan = Plan::open(path)?;
     let files = local::recordings(&plan, &args.recordings)?;
     if args.dry_run {
         return look(&plan, &files, args.into.as_deref());
     }
-    let Some(into) = &args.into else { unreachable!("clap asks for a folder") };
+    let Some(into) = &args.into else { unreachable!("clap requires --into unless --report or --dry-run is given") };
     let folder = Folder::create(into, &plan)?;
     let jobs = args.jobs.map_or_else(parallel::at_once, NonZeroUsize::get);
     let summary = local::run(&plan, &files, &folder, jobs)?;
     if summary.kept > 0 {
-        eprintln!("freehold: {} of {} tasks were done before", summary.kept, summary.tasks);
+        eprintln!("freehold: {} of {} tasks were complete already", summary.kept, summary.tasks);
     }
     show(args, &plan, &folder, terms, style)?;
     conclude(&summary)
@@ -104,7 +105,7 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
     let folder = into.map(|into| Folder::find(into, plan)).transpose()?.flatten();
     let summary = local::look(plan, files, folder.as_ref())?;
     let of = if plan.takes_recordings() { format!(" on {} recordings", summary.recordings) } else { String::new() };
-    let line = format!("{}: {} tasks{of}, {} of them done", plan.title(), summary.tasks, summary.kept);
+    let line = format!("{}: {} tasks{of}, {} complete", plan.title(), summary.tasks, summary.kept);
     freehold_report::output::print(format!("{}\n", printable(&line)).as_bytes())?;
     conclude(&summary)
 }
@@ -128,12 +129,12 @@ fn again(repeated: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 3;
     match repeated {
         [] => None,
-        [one] => Some(format!("{one} is another of these recordings again, and was passed over")),
+        [one] => Some(format!("skipped 1 file with the same contents as another recording: {one}")),
         several => {
             let named = several.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-            let more = if several.len() > NAMED_MAX { " and more" } else { "" };
+            let more = if several.len() > NAMED_MAX { ", ..." } else { "" };
             let files = several.len();
-            Some(format!("{files} files are others of these recordings again, and were passed over ({named}{more})"))
+            Some(format!("skipped {files} files with the same contents as other recordings: {named}{more}"))
         }
     }
 }

@@ -10,11 +10,11 @@ fn what_is_no_kernel_is_refused() {
     fs::write(sandbox.path("bzImage"), "no kernel at all, but long enough to have a header".repeat(40)).unwrap();
     let out = sandbox.argument("out.parquet");
     let file = sandbox.argument("bzImage");
-    for (kernel, part) in [(file.as_str(), "no kernel image"), ("linux", "is no kernel"), ("6", "is no kernel")] {
+    for (kernel, part) in [(file.as_str(), "no kernel image"), ("linux", "nor a version"), ("6", "nor a version")] {
         assert_refused(&freehold(&["boot", "--kernel", kernel, "--out", &out]), part);
         assert_refused(&freehold(&["diff", "--kernels", kernel, kernel, "--out", &sandbox.argument("runs")]), part);
     }
-    assert_refused(&freehold(&["boot", "--kernel", "linux", "--fetch"]), "no version to fetch");
+    assert_refused(&freehold(&["boot", "--kernel", "linux", "--fetch"]), "is not a version");
     assert_eq!(sandbox.listing(), ["bzImage"]);
 }
 
@@ -43,7 +43,7 @@ fn what_is_missing_is_told_before_a_kernel_is_fetched() {
         (["--out", nowhere.as_str()], "make its folder first"),
         (["--out", folder.as_str()], "is a folder"),
         (["--workload", "clam"], "one of"),
-        (["--root", nowhere.as_str()], "is no folder"),
+        (["--root", nowhere.as_str()], "is not a folder"),
     ] {
         assert_refused(&freehold(&[["boot", "--kernel", "9.99"].as_slice(), &options].concat()), part);
     }

@@ -132,7 +132,7 @@ fn a_closed_stdout_is_noticed() {
     let program = assert_cmd::cargo::cargo_bin("freehold");
     let command = format!("{} policies >&-", program.display());
     let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
-    assert_refused(&output, "it is closed");
+    assert_refused(&output, "stdout is closed");
 }
 
 #[test]

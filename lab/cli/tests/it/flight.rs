@@ -27,7 +27,7 @@ impl Flight {
         let mut recorder = Recorder::start(&[&["record", "--flight", "20s"], arguments].concat());
         let said = BufReader::new(recorder.child.stderr.take().unwrap());
         let mut flight = Flight { recorder, said };
-        flight.hear("keeps the last 20 s");
+        flight.hear("keeping the last 20 s");
         flight
     }
 
@@ -99,7 +99,7 @@ fn tracing_that_somebody_switches_off_is_noticed() {
     let mut flight = Flight::start(&["--on", "asked", "--tail", "0s", "--out", &sandbox.argument("")]);
     let switch = flight.recorder.instance.join("tracing_on");
     fs::write(&switch, "0").unwrap();
-    flight.hear("somebody had switched tracing off");
+    flight.hear("another program had switched tracing off");
     assert_eq!(fs::read_to_string(&switch).unwrap().trim(), "1");
     flight.recorder.signal(Signal::USR1);
     flight.hear("wrote ");
@@ -124,7 +124,7 @@ fn a_full_disk_is_said_and_the_flight_goes_on() {
     let mut flight = Flight::start(&["--on", "asked", "--tail", "0s", "--spool", &spool, "--out", &small]);
     for _ in 0..2 {
         flight.recorder.signal(Signal::USR1);
-        assert!(flight.hear("events are kept on").contains("disk is"));
+        assert!(flight.hear("recording continues").contains("disk is"));
         assert_eq!(recordings(&disk.folder), Vec::<PathBuf>::new());
     }
     flight.end(Signal::TERM);
@@ -170,11 +170,11 @@ fn what_cannot_be_flown_is_refused() {
     for (arguments, words) in [
         (["--flight", "60s", "--on", "oom"], "there is no trigger `oom`"),
         (["--flight", "60s", "--on", "psi=200%"], "is no share of time"),
-        (["--flight", "5 weeks", "--keep", "1"], "is no unit of time"),
+        (["--flight", "5 weeks", "--keep", "1"], "is not a unit of time"),
         (["--flight", "0s", "--keep", "1"], "give a time above 0"),
         (["--flight", "60s", "--ring", "4096"], "cannot be used with"),
         (["--duration", "1", "--keep", "1"], "--flight"),
-        (["--duration", "1", "--stacks=3", "-q"], "is no power of two"),
+        (["--duration", "1", "--stacks=3", "-q"], "is not a power of two"),
     ] {
         let output = freehold(&[&["record"], &arguments[..]].concat());
         assert_eq!(output.status.code(), Some(2));

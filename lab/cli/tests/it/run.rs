@@ -95,7 +95,7 @@ fn misuse_is_counted_by_malloc() {
     // A misuse that no malloc checks for must stay unnoticed; otherwise the cases would prove nothing.
     assert_eq!(text(&["load", "corruption", "write-after-free-middle/1000"]), "harmless\n");
     assert!(text(&["load", "corruption", "--list"]).lines().count() >= 100);
-    assert_refused(&freehold(&["bench", "corruption", "malloc"]), "name it alone");
+    assert_refused(&freehold(&["bench", "corruption", "malloc"]), "give only this benchmark");
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn mallocs_are_measured_under_whole_loads() {
     let named = format!("mine={library}");
     let output = freehold(&["bench", "malloc", "--quick", "--runs", "1", "--library", &named]);
     assert!(stderr(&output).contains("under mine"), "{}", stderr(&output));
-    assert_refused(&freehold(&["bench", "malloc", "--library", "/nowhere"]), "names no library");
-    assert_refused(&freehold(&["bench", "malloc", "flags"]), "name it alone");
+    assert_refused(&freehold(&["bench", "malloc", "--library", "/nowhere"]), "is not NAME=PATH");
+    assert_refused(&freehold(&["bench", "malloc", "flags"]), "give only this benchmark");
     assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmark `malloc`");
 }
 
@@ -131,7 +131,7 @@ fn a_profile_is_written_and_the_status_is_the_programs() {
     fs::remove_file(&file).unwrap();
     let output = run_with_profile(&file, &["sh", "-c", "kill -TERM $$"]);
     assert_eq!(output.status.code(), Some(128 + 15));
-    assert!(stderr(&output).contains("has left no profile") && !file.exists(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("wrote no profile") && !file.exists(), "{}", stderr(&output));
     assert_eq!(run_with_profile(&file, &["sh", "-c", "exit 7"]).status.code(), Some(7));
 }
 

@@ -30,9 +30,9 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 
 /// Returns the entry for the list of benchmarks.
 pub(super) fn entry() -> Entry {
-    let about = "a way of misuse, and the bytes of a block";
+    let about = "kind of misuse / bytes of a block";
     let cases = cases().map(|name| CaseEntry { name, about: about.into(), operation: "case" });
-    let asks = "which misuse of memory do mallocs notice?";
-    let b = "every other malloc that is here";
+    let asks = "memory misuse that mallocs detect";
+    let b = "every other malloc that is installed";
     Entry { name: CORRUPTION, asks, a: "freehold", b, cases: cases.collect() }
 }

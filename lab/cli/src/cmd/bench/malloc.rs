@@ -61,12 +61,12 @@ pub(super) fn expect_alone(args: &BenchArgs, name: &str) -> Result<(), Error> {
     if args.names.len() == 1 && args.a.is_none() && args.b.is_empty() {
         return Ok(());
     }
-    let advice = "name it alone, and no policies";
-    Err(Error::Input(format!("`{name}` measures programs, and takes the machine for itself; {advice}")))
+    let advice = "give only this benchmark, and no policies";
+    Err(Error::Input(format!("`{name}` measures programs and cannot run with other benchmarks; {advice}")))
 }
 
 pub(super) fn this_program() -> Result<PathBuf, Error> {
-    env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))
+    env::current_exe().map_err(|error| Error::Input(format!("cannot find this program's own file: {error}")))
 }
 
 /// Returns the mallocs that were named with `--library`.
@@ -90,20 +90,21 @@ fn load(case: Case) -> whole::Load {
 }
 
 fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {
-    let (name, options) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-        Error::Input(format!("`{given}` names no options; give NAME=OPTIONS, such as locks=sections=locks"))
-    })?;
+    let (name, options) = given
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| Error::Input(format!("`{given}` is not NAME=OPTIONS; write it like locks=sections=locks")))?;
     Options::check(options.as_bytes()).map_err(|wrong| {
         let wrong = String::from_utf8_lossy(wrong);
-        Error::Input(format!("--with: `{wrong}` is not understood; {}", Options::KNOWN))
+        Error::Input(format!("--with: unknown option `{wrong}`; {}", Options::KNOWN))
     })?;
     Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::from_library(name, library) })
 }
 
 fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
-    let (name, path) =
-        given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
-            Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
-        })?;
+    let (name, path) = given
+        .split_once('=')
+        .filter(|(name, path)| !name.is_empty() && !path.is_empty())
+        .ok_or_else(|| Error::Input(format!("`{given}` is not NAME=PATH; write it like mine=/usr/lib/libmine.so")))?;
     Ok(whole::Malloc::from_library(name, Path::new(path)))
 }

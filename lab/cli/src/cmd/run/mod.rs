@@ -33,52 +33,53 @@ const PRELOAD: &str = "LD_PRELOAD";
     freehold run -- python3 train.py\n  \
     freehold run --stats -- make -j8\n  \
     freehold run --set keep=64M,huge-pages=wanted -- redis-server\n  \
-    freehold run --profile heap.pb.gz -- python3 train.py    # and then: go tool pprof heap.pb.gz\n  \
+    freehold run --profile heap.pb.gz -- python3 train.py    # then: go tool pprof heap.pb.gz\n  \
     freehold run --hardened -- ./a.out\n\n\
-    The program, and all that it starts, gets its memory from Freehold: malloc, calloc, realloc, free, new, delete and \
-    their kin. Programs that are linked statically or run as another user are not changed; the loader ignores what is \
-    preloaded there.\n\n\
-    Options are those of the variable FREEHOLD_OPTIONS, which --set adds to:\n  \
-    return=frees|helper|never     who gives memory back to the system [here: helper, a thread that starts \
-    with the program's first]\n  \
-    keep=SIZE                     free memory that is kept, beside a quarter of what is in use [8M]\n  \
-    age=MILLISECONDS              how long it is kept when nobody uses it [2000]\n  \
-    cpus=NUMBER                   CPUs that have objects at hand at a time, at most [64]\n  \
-    huge-pages=system|wanted      whether to ask for huge pages [system]\n  \
-    sections=auto|locks           restartable sequences where there are any, or locks [auto]\n  \
-    hardened=off|on               whether to look for misuse of memory, and end the program with a report [off]\n  \
-    stats=off|exit|sizes          whether to say at exit what was used, and of each size [off]\n  \
-    profile=PATH                  where to write which calls hold the memory, as text that pprof reads; %p is the \
-    process, %n how many it has written before [nowhere]\n  \
-    profile-rate=SIZE             bytes between two samples, on average [512K]\n  \
-    profile-signal=NUMBER         a signal that has a profile written, such as 12 (USR2) [only at exit]\n\n\
-    With --profile the program is waited for, and the profiles that it left become FILE, in pprof's format and with names \
-    of functions: the last one of the program itself, those of all that it starts if FILE has %p in it, and each that a \
-    signal asked for if it has %n. A program that a signal ends leaves none but those.\n\n\
+    The program and its child processes get their memory from Freehold: malloc, calloc, realloc, free, new, delete and \
+    related functions. Programs that are linked statically or run as another user keep their malloc, because the \
+    loader ignores preloaded libraries there.\n\n\
+    Options are read from the variable FREEHOLD_OPTIONS, and --set adds to them:\n  \
+    return=frees|helper|never     returns memory to the system: at frees, in a helper thread that starts with the \
+    program's first thread, or never [here: helper]\n  \
+    keep=SIZE                     free memory to keep, in addition to a quarter of the memory in use [8M]\n  \
+    age=MILLISECONDS              time after which unused memory is returned [2000]\n  \
+    cpus=NUMBER                   maximum number of CPUs that cache objects at a time [64]\n  \
+    huge-pages=system|wanted      system: the system's default; wanted: request huge pages [system]\n  \
+    sections=auto|locks           auto: restartable sequences if the system has them; locks: locks [auto]\n  \
+    hardened=off|on               detect memory misuse, and terminate the program with a report [off]\n  \
+    stats=off|exit|sizes          print statistics at exit; sizes: also for each size [off]\n  \
+    profile=PATH                  file for a heap profile by call site, as text that pprof reads; %p is the process, \
+    %n the number of profiles that it wrote before [none]\n  \
+    profile-rate=SIZE             mean number of bytes between two samples [512K]\n  \
+    profile-signal=NUMBER         signal that writes a profile, such as 12 (USR2) [only at exit]\n\n\
+    With --profile, this command waits for the program and converts its profiles to FILE, in pprof's format and with \
+    names of functions. FILE is the last profile of the program itself. If FILE contains %p, the profiles of child \
+    processes are written too; if FILE contains %n, the profiles that signals requested. A program that a signal \
+    terminates writes only the profiles that signals requested.\n\n\
     Exit status: that of the program; 2 if it could not be started.")]
 pub struct RunArgs {
-    /// Say on standard error what each program used, when it ends: this one, and those that it starts
+    /// Print the memory use of the program, and of each child process, on stderr when it exits
     #[arg(long)]
     stats: bool,
 
-    /// Look for misuse of memory: writes beyond a block or after it was freed, double and invalid frees. A program that
-    /// does so ends with a report. Costs 16 bytes a block, some MiB of freed blocks that are held, and time
+    /// Detect memory misuse: writes beyond a block or after its free, double and invalid frees. The program is then
+    /// terminated with a report. Costs 16 bytes a block, some MiB of freed blocks in quarantine, and time
     #[arg(long, conflicts_with = "profile")]
     hardened: bool,
 
-    /// Write to FILE, when the program ends, which calls hold its memory: a sampled heap profile for pprof
+    /// Write a sampled heap profile by call site to FILE when the program exits, for pprof
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Options for the allocator, such as keep=64M; may be given several times
+    /// Options of the allocator, for example keep=64M; may be repeated
     #[arg(long, value_name = "KEY=VALUE,...")]
     set: Vec<String>,
 
-    /// Print where the library is, for LD_PRELOAD, and leave
+    /// Print the path of the library, for LD_PRELOAD, and exit
     #[arg(long, exclusive = true)]
     print_library: bool,
 
-    /// The program, and its arguments
+    /// Program to run, with its arguments
     #[arg(last = true, required_unless_present = "print_library", value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
         return Ok(freehold_report::output::print(format!("{}\n", library.display()).as_bytes())?);
     }
     let Some(mut command) = profiled::command(&args.command) else {
-        return Err(Error::Input("no program is named; give one after --".to_owned()));
+        return Err(Error::Input("no program given; give a program after --".to_owned()));
     };
     let options = options(args)?;
     command.env(PRELOAD, preload(&library));
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
         return profiled::run(command, &options, file);
     }
     let error = command.env(OPTIONS, options).exec();
-    Err(Error::Input(format!("`{}` cannot be run: {error}", command.get_program().to_string_lossy())))
+    Err(Error::Input(format!("cannot run `{}`: {error}", command.get_program().to_string_lossy())))
 }
 
 /// Returns the options of the library: the ones in the environment, which may replace the default `return=helper`, and
@@ -108,7 +109,7 @@ fn options(args: &RunArgs) -> Result<String, Error> {
     for given in &args.set {
         Options::check(given.as_bytes()).map_err(|wrong| {
             let wrong = String::from_utf8_lossy(wrong);
-            Error::Input(format!("--set: `{wrong}` is not understood; {}", Options::KNOWN))
+            Error::Input(format!("--set: unknown option `{wrong}`; {}", Options::KNOWN))
         })?;
     }
     let inherited = env::var(OPTIONS).unwrap_or_default();
@@ -140,7 +141,7 @@ pub(crate) fn find_library() -> Result<PathBuf, Error> {
     if found.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         let found = found.display();
         return Err(Error::Input(format!(
-            "{found} cannot be preloaded, for the space or colon in it; set XDG_CACHE_HOME"
+            "{found} cannot be preloaded, because its path contains a space or colon; set XDG_CACHE_HOME"
         )));
     }
     Ok(found)
@@ -148,7 +149,7 @@ pub(crate) fn find_library() -> Result<PathBuf, Error> {
 
 fn missing() -> Error {
     Error::Input(format!(
-        "this program carries no {NAME}, and there is none beside it; `cargo build --release` in a checkout makes both"
+        "cannot find {NAME} in this program or in its folder; `cargo build --release` in a checkout builds both"
     ))
 }
 
@@ -165,7 +166,7 @@ fn beside() -> Option<PathBuf> {
 fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
     let cache = absolute_folder("XDG_CACHE_HOME").or_else(|| absolute_folder("HOME").map(|home| home.join(".cache")));
     let Some(cache) = cache else {
-        return Err(Error::Input("there is no home folder to keep the library in; set XDG_CACHE_HOME".to_owned()));
+        return Err(Error::Input("there is no home folder for the library; set XDG_CACHE_HOME".to_owned()));
     };
     let folder = cache.join("freehold");
     let place = folder.join(format!("libfreehold-{:016x}.so", fingerprint(library)));
@@ -173,7 +174,7 @@ fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
         return Ok(place);
     }
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.map_err(|error| Error::Input(format!("{}: {error}; set XDG_CACHE_HOME", folder.display())))?;
+    made.map_err(|error| Error::Input(format!("cannot create {}: {error}; set XDG_CACHE_HOME", folder.display())))?;
     write_atomically(&place, library)?;
     Ok(place)
 }

@@ -40,15 +40,15 @@ pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<()
     let ignored = ignored_signals();
     let passed_on = PASSED_ON.into_iter().filter(|signal| ignored & 1 << (signal - 1) == 0);
     let signals = SignalsInfo::<WithRawSiginfo>::new(passed_on);
-    let signals = signals.map_err(|error| Error::Input(format!("signals cannot be passed on: {error}")))?;
-    let child = command.spawn().map_err(|error| Error::Input(format!("`{program}` cannot be run: {error}")))?;
+    let signals = signals.map_err(|error| Error::Input(format!("cannot pass signals on: {error}")))?;
+    let child = command.spawn().map_err(|error| Error::Input(format!("cannot run `{program}`: {error}")))?;
     let main = child.id();
     let status = wait(child, signals)?;
     let written = folder.convert(&name, main)?;
     if written == 0 {
         eprintln!(
-            "freehold: `{program}` has left no profile: the library writes it when a program returns from main or calls \
-             exit (some end by _exit, or by a signal), and where --set profile-signal=NUMBER asks for it"
+            "freehold: `{program}` wrote no profile: the library writes a profile when the program returns from main \
+             or calls exit, but not if it ends by _exit or a signal; see --set profile-signal=NUMBER"
         );
     }
     if status.success() { Ok(()) } else { Err(Error::Passed(status)) }
@@ -81,7 +81,7 @@ fn wait(mut child: Child, mut signals: SignalsInfo<WithRawSiginfo>) -> Result<pr
     {}
     handle.close();
     let _ended = passing.join();
-    child.wait().map_err(|error| Error::Input(format!("the program cannot be waited for: {error}")))
+    child.wait().map_err(|error| Error::Input(format!("cannot wait for the program: {error}")))
 }
 
 /// Path pattern of the profiles, in which `%p` is replaced by the process and `%n` by the number of the profile.
@@ -91,8 +91,9 @@ struct Name {
 
 impl Name {
     fn new(file: &Path) -> Result<Name, Error> {
-        let text =
-            file.to_str().ok_or_else(|| Error::Input("the profile's name is no text; give another".to_owned()))?;
+        let text = file
+            .to_str()
+            .ok_or_else(|| Error::Input("the profile's name is not UTF-8; give another name".to_owned()))?;
         let name = Name { text: text.to_owned() };
         try_file(&name.path_for(0, 0))?;
         Ok(name)
@@ -124,7 +125,7 @@ impl Folder {
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let folder = env::temp_dir().join(format!("freehold-profile-{}-{moment:x}", process::id()));
         if folder.to_str().is_none_or(|name| name.contains([',', '%'])) {
-            return Err(unusable(&folder, "its name has a comma or percent sign"));
+            return Err(unusable(&folder, "its name contains a comma or percent sign"));
         }
         let created = DirBuilder::new().mode(0o700).create(&folder);
         created.map_err(|error| unusable(&folder, &error.to_string()))?;
@@ -155,7 +156,7 @@ impl Drop for Folder {
 }
 
 fn unusable(folder: &Path, why: &str) -> Error {
-    Error::Input(format!("{} cannot hold profiles: {why}; set TMPDIR", folder.display()))
+    Error::Input(format!("cannot write profiles to {}: {why}; set TMPDIR to another folder", folder.display()))
 }
 
 /// Parses a file name of the form `PROCESS.NUMBER.heap`.
@@ -173,7 +174,7 @@ fn write(from: &Path, to: &Path) -> Result<(), Error> {
 }
 
 fn unreadable(error: impl Display) -> Error {
-    Error::Input(format!("the profile that the library wrote cannot be read: {error}"))
+    Error::Input(format!("cannot read the profile that the library wrote: {error}"))
 }
 
 /// Builds a command from its words; `None` without words.

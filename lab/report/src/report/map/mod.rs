@@ -146,8 +146,8 @@ impl MemoryMap {
     pub fn caption(&self) -> String {
         let note = if self.note.is_empty() { String::new() } else { format!(" {}", self.note) };
         format!(
-            "Each cell is a pageblock of {} pages, in the order of addresses. The slider selects the moment. A click on a \
-             cell, or the arrow keys, select a pageblock and show its contents.{note}",
+            "Each cell is a pageblock of {} pages, in the order of addresses. The slider selects the moment. A click on \
+             a cell, or the arrow keys, select a pageblock and show its contents.{note}",
             self.block_pages
         )
     }
