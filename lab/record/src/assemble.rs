@@ -155,11 +155,9 @@ impl<'run> Assembler<'run> {
         }
         cut.truncate(counted.len());
         Ok(if cut == counted {
-            "free blocks at the start: those cut out of page flags equal buddyinfo at every order".to_owned()
+            "free blocks at the start: page flags and buddyinfo agree at every order".to_owned()
         } else {
-            format!(
-                "free blocks at the start, by order: {cut:?} cut out of page flags, {counted:?} in buddyinfo just after"
-            )
+            format!("free blocks at the start, by order: {cut:?} in page flags, {counted:?} in buddyinfo just after")
         })
     }
 
@@ -174,7 +172,7 @@ impl<'run> Assembler<'run> {
     /// Runs the first pass with scans of memory at the start and at the end.
     fn survey_scanned(&mut self) -> Result<Findings, CaptureError> {
         let Run { spool, start: Opening::Scanned(start), end, pages, lost, .. } = &*self.run else {
-            unreachable!("the caller has looked")
+            unreachable!("`survey` calls this function for scanned starts only")
         };
         let order = self.zones.pageblock_order();
         let (start_state, end_state) = (start, end);
@@ -290,10 +288,10 @@ fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
     let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
     let applied = frames.applied();
     match state.isolated {
-        0 => format!("{which} state: scanned in {milliseconds} ms, {applied} events of that time applied"),
+        0 => format!("{which} state: scanned in {milliseconds} ms, {applied} events of this time applied"),
         pages => format!(
-            "{which} state: scanned in {milliseconds} ms, {applied} events of that time applied, but compaction \
-             took {pages} pages meanwhile, which makes no events"
+            "{which} state: scanned in {milliseconds} ms, {applied} events of this time applied; pages isolated by \
+             compaction meanwhile, without events: {pages}"
         ),
     }
 }
@@ -302,9 +300,10 @@ fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
 fn rebuilt_note(tally: Tally, events: u64) -> String {
     let Tally { told, taken_silently, returned_silently, ended_otherwise, moved } = tally;
     format!(
-        "start state: rebuilt from the state at the end by undoing {events} events, which tell of {told} frames; what has \
-         no event cannot be undone: {taken_silently} blocks were taken and {returned_silently} given back without one, \
-         {ended_otherwise} frames are not at the end what their last event made them, and compaction moved {moved} pages"
+        "start state: rebuilt from the state at the end by undoing {events} events on {told} frames; changes without \
+         events, which cannot be undone: {taken_silently} blocks allocated, {returned_silently} blocks freed, \
+         {ended_otherwise} frames whose state at the end is not that after their last event, {moved} pages moved by \
+         compaction"
     )
 }
 
@@ -313,11 +312,11 @@ fn first_events_notes(first_events: &FirstEvents) -> [String; 2] {
     let Agreement { checked, taken_silently, returned_silently } = first_events.agreement;
     [
         format!(
-            "start state against the first event on each block: {checked} checked, {taken_silently} free ones had \
-             been taken and {returned_silently} allocated ones returned without an event"
+            "start state against the first event on each block: {checked} blocks checked; changed without an event: \
+             {taken_silently} free blocks allocated, {returned_silently} allocated blocks freed"
         ),
         format!(
-            "pages without flags at the start: later events found {} blocks on per-CPU lists and {} allocated",
+            "pages without flags at the start, identified by later events: {} blocks on per-CPU lists, {} allocated",
             first_events.cached.len(),
             first_events.allocated.len(),
         ),
@@ -329,8 +328,8 @@ fn reported_note(reported: ReportedPages) -> Option<String> {
     let ReportedPages { taken, returned, at_end } = reported;
     (reported != ReportedPages::default()).then(|| {
         format!(
-            "pages without flags that were free all the same, as free-page reporting leaves them: {} at the start ({taken} \
-             taken from the free lists later, {returned} on them at the end), {at_end} at the end",
+            "free pages without flags, because of free-page reporting: {} at the start ({taken} taken from the free \
+             lists later, {returned} on the free lists at the end), {at_end} at the end",
             taken + returned
         )
     })
@@ -338,22 +337,20 @@ fn reported_note(reported: ReportedPages) -> Option<String> {
 
 /// Returns a note on memory that is withheld from the allocator.
 fn offline_note(start: u64, end: u64) -> Option<String> {
-    (start + end > 0).then(|| {
-        format!("offline or in a balloon, and so allocated by nobody: {start} pages at the start, {end} at the end")
-    })
+    (start + end > 0).then(|| format!("pages that are offline or in a balloon: {start} at the start, {end} at the end"))
 }
 
 impl Irregularities {
     fn notes(self) -> impl Iterator<Item = String> {
         let Irregularities { backward, gaps, damaged } = self;
         [
-            (backward, "events were older than the one before them on their CPU and took its time"),
-            (gaps, "gaps in the events, where a ring was full"),
-            (damaged, "pages of the ring were damaged, and their events are missing"),
+            (backward, "events older than the previous event of their CPU, which got the time of that event"),
+            (gaps, "gaps in the events, where a ring buffer was full"),
+            (damaged, "damaged pages of the ring buffers, whose events are missing"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, what)| format!("{what}: {count}"))
     }
 }
 

@@ -127,7 +127,7 @@ impl Running {
     /// # Errors
     /// If the exit status cannot be read, or the recording is aborted.
     pub fn end(mut self, interrupts: &Interrupts) -> Result<Option<ExitStatus>, CaptureError> {
-        let waited = CaptureError::system("learn how the command ended");
+        let waited = CaptureError::system("get the exit status of the command");
         if let Ok(Some(status)) = self.child.try_wait() {
             return Ok(Some(status));
         }

@@ -211,7 +211,7 @@ impl CpuRing {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(found),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    return Err(CaptureError::System { what: "read the kernel's ring", source });
+                    return Err(CaptureError::System { what: "read the kernel's ring buffer", source });
                 }
             };
             // A short page is padded, so that all pages are at multiples of the page size.

@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The process is not root. Only root may trace the kernel and read page flags.
-    #[error("the kernel's page flags, and its tracing, are only root's to read; run it again with sudo")]
+    #[error("reading the kernel's page flags and events needs root; run the command again with sudo")]
     NotRoot,
 
     /// There is no tracefs, and mounting it failed.
     #[error(
-        "there is no tracefs and mounting it on /sys/kernel/tracing failed ({0}); boot a kernel with CONFIG_FTRACE, or allow this container to mount it"
+        "there is no tracefs, and mounting tracefs on /sys/kernel/tracing failed ({0}); boot a kernel with \
+         CONFIG_FTRACE, or allow this container to mount tracefs"
     )]
     NoTracefs(io::Error),
 
     /// A kernel file that every supported kernel has could not be used.
     #[error(
-        "cannot use {path} ({source}); recording needs a Linux kernel with CONFIG_FTRACE and CONFIG_PROC_PAGE_MONITOR, and root in its own namespace",
+        "cannot use {path} ({source}); recording needs a Linux kernel with CONFIG_FTRACE and \
+         CONFIG_PROC_PAGE_MONITOR, and root in the kernel's initial namespace",
         path = path.display()
     )]
     Kernel {
@@ -29,11 +31,11 @@ pub enum CaptureError {
     },
 
     /// A kernel file is empty.
-    #[error("{0} is empty here; a container may hide it, so run it outside of the container")]
+    #[error("{0} is empty; if a container hides its contents, run the command outside of the container")]
     Empty(&'static str),
 
     /// A kernel file has contents that cannot be parsed.
-    #[error("cannot understand this kernel's {what} ({reason}); please report it with the output of `uname -r`")]
+    #[error("cannot parse this kernel's {what} ({reason}); report it with the output of `uname -r`")]
     Format {
         /// Name of the file or format.
         what: String,
@@ -42,12 +44,13 @@ pub enum CaptureError {
     },
 
     /// The kernel lacks one of the two events that every recording needs.
-    #[error("this kernel does not offer the event {0}; boot one with CONFIG_TRACEPOINTS and its kmem events")]
+    #[error("this kernel has no event {0}; boot a kernel with CONFIG_TRACEPOINTS and the kmem events")]
     MissingEvent(&'static str),
 
     /// The kernel had no memory even for the smallest ring.
     #[error(
-        "the kernel has no memory for a ring of {kib} KiB on each CPU ({source}); free some memory or give --ring a smaller size"
+        "the kernel cannot allocate a ring buffer of {kib} KiB for each CPU ({source}); free some memory, or give a \
+         smaller --ring"
     )]
     Ring {
         /// Refused size of the ring in KiB.
@@ -57,7 +60,10 @@ pub enum CaptureError {
     },
 
     /// The spool for raw events could not be written.
-    #[error("cannot keep raw events in {path} ({source}); free some space there or name another folder with --spool", path = path.display())]
+    #[error(
+        "cannot write raw events to {path} ({source}); free some space there, or give another folder with --spool",
+        path = path.display()
+    )]
     Spool {
         /// Folder of the spool.
         path: PathBuf,
@@ -66,11 +72,11 @@ pub enum CaptureError {
     },
 
     /// The command does not exist.
-    #[error("there is no program `{0}`; check its spelling, or give its full path")]
+    #[error("there is no program `{0}`; check the spelling, or give the full path")]
     UnknownCommand(String),
 
     /// The command exists but cannot be started.
-    #[error("the program `{command}` does not start ({source})")]
+    #[error("cannot start the program `{command}` ({source})")]
     Spawn {
         /// Name of the command.
         command: String,
@@ -79,40 +85,38 @@ pub enum CaptureError {
     },
 
     /// The user pressed Ctrl-C before the command ran, or once more while the recording was being finished.
-    #[error("interrupted before the recording was whole; nothing was kept")]
+    #[error("interrupted before the recording was complete; nothing was kept")]
     Aborted,
 
     /// Another flight recorder runs on this machine.
-    #[error(
-        "another flight recorder runs on this machine, and one is enough; send it SIGUSR1 for a recording, or end it"
-    )]
+    #[error("another flight recorder runs on this machine; send SIGUSR1 to it for a recording, or end it")]
     Occupied,
 
     /// No counter or log shows the events of a trigger.
-    #[error("this kernel does not tell `{0}`, or not to this container; leave it out of --on")]
+    #[error("the trigger `{0}` is not available on this kernel or in this container; leave it out of --on")]
     Untold(&'static str),
 
     /// The kernel hides the names of its functions.
     #[error(
-        "this kernel hides the addresses of its functions, so that stacks would have no names; \
-         `sysctl kernel.kptr_restrict=1` shows them to root, or leave out --stacks"
+        "this kernel hides the addresses of its functions, so stacks would have no names; run \
+         `sysctl kernel.kptr_restrict=1`, or leave out --stacks"
     )]
     HiddenSymbols,
 
     /// The kernel does not support stacks.
-    #[error("this kernel takes no stacks ({0}); leave out --stacks, or boot one with CONFIG_STACKTRACE")]
+    #[error("this kernel cannot record stacks ({0}); leave out --stacks, or boot a kernel with CONFIG_STACKTRACE")]
     NoStacks(Box<CaptureError>),
 
     /// All recordings of a flight recorder would have the same name.
     #[error(
-        "a flight recorder writes many files, and `{}` is no folder that there is, nor a name with {{time}} in it; make \
-         the folder, or write {{time}} once in the name (and {{trigger}}, if you like)",
+        "a flight recorder writes several files, but `{}` is neither an existing folder nor a name that contains \
+         {{time}}; make the folder, or write {{time}} once in the name (and optionally {{trigger}})",
         .0.display()
     )]
     Pattern(PathBuf),
 
     /// More than half of the machine's memory was requested.
-    #[error("{asked} MiB for events are more than half of this machine's {whole} MiB; give less to --memory")]
+    #[error("{asked} MiB for events are more than half of this machine's {whole} MiB; give a smaller --memory")]
     TooMuchMemory {
         /// Requested memory in MiB.
         asked: u64,
@@ -121,7 +125,7 @@ pub enum CaptureError {
     },
 
     /// The folder for recordings does not exist.
-    #[error("there is no folder {}; make it, or give another one with --out", .0.display())]
+    #[error("there is no folder {}; make the folder, or give another --out", .0.display())]
     NoFolder(PathBuf),
 
     /// The system refused an operation that it should always allow.

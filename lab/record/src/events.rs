@@ -139,7 +139,7 @@ pub(crate) fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>
     let (offered, missing): (Vec<_>, Vec<_>) = wanted_events(sets).partition(|event| instance.offers(event));
     let mut formats = Formats::new(PageLayout::parse(&instance.read("events/header_page")?)?);
     if !missing.is_empty() {
-        formats.notes.push(format!("this kernel has no event {}", missing.join(", ")));
+        formats.notes.push(format!("events that this kernel does not have: {}", missing.join(", ")));
     }
     if let Some(period) = stacks {
         stacks::expect_symbols()?;
@@ -191,7 +191,9 @@ impl Formats {
         match format {
             Ok(format) => {
                 let lacking = decode::lacking(&format).map(|field| {
-                    format!("this kernel's event {event} has no field `{field}`, so its column keeps its empty value")
+                    format!(
+                        "the event {event} has no field `{field}` on this kernel, so the column has its empty value"
+                    )
                 });
                 self.notes.extend(lacking);
                 self.events.push((event, format));
@@ -203,7 +205,7 @@ impl Formats {
                 Ok(Use::PassedOver)
             }
             Err(_) => {
-                self.notes.push(format!("{event} was not recorded: its format on this kernel is not understood"));
+                self.notes.push(format!("{event} was not recorded: its format on this kernel cannot be parsed"));
                 Ok(Use::PassedOver)
             }
         }
@@ -259,7 +261,7 @@ mod tests {
             ["kmem/mm_page_alloc_extfrag was not recorded: it has no field `fallback_order` on this kernel"]
         );
         assert_eq!(formats.admit(WANTED[3], "nonsense").unwrap(), Use::PassedOver);
-        assert!(formats.notes[1].contains("is not understood"));
+        assert!(formats.notes[1].contains("cannot be parsed"));
     }
 
     #[test]

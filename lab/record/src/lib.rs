@@ -71,7 +71,7 @@ pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureErro
     let program = Program::find(&plan.command)?;
     let machine = Machine::look()?;
     let writer = Writer::create(&plan.out)?;
-    let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
+    let interrupts = Interrupts::listen().map_err(CaptureError::system("register signal handlers"))?;
     let ram = zones::ram(&machine)?;
     let mut run = run::run(plan, program.as_ref(), &machine, &ram, &interrupts, watch)?;
     run.notes.extend(zones::ram_note(&ram, &zones::ram(&machine)?));

@@ -39,7 +39,7 @@ impl Machine {
         let online = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
         let cpus = cpu_list(online.trim()).ok_or_else(|| CaptureError::Format {
             what: path.display().to_string(),
-            reason: format!("it says `{}`", online.trim()),
+            reason: format!("its contents are `{}`", online.trim()),
         })?;
         let info = sysinfo();
         let name = uname();

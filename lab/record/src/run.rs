@@ -138,7 +138,7 @@ pub(crate) fn run(
     stage.instance.stop()?;
     let between_scans = after_run - before_run;
     stage.notes.push(format!(
-        "the recorder itself used {} ms of CPU time between the scans, and {} ms in them",
+        "CPU time of the recorder: {} ms between the scans, {} ms in the scans",
         between_scans / 1_000_000,
         (clock::own_cpu_time() - at_start - between_scans) / 1_000_000
     ));
@@ -211,16 +211,19 @@ impl Stage {
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
         let mut notes = Vec::new();
         if ring_kib < wanted {
-            notes.push(format!("the kernel granted a ring of {ring_kib} KiB a CPU instead of {wanted}"));
+            notes.push(format!(
+                "the kernel allocated a ring buffer of {ring_kib} KiB for each CPU instead of {wanted} KiB"
+            ));
         }
         if !spool.is_direct() {
             notes.push(
-                "the spool went through the page cache, so the recorder's writes add to the page cache".to_owned(),
+                "the spool was written through the page cache, so the recorder's writes add to the page cache"
+                    .to_owned(),
             );
         }
         notes.extend(formats.notes.iter().cloned());
         if observer.sampler.readings.pressure_names.is_empty() {
-            notes.push("this kernel tells no pressure (PSI)".to_owned());
+            notes.push("this kernel has no pressure stall information (PSI)".to_owned());
         }
         let cpus = machine.cpus.clone();
         Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Heaps::default(), notes })

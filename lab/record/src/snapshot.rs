@@ -39,7 +39,7 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<SnapshotSummary, CaptureErro
     expect_root()?;
     let machine = Machine::look()?;
     let mut writer = Writer::create(out)?;
-    let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
+    let interrupts = Interrupts::listen().map_err(CaptureError::system("register signal handlers"))?;
     let ram = zones::ram(&machine)?;
     let mut observer = Observer::open(ram.clone(), Arc::new(Spool::create(spool)?))?.counting()?;
     let state = observer.observe(&interrupts)?;
@@ -48,9 +48,9 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<SnapshotSummary, CaptureErro
     interrupts.check()?;
     let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
     let mut facts = machine.facts(ram);
-    facts.notes.push(format!("a snapshot: page flags and counts read in {milliseconds} ms, and no events"));
+    facts.notes.push(format!("a snapshot: page flags and counts read in {milliseconds} ms, no events"));
     if state.isolated > 0 {
-        facts.notes.push(format!("compaction took {} pages while they were read", state.isolated));
+        facts.notes.push(format!("pages that compaction isolated while the flags were read: {}", state.isolated));
     }
     let rows = StateRows::new(Moment::Start, 0, frames, Votes::new(zones.pageblock_order()).first(), &zones.start);
     facts.notes.push(format!("pageblock types: {}", rows.types()));

@@ -92,7 +92,7 @@ impl Stacks {
             for name in functions.skip_while(|name| TRACING.iter().any(|own| name.starts_with(own))) {
                 frames.push(*places.entry(name).or_insert_with(|| {
                     facts.symbols.push(name.to_owned());
-                    u32::try_from(facts.symbols.len() - 1).expect("a kernel has fewer functions")
+                    u32::try_from(facts.symbols.len() - 1).expect("a kernel has fewer than 2^32 functions")
                 }));
             }
             *counts.entry((frames, task, order)).or_default() += samples;

@@ -114,8 +114,7 @@ impl Tasks {
         let life = &mut self.lives[place];
         if life.listed == 0 {
             self.listed.push(place);
-            life.listed =
-                u32::try_from(self.listed.len()).expect("a table of four thousand million tasks fits no memory");
+            life.listed = u32::try_from(self.listed.len()).expect("fewer than 2^32 tasks fit in memory");
         }
         life.listed
     }

@@ -21,7 +21,7 @@ pub(crate) fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]
         // The signal that interrupted the wait has made its file readable, so the next call returns at once.
         Ok(0) | Err(rustix::io::Errno::INTR) => return Ok([false; N]),
         Ok(_) => {}
-        Err(errno) => return Err(CaptureError::system("wait")(errno)),
+        Err(errno) => return Err(CaptureError::system("wait for events")(errno)),
     }
     let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
     Ok(fds.map(|fd| fd.is_some() && ready.next().unwrap_or(false)))

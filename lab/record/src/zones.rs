@@ -30,9 +30,9 @@ pub(crate) fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<Strin
     match after.checked_sub(before) {
         _ if start == end => None,
         Some(added) => Some(format!(
-            "{added} pages of memory were added during the recording: events name them, the state at the end does not"
+            "{added} pages of memory were added during the recording; they are not in the state at the end"
         )),
-        None => Some(format!("{} pages of memory were taken away during the recording", before - after)),
+        None => Some(format!("{} pages of memory were removed during the recording", before - after)),
     }
 }
 
@@ -92,8 +92,8 @@ impl Zones {
         });
         pairs.filter(|(start, end)| start.managed != end.managed).map(|(start, end)| {
             format!(
-                "zone {} of node {} managed {} pages at the start and {} at the end: memory was added or initialised, or a \
-                 balloon took or gave back some",
+                "zone {} of node {} managed {} pages at the start and {} at the end: memory was added or initialised, \
+                 or a balloon changed its size",
                 start.name, start.node, start.managed, end.managed
             )
         })

@@ -169,7 +169,7 @@ fn what_cannot_be_flown_is_refused() {
     assert_refused(&freehold(&["record", "--flight", "60s", "--out", "r.parquet"]), "make the folder");
     for (arguments, words) in [
         (["--flight", "60s", "--on", "oom"], "there is no trigger `oom`"),
-        (["--flight", "60s", "--on", "psi=200%"], "is no share of time"),
+        (["--flight", "60s", "--on", "psi=200%"], "is not a percentage"),
         (["--flight", "5 weeks", "--keep", "1"], "is not a unit of time"),
         (["--flight", "0s", "--keep", "1"], "give a time above 0"),
         (["--flight", "60s", "--ring", "4096"], "cannot be used with"),

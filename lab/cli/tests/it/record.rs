@@ -267,7 +267,7 @@ fn what_cannot_be_recorded_leaves_nothing() {
     fs::write(sandbox.path("script"), "not a program").unwrap();
     let script = sandbox.argument("script");
     assert!(Command::new("chmod").args(["+x", &script]).status().unwrap().success());
-    assert_refused(&freehold(&["record", "--out", &file, "--", &script]), "does not start");
+    assert_refused(&freehold(&["record", "--out", &file, "--", &script]), "cannot start the program");
     assert_eq!(sandbox.listing(), ["script"]);
     assert!(orphans().is_empty(), "{:?}", orphans());
 }

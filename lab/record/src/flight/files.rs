@@ -78,7 +78,7 @@ impl Files {
         let now = DateTime::<Utc>::from(std::time::SystemTime::now());
         let names = (0..).map(|seconds| self.name(now + TimeDelta::seconds(seconds), trigger));
         let mut paths = names.map(|name| self.folder.join(name)).filter(|path| !path.exists());
-        paths.next().expect("some second has no file yet")
+        paths.next().expect("there are finitely many files, so some name is free")
     }
 
     fn name(&self, time: DateTime<Utc>, trigger: Trigger) -> String {

@@ -89,8 +89,8 @@ pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<(), Captu
     plan.files.expect_folder()?;
     let program = Program::find(&plan.command)?;
     let machine = Machine::look()?;
-    let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
-    let requests = Requests::listen().map_err(CaptureError::system("listen to signals"))?;
+    let interrupts = Interrupts::listen().map_err(CaptureError::system("register signal handlers"))?;
+    let requests = Requests::listen().map_err(CaptureError::system("register signal handlers"))?;
     let mut recorder = Recorder::prepare(plan, &machine)?;
     recorder.start()?;
     let command = program.as_ref().map(Program::start).transpose()?;

@@ -140,7 +140,7 @@ impl<'a> Recorder<'a> {
     /// If the counters can no longer be read.
     pub(super) fn look(&mut self) -> Result<Vec<Trigger>, CaptureError> {
         self.observer.sampler.take()?;
-        let reading = self.observer.sampler.readings.all.pop().expect("one was just taken");
+        let reading = self.observer.sampler.readings.all.pop().expect("a reading was just taken");
         let zoneinfo = self.observer.sampler.zoneinfo()?;
         let before = self.past.back().map(|past| &past.reading);
         let mut fired: Vec<_> = before.into_iter().flat_map(|before| self.gauges.between(before, &reading)).collect();
@@ -205,7 +205,7 @@ impl<'a> Recorder<'a> {
         let spool = Arc::new(Spool::create(&self.plan.spool)?);
         self.observer.look_at(ram.to_vec(), Arc::clone(&spool))?;
         let end = self.observer.observe_once(interrupts)?;
-        let last = self.observer.sampler.readings.all.pop().expect("a state comes with a reading");
+        let last = self.observer.sampler.readings.all.pop().expect("the observer takes a reading for each state");
         let was_off = !self.is_recording()?;
         self.instance.stop()?;
         let since = self.recording_since;
@@ -222,10 +222,10 @@ impl<'a> Recorder<'a> {
         let mut notes = self.notes.clone();
         notes.push(self.window_note(&start, &end, &pages, triggers));
         if was_off {
-            notes.push("somebody switched tracing off in the last second: its events are missing".to_owned());
+            notes.push("events of the last second are missing: another program switched tracing off".to_owned());
         }
         notes.push(format!(
-            "the flight recorder has used {} ms of CPU time in {} s",
+            "CPU time of the flight recorder: {} ms in {} s",
             clock::own_cpu_time() / 1_000_000,
             (clock::now() - self.started) / 1_000_000_000
         ));
@@ -283,13 +283,14 @@ impl<'a> Recorder<'a> {
         let kept = seconds_between(moment, end.scan.end);
         let is_short = Duration::from_secs_f64(kept) + Duration::from_nanos(2 * SAMPLE_INTERVAL) < self.plan.window;
         let why = if pages.iter().any(|pages| pages.whole_from > moment.saturating_sub(2 * SAMPLE_INTERVAL)) {
-            ": older ones were written over, and --memory says how many fit"
+            "; the window is short because older events were overwritten (--memory sets the size of the buffers)"
         } else {
-            ": it has kept events for so long, since it started, wrote the recording before, or found tracing switched off"
+            "; the window is short because the recorder had just started, written a recording, or found tracing \
+             switched off"
         };
         format!(
-            "kept by the flight recorder for {trigger}, noticed {:.1} s after the start; events are whole from the \
-             start on, {kept:.1} s before the end{}",
+            "flight recorder: trigger {trigger}, noticed {:.1} s after the start; all events since the start are \
+             present, {kept:.1} s before the end{}",
             seconds_between(moment, time),
             if is_short { why } else { "" }
         )

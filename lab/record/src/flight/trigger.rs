@@ -28,11 +28,12 @@ pub enum Trigger {
 pub enum TriggerError {
     /// There is no trigger with this name.
     #[error(
-        "there is no trigger `{0}`; they are allocstall, failure, thp-failure, psi=10% (or another share), and asked"
+        "there is no trigger `{0}`; triggers are allocstall, failure, thp-failure, psi=10% (or another share), and \
+         asked"
     )]
     Unknown(String),
     /// A share that is not a valid percentage.
-    #[error("`{0}` is no share of time; write psi= and a percentage above 0 and up to 100, as in psi=10%")]
+    #[error("`{0}` is not a percentage above 0 and up to 100; write it like psi=10%")]
     Share(String),
 }
 

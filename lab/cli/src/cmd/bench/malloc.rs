@@ -96,7 +96,7 @@ fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {
         .ok_or_else(|| Error::Input(format!("`{given}` is not NAME=OPTIONS; write it like locks=sections=locks")))?;
     Options::check(options.as_bytes()).map_err(|wrong| {
         let wrong = String::from_utf8_lossy(wrong);
-        Error::Input(format!("--with: unknown option `{wrong}`; {}", Options::KNOWN))
+        Error::Input(format!("--with: invalid option `{wrong}`; {}", Options::KNOWN))
     })?;
     Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::from_library(name, library) })
 }

@@ -109,7 +109,7 @@ fn options(args: &RunArgs) -> Result<String, Error> {
     for given in &args.set {
         Options::check(given.as_bytes()).map_err(|wrong| {
             let wrong = String::from_utf8_lossy(wrong);
-            Error::Input(format!("--set: unknown option `{wrong}`; {}", Options::KNOWN))
+            Error::Input(format!("--set: invalid option `{wrong}`; {}", Options::KNOWN))
         })?;
     }
     let inherited = env::var(OPTIONS).unwrap_or_default();
