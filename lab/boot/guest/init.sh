@@ -47,7 +47,7 @@ mount_root() {
     mount -t ext4 /dev/vdb /mnt || give_up "the disk of the root folder could not be mounted"
     for folder in proc sys dev dev/shm tmp scratch; do
         mkdir -p "/mnt/$folder"
-        mount --bind "/$folder" "/mnt/$folder" || give_up "the root folder has no place for /$folder"
+        mount --bind "/$folder" "/mnt/$folder" || give_up "the root folder has no folder /$folder"
     done
     cp /workload /mnt/workload
 }
@@ -61,7 +61,7 @@ load_module() {
 apply_settings() {
     while read -r file value; do
         [ -e "$file" ] || give_up "this kernel has no setting $file"
-        echo "$value" 2>/dev/null >"$file" || give_up "the guest refuses to set $file to $value"
+        echo "$value" 2>/dev/null >"$file" || give_up "the guest's kernel refuses to set $file to $value"
     done </settings
 }
 
@@ -77,9 +77,9 @@ delivery_port() {
 # Prints nothing, or the reason why the recorder failed.
 why_not() {
     case "$1" in
-    0) [ -s "$recording" ] || echo "the recorder left no recording" ;;
-    137) echo "the recorder was killed in the guest, which ran out of memory; give more --memory" ;;
-    130) echo "the recording was given up in the guest" ;;
+    0) [ -s "$recording" ] || echo "the recorder wrote no recording" ;;
+    137) echo "the recorder was killed because the guest had no free memory; give more --memory" ;;
+    130) echo "the recorder was interrupted in the guest" ;;
     *) echo "the recorder failed in the guest: $(tail -n 1 /tmp/recorder)" ;;
     esac
 }
@@ -118,8 +118,8 @@ reason=$(why_not $?)
 [ -z "$reason" ] || give_up "$reason"
 
 status=$(cat /tmp/status 2>/dev/null || echo -)
-say "handing the recording out"
-[ "$status" = 0 ] || say "the workload ended with status $status, and said last: $(tail -n 1 /tmp/recorder)"
-cat "$recording" >"$port" || give_up "the recording could not be handed out"
+say "transferring the recording"
+[ "$status" = 0 ] || say "the workload ended with status $status; its last line: $(tail -n 1 /tmp/recorder)"
+cat "$recording" >"$port" || give_up "the recording could not be transferred"
 echo "freehold-done: $(wc -c <"$recording") $status"
 power_off

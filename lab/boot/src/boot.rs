@@ -76,11 +76,13 @@ pub fn boot(
             }
             RunOutcome::Slipped => {
                 slips += 1;
-                say("the kernel died of the emulator; booting again");
+                say("the kernel failed because of an error of the emulator; booting again");
             }
         }
     }
-    Err(Error::Guest(format!("the kernel died of the emulator {BOOTS} times in a row; try fewer CPUs")))
+    Err(Error::Guest(format!(
+        "the kernel failed {BOOTS} times in a row because of an error of the emulator; try fewer CPUs"
+    )))
 }
 
 /// Creates a temporary file without a name.
@@ -99,7 +101,7 @@ fn scratch_disk(guest: &Guest, folder: &Path) -> Result<File, Error> {
 /// Creates a disk with the contents of the folder `from`.
 fn root_disk(from: &Path, folder: &Path) -> Result<File, Error> {
     if !from.is_dir() {
-        return Err(Error::Input(format!("the root {} is no folder", from.display())));
+        return Err(Error::Input(format!("the root {} is not a folder", from.display())));
     }
     let mke2fs = host::find("mke2fs", "e2fsprogs")?;
     let summary = host::text(Command::new("du").args(["--summarize", "--bytes"]).arg(from))?;

@@ -40,7 +40,7 @@ impl Headers {
     /// [`Error::Missing`] if the release is not one of Debian's.
     pub(crate) fn for_release(release: &str) -> Result<Headers, Error> {
         let Some(series) = release.strip_suffix(FLAVOUR).and_then(|series| series.strip_suffix('-')) else {
-            let sentence = format!("Linux {release} is none of Debian's kernels, so there are no headers of it");
+            let sentence = format!("Linux {release} is not a Debian kernel, so there are no headers for it");
             return Err(Error::Missing(sentence));
         };
         Ok(Headers {
@@ -78,7 +78,7 @@ impl Debian {
         let sources = sources(&targets);
         if sources.is_empty() {
             let advice = "give --kernel the path of an image";
-            return Err(Error::Missing(format!("apt has no mirror of Debian's to fetch a kernel from; {advice}")));
+            return Err(Error::Missing(format!("apt has no Debian mirror to fetch a kernel from; {advice}")));
         }
         let list = folder.join("sources.list");
         fs::write(&list, sources).map_err(on_file("write", &list))?;
@@ -117,8 +117,8 @@ impl Debian {
         let names = Headers::for_release(release)?.packages();
         let known = host::text(self.apt("apt-cache").args(["pkgnames", "linux-"]))?;
         if let Some(absent) = names.iter().find(|name| !known.lines().any(|line| line == *name)) {
-            let advice = "a workload that needs a module cannot run on it";
-            return Err(Error::Missing(format!("Debian has no headers of Linux {release} ({absent}); {advice}")));
+            let advice = "workloads that need a module cannot run on this kernel";
+            return Err(Error::Missing(format!("Debian has no headers for Linux {release} ({absent}); {advice}")));
         }
         Ok(names.into_iter().chain(LIBRARIES.map(str::to_owned)).collect())
     }

@@ -17,8 +17,11 @@ pub(crate) fn folder_of(out: &Path) -> Result<&Path, Error> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (folder.is_dir(), out.is_dir()) {
         (true, false) => Ok(folder),
-        (_, true) => Err(Error::Input(format!("{} is a folder; name a file in it", out.display()))),
-        (false, _) => Err(Error::Input(format!("cannot write {}: make its folder first", out.display()))),
+        (_, true) => Err(Error::Input(format!("{} is a folder; name a file in this folder", out.display()))),
+        (false, _) => Err(Error::Input(format!(
+            "cannot write {}: its folder does not exist; make its folder first",
+            out.display()
+        ))),
     }
 }
 
@@ -29,10 +32,12 @@ pub(crate) fn folder_of(out: &Path) -> Result<&Path, Error> {
 pub(crate) fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Error> {
     let (length, first, last) = ends(file).map_err(on_file("read", out))?;
     if length != bytes {
-        return Err(Error::Guest(format!("the guest sent {bytes} bytes and {length} arrived; run it again")));
+        return Err(Error::Guest(format!(
+            "the recording is incomplete: the guest sent {bytes} bytes and {length} arrived; boot again"
+        )));
     }
     if first != *MAGIC || last != *MAGIC {
-        return Err(Error::Guest("what the guest sent is no recording; run it again".to_owned()));
+        return Err(Error::Guest("the guest sent a file that is not a recording; boot again".to_owned()));
     }
     let folder = folder_of(out)?;
     let mut part = tempfile::NamedTempFile::new_in(folder).map_err(on_file("create", folder))?;

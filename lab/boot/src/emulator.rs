@@ -56,8 +56,7 @@ impl Emulator {
     /// When it cannot be started.
     pub(crate) fn start(mut command: Command) -> Result<(Emulator, Receiver<Line>), Error> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| Error::Missing(format!("QEMU could not be started: {error}")))?;
+        let mut child = command.spawn().map_err(|error| Error::Missing(format!("cannot start QEMU: {error}")))?;
         let (sender, lines) = mpsc::channel();
         if let Some(console) = child.stdout.take() {
             forward(console, sender.clone(), Line::Console);

@@ -19,7 +19,7 @@ pub enum Error {
     Guest(String),
 
     /// The boot was interrupted before there was anything to keep.
-    #[error("interrupted; the guest was stopped, and nothing was recorded")]
+    #[error("interrupted; the guest was stopped and nothing was recorded")]
     Interrupted,
 
     /// A file could not be read or written.

@@ -36,7 +36,7 @@ impl Guest {
     pub fn describe(&self) -> String {
         let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
         let settings = self.settings.iter().map(|setting| format!(", {setting}")).collect::<String>();
-        let append = if self.append.is_empty() { String::new() } else { format!(", booted with {}", self.append) };
+        let append = if self.append.is_empty() { String::new() } else { format!(", command line {}", self.append) };
         let record = if self.record.is_empty() { String::new() } else { format!(", record {}", self.record.join(" ")) };
         let (release, workload) = (&self.kernel.release, &self.workload.name);
         format!("Linux {release}, {cpus}, {}, workload {workload}{settings}{append}{record}", self.memory)

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// [`Error::Missing`] with the Debian package that contains it.
 pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, Error> {
     which::which(program).map_err(|_| {
-        Error::Missing(format!("booting a kernel needs `{program}`: install the Debian package {package}"))
+        Error::Missing(format!("booting a kernel needs `{program}`; install the Debian package {package}"))
     })
 }
 

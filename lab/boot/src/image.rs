@@ -26,8 +26,8 @@ const RELEASE_MAX: u64 = 256;
 pub(crate) fn release(path: &Path) -> Result<String, Error> {
     let file = File::open(path).map_err(on_file("read", path))?;
     header(&file).ok().flatten().ok_or_else(|| {
-        let advice = "give a bzImage for x86-64, such as arch/x86/boot/bzImage of a build";
-        Error::Input(format!("{} is no kernel image that can be booted; {advice}", path.display()))
+        let advice = "give a bzImage for x86-64, such as arch/x86/boot/bzImage";
+        Error::Input(format!("{} is not a bootable kernel image; {advice}", path.display()))
     })
 }
 
@@ -76,7 +76,7 @@ pub(crate) mod tests {
         for bytes in [Vec::new(), vec![0; 0x1000], b"\x7fELF".repeat(400), image_bytes("no release")] {
             std::fs::write(&path, bytes).unwrap();
             let sentence = release(&path).unwrap_err().to_string();
-            assert!(sentence.contains("no kernel image"), "{sentence}");
+            assert!(sentence.contains("not a bootable kernel image"), "{sentence}");
         }
         assert!(release(&folder.path().join("absent")).is_err());
     }

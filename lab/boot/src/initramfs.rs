@@ -100,7 +100,7 @@ impl Archive<'_> {
             return Ok(());
         }
         let size =
-            u32::try_from(bytes.len()).map_err(|_| write_error(io::Error::other("a file has more than 4 GiB")))?;
+            u32::try_from(bytes.len()).map_err(|_| write_error(io::Error::other("a file is larger than 4 GiB")))?;
         let ino = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         let mut writer = newc::Builder::new(name).ino(ino).mode(mode).nlink(1).write(self.file, size);
         writer.write_all(bytes).map_err(write_error)?;

@@ -24,7 +24,7 @@ impl Interrupts {
     /// When signals cannot be caught.
     pub fn listen() -> Result<Interrupts, Error> {
         let mut signals = Signals::new([SIGINT, SIGTERM])
-            .map_err(|error| Error::Missing(format!("this system does not let Ctrl-C be watched: {error}")))?;
+            .map_err(|error| Error::Missing(format!("cannot register signal handlers for Ctrl-C: {error}")))?;
         let interrupts = Interrupts { count: Arc::default(), is_over: Arc::default() };
         let (counter, is_over) = (Arc::clone(&interrupts.count), Arc::clone(&interrupts.is_over));
         thread::spawn(move || {

@@ -30,9 +30,9 @@ impl Tools {
         match wanted {
             None if works_with_all(self, kernels) => Ok(Accelerator::Kvm),
             None => Ok(Accelerator::Emulation),
-            Some(Accelerator::Kvm) if !works_with_all(self, kernels) => {
-                Err(Error::Missing("the kernel does not come up under KVM here; boot without --accel kvm".to_owned()))
-            }
+            Some(Accelerator::Kvm) if !works_with_all(self, kernels) => Err(Error::Missing(
+                "the kernel does not boot under KVM on this machine; boot without --accel kvm".to_owned(),
+            )),
             Some(accelerator) => Ok(accelerator),
         }
     }

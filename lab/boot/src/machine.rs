@@ -132,7 +132,9 @@ impl Run<'_> {
             let line = match lines.recv_timeout(LOOK) {
                 Ok(Line::Console(line)) => line,
                 Ok(Line::Emulator(line)) if emulator::has_given_up(&line) => {
-                    return Err(guest(format!("QEMU gave up ({line}); boot with --accel emulated")));
+                    return Err(guest(format!(
+                        "QEMU stopped because of a KVM error ({line}); boot with --accel emulated"
+                    )));
                 }
                 Ok(Line::Emulator(line)) => {
                     self.last_message = line;
@@ -164,9 +166,10 @@ impl Run<'_> {
         let limit = self.machine.guest.timeout;
         match (self.early, interrupts.count()) {
             (None, 0) if self.started.elapsed() <= limit => Ok(()),
-            (None, 0) if !self.is_recording => {
-                Err(guest(format!("the guest was not ready to record after {} s", limit.as_secs())))
-            }
+            (None, 0) if !self.is_recording => Err(guest(format!(
+                "the guest was not ready to record after {} s; give a longer --timeout",
+                limit.as_secs()
+            ))),
             (None, 0) => self.end_early(RecordingEnd::OutOfTime),
             (None, 1) if self.is_recording => self.end_early(RecordingEnd::Interrupted),
             (None, _) => Err(Error::Interrupted),
@@ -187,7 +190,7 @@ impl Run<'_> {
         if since.elapsed() <= GRACE {
             return Ok(());
         }
-        Err(guest("the guest hangs: it was told to end its recording, and did not"))
+        Err(guest("the guest hangs: it did not end its recording when requested"))
     }
 
     /// Returns the end of the recording, with the status of the workload.
@@ -203,7 +206,7 @@ impl Run<'_> {
     fn end_error(&mut self) -> Error {
         match self.emulator.wait() {
             Some(status) if !status.success() => guest(format!("QEMU ended with {status}: {}", self.last_message)),
-            _ => guest("the guest ended before it delivered its recording"),
+            _ => guest("the guest ended before its recording was transferred"),
         }
     }
 }

@@ -47,9 +47,9 @@ static BUILDING: Mutex<()> = Mutex::new(());
 pub(crate) fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
     let release = &kernel.release;
     let home = kernel.home().ok_or_else(|| {
-        let advice = "name a kernel by its version instead";
+        let advice = "give the version of a kernel instead";
         Error::Missing(format!(
-            "the workload's module is built for Debian's kernels only, and {release} was named by a path; {advice}"
+            "the workload's module is built for Debian kernels only, but {release} was given as a path; {advice}"
         ))
     })?;
     let folder = home.join("module");
@@ -78,7 +78,7 @@ fn fetch_headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Resul
     let headers = home.join("headers");
     let store = home.parent().unwrap_or(home);
     if !headers.is_dir() {
-        say("reading Debian's lists of packages");
+        say("reading Debian's package lists");
         let debian = Debian::read(&store.join(".apt"))?;
         let names = debian.headers(release)?;
         say(&format!("fetching the headers of Linux {release}"));
@@ -138,7 +138,7 @@ fn build_error(error: &Error, release: &str) -> Error {
     let message = error.to_string();
     let first = message.lines().find(|line| line.contains("rror:") || line.contains("not found"));
     let reason = first.or(message.lines().next()).unwrap_or_default().trim();
-    Error::Missing(format!("the module {NAME} for Linux {release} does not build on this machine: {reason}"))
+    Error::Missing(format!("cannot build the module {NAME} for Linux {release} on this machine: {reason}"))
 }
 
 /// Moves the folder `from` to `to`, replacing an older one.

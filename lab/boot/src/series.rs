@@ -107,15 +107,18 @@ impl Series<'_> {
             Err(_) if is_empty(self.folder) => fs::write(&path, plan).map_err(on_file("write", &path))?,
             _ => {
                 let folder = self.folder.display();
-                let why = "holds something else than runs of this very plan";
+                let parts = "kernel, guest, workload and recorder";
                 return Err(Error::Input(format!(
-                    "{folder} {why} (kernel, guest, workload, recorder); give another folder"
+                    "{folder} contains other files than runs with the same {parts}; give another folder"
                 )));
             }
         }
         let lock = File::open(&path).map_err(on_file("read", &path))?;
         if lock.try_lock().is_err() {
-            return Err(Error::Input(format!("another series records into {}; wait for it", self.folder.display())));
+            return Err(Error::Input(format!(
+                "another series of boots writes to {}; wait until it ends",
+                self.folder.display()
+            )));
         }
         self.clear_parts()?;
         Ok(lock)
@@ -188,7 +191,7 @@ impl Series<'_> {
             return Err(Error::Interrupted);
         }
         if let Some(shortfall) = outcome.end.shortfall(guest.timeout) {
-            return Err(Error::Guest(format!("{run}: {shortfall}; the guest: {last}")));
+            return Err(Error::Guest(format!("{run}: {shortfall}; last message of the guest: {last}")));
         }
         part.persist(&file).map_err(|error| on_file("write", &file)(error.error))?;
         Ok(Some(outcome))

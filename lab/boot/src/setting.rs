@@ -44,7 +44,7 @@ impl FromStr for Setting {
             Some((name, value)) if is_name(name) && !value.is_empty() && !value.chars().any(char::is_control) => {
                 Ok(Setting { name: name.to_owned(), value: value.to_owned() })
             }
-            _ => Err(format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536")),
+            _ => Err(format!("`{text}` is not NAME=VALUE; write it like vm.min_free_kbytes=65536")),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Store {
         let folder =
             given.or_else(|| env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache")));
         let Some(folder) = folder else {
-            return Err(Error::Missing("there is no home folder to keep kernels in; set XDG_CACHE_HOME".to_owned()));
+            return Err(Error::Missing("there is no home folder to store kernels in; set XDG_CACHE_HOME".to_owned()));
         };
         Ok(Store::new(folder.join("freehold/kernels")))
     }
@@ -61,7 +61,7 @@ impl Store {
     /// When apt or dpkg is missing, cannot reach its mirror, or knows no such package.
     pub fn fetch(&self, version: &Version, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
         fs::create_dir_all(&self.folder).map_err(on_file("create", &self.folder))?;
-        say("reading Debian's lists of packages");
+        say("reading Debian's package lists");
         let debian = Debian::read(&self.folder.join(".apt"))?;
         let release = debian.newest(version)?;
         let folder = self.folder.join(&release);
@@ -70,7 +70,7 @@ impl Store {
             debian.unpack(&debian.images(&release)?, &folder, |_| Ok(()))?;
         }
         Kernel::below(&folder)
-            .ok_or_else(|| Error::Missing(format!("Debian's packages of Linux {release} hold no kernel image")))
+            .ok_or_else(|| Error::Missing(format!("Debian's packages of Linux {release} contain no kernel image")))
     }
 }
 

@@ -62,7 +62,9 @@ impl Workload {
         let path = Path::new(name);
         if !path.is_file() {
             let names = BUNDLED.map(|(name, _)| name).join(", ");
-            return Err(Error::Input(format!("there is no workload `{name}`; name a shell script, or one of {names}")));
+            return Err(Error::Input(format!(
+                "there is no workload `{name}`; give the path of a shell script, or one of {names}"
+            )));
         }
         let script = fs::read_to_string(path).map_err(on_file("read", path))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -97,7 +99,7 @@ impl Workload {
 
 fn missing(program: &str, workload: &str) -> Error {
     Error::Missing(format!(
-        "the workload {workload} needs `{program}` on this machine, to take it along; install its Debian package"
+        "the workload {workload} needs `{program}`, which is copied from this machine; install its Debian package"
     ))
 }
 

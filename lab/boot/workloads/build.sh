@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# A compiler and an assembler over generated sources, as many at once as there are CPUs
+# A compiler and an assembler on generated sources, one process for each CPU
 # needs: cc1 as
 #
 # What the numbers should show: short processes that grow to tens of megabytes and end, page cache of programs and objects.

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Process starts, small files, pipes between CPUs, a little loopback: no pressure anywhere
+# Process starts, small files, pipes between CPUs, some loopback traffic: no memory pressure
 #
 # What the numbers should show: order 0 from the per-CPU lists, refills and drains by the batch, pages freed
 # on other CPUs than they were allocated on, kernel stacks, some slab growth; no reclaim, no compaction.

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Copies of files that do not fit into memory: page cache, written back and taken back
+# Copies of files that do not fit into memory: page cache, writeback and reclaim
 #
 # What the numbers should show: kswapd at work, page cache of the sizes that the file system asks for, writeback; hardly
 # any anonymous memory. Sizes follow MEMORY (MiB).

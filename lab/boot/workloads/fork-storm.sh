@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Fork, exec and exit, on all CPUs at once
+# Fork, exec and exit on all CPUs in parallel
 #
 # What the numbers should show: page tables, stacks and anonymous pages that live for moments; order 0 and the order of
 # kernel stacks; many frees on other CPUs; no reclaim.

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# A storm of huge pages, where page cache and scattered pages lie in the way
+# Many huge page faults while page cache and scattered pages fragment memory
 #
 # What the numbers should show: huge pages that are served at once, after compaction, or not at all; splits; fallbacks to
 # small pages. Sizes follow MEMORY (MiB).

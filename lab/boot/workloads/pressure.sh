@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Memory has run out: reclaim, swap, memory full of holes, huge pages, bursts of atomic requests
+# Memory shortage: reclaim, swap, fragmented memory, huge pages, bursts of atomic requests
 #
 # What the numbers should show: kswapd and direct reclaim, fallbacks by claim and by steal, the high-atomic
 # reserve, compaction, failed attempts at high orders, drains of every per-CPU list. Memory is filled and

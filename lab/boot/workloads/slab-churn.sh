@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Objects of the kernel that come, stay a while, and go: inodes, directory entries, sockets, pipes
+# Kernel objects that are allocated, kept for a while, and freed: inodes, directory entries, sockets, pipes
 #
 # What the numbers should show: unmovable and reclaimable requests of orders 0 to 3, and slabs that empty in part.
 

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# A little of everything, in seconds: processes, files in memory, pages that change CPUs, huge pages
+# A short mix, in seconds: processes, files in memory, pages freed on other CPUs, huge pages
 #
 # What the numbers should show: that a kernel can be booted and recorded, and large effects.
 

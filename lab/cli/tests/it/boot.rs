@@ -10,7 +10,9 @@ fn what_is_no_kernel_is_refused() {
     fs::write(sandbox.path("bzImage"), "no kernel at all, but long enough to have a header".repeat(40)).unwrap();
     let out = sandbox.argument("out.parquet");
     let file = sandbox.argument("bzImage");
-    for (kernel, part) in [(file.as_str(), "no kernel image"), ("linux", "nor a version"), ("6", "nor a version")] {
+    for (kernel, part) in
+        [(file.as_str(), "not a bootable kernel image"), ("linux", "nor a version"), ("6", "nor a version")]
+    {
         assert_refused(&freehold(&["boot", "--kernel", kernel, "--out", &out]), part);
         assert_refused(&freehold(&["diff", "--kernels", kernel, kernel, "--out", &sandbox.argument("runs")]), part);
     }
