@@ -36,7 +36,7 @@ impl Numbers {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [gib, events, path] = arguments.as_slice() else {
-        return Err("give GIB EVENTS FILE, as in 64 5000000 large.parquet".into());
+        return Err("give GIB EVENTS FILE, for example 64 5000000 large.parquet".into());
     };
     let (pages, events) = (gib.parse::<u64>()? * GIB, events.parse::<u64>()?);
     let mut writer = Writer::create(Path::new(path))?;

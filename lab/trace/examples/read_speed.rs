@@ -16,7 +16,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("name a recording: read_speed FILE")?;
+    let path = std::env::args().nth(1).ok_or("no recording given; usage: read_speed FILE")?;
     let reader = Reader::open(&path)?;
     let rows = reader.row_count() as f64;
     let bytes = std::fs::metadata(&path)?.len() as f64;

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         best = best.min(start.elapsed().as_secs_f64());
     }
     let (events, rows) = counts;
-    println!("{events} events in {} bytes, of which {rows} became rows", work.bytes.len());
+    println!("{events} events in {} bytes, {rows} rows", work.bytes.len());
     println!("{:.1} million events a second", events as f64 / best / 1e6);
     Ok(())
 }

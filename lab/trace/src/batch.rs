@@ -230,7 +230,9 @@ fn fit<T>(
     let (least, most) = values.iter().fold((0, 0), |(least, most), &value| (value.min(least), value.max(most)));
     if !bounds.contains(&least) || !bounds.contains(&most) {
         let unfit = values.iter().enumerate().find(|(_, value)| !bounds.contains(value));
-        return Err(unfit.map(|(index, &value)| misfit(index, column, value)).expect("the least or the most is one"));
+        return Err(unfit
+            .map(|(index, &value)| misfit(index, column, value))
+            .expect("the least or the greatest value is out of bounds"));
     }
     Ok(values.into_iter().map(cast).collect())
 }

@@ -119,7 +119,9 @@ impl Stretch {
         self.time.widen(len, &mut batch.time, |value| value);
         self.cpu.widen(len, &mut batch.cpu, |value| value as u16);
         self.task.widen(len, &mut batch.task, |value| value as u32);
-        self.kind.widen(len, &mut batch.kind, |code| Kind::from_code(code as i32).expect("it was a kind's code"));
+        self.kind.widen(len, &mut batch.kind, |code| {
+            Kind::from_code(code as i32).expect("the column contains codes of kinds only")
+        });
         self.pfn.widen(len, &mut batch.pfn, |value| value.wrapping_sub(1));
         self.order.widen(len, &mut batch.order, |value| value as u8);
         self.gfp.widen(len, &mut batch.gfp, |value| value as u32);

@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file could not be created or written. No partial file remains.
-    #[error("cannot write {}: {source}; choose another place for it", path.display())]
+    #[error("cannot write {}: {source}; choose another path", path.display())]
     Write {
         /// Path of the file to create.
         path: PathBuf,
@@ -28,19 +28,19 @@ pub enum Error {
         source: io::Error,
     },
     /// The disk is full. No partial file remains.
-    #[error("the disk is full, so {} was not written; free some space or choose another place", path.display())]
+    #[error("cannot write {}: the disk is full; free some space, or choose another path", path.display())]
     DiskFull {
         /// Path of the file to create.
         path: PathBuf,
     },
     /// The file is not a Parquet file.
-    #[error("{} is not a Parquet file; give one that `freehold record` or `freehold snapshot` wrote", path.display())]
+    #[error("{} is not a Parquet file; give a file of `freehold record` or `freehold snapshot`", path.display())]
     NotParquet {
         /// Path of the file.
         path: PathBuf,
     },
     /// A Parquet file of another schema.
-    #[error("{} is not a recording: {reason}; FORMAT.md says what a recording must hold", path.display())]
+    #[error("{} is not a recording: {reason}; see FORMAT.md for the contents of a recording", path.display())]
     NotRecording {
         /// Path of the file.
         path: PathBuf,
@@ -48,13 +48,17 @@ pub enum Error {
         reason: String,
     },
     /// The file ends before its footer does.
-    #[error("{} is cut short; copy it again, or record again", path.display())]
+    #[error("{} is incomplete, it ends too early; copy the file again, or record again", path.display())]
     Truncated {
         /// Path of the file.
         path: PathBuf,
     },
     /// The file was written by a newer program.
-    #[error("{} has format {found}, and this program reads formats up to {supported}; use a freehold of the version that wrote it", path.display())]
+    #[error(
+        "{} has format version {found}, but this program reads versions up to {supported}; use the version of \
+         freehold that wrote the file",
+        path.display()
+    )]
     Version {
         /// Path of the file.
         path: PathBuf,
@@ -64,7 +68,7 @@ pub enum Error {
         supported: u32,
     },
     /// The bytes of the file contradict each other.
-    #[error("{} is damaged: {reason}; copy it again, or record again", path.display())]
+    #[error("{} is damaged: {reason}; copy the file again, or record again", path.display())]
     Corrupt {
         /// Path of the file.
         path: PathBuf,
@@ -73,8 +77,9 @@ pub enum Error {
     },
     /// A column has a codec or encoding that this program does not read.
     #[error(
-        "{} packs its column `{column}` with {packing}, which this program does not read; write it again with {instead}, \
-         as FORMAT.md says under Columns", path.display()
+        "{}: the column `{column}` has {packing}, which this program does not read; write the file again with \
+         {instead} (see Columns in FORMAT.md)",
+        path.display()
     )]
     Packing {
         /// Path of the file.
@@ -87,7 +92,7 @@ pub enum Error {
         instead: &'static str,
     },
     /// The facts, or all rows together, cannot be those of any machine.
-    #[error("{} cannot be a recording: {reason}; {}", path.display(), origin.advice(section))]
+    #[error("{} is not a valid recording: {reason}; {}", path.display(), origin.advice(section))]
     Impossible {
         /// Path of the file.
         path: PathBuf,
@@ -100,8 +105,8 @@ pub enum Error {
     },
     /// The file is a snapshot, but the operation needs events.
     #[error(
-        "{} is a snapshot, which has no events to work with: look at it with `freehold inspect`, or make a recording \
-         with `freehold record`",
+        "{} is a snapshot, which has no events; print its contents with `freehold inspect`, or make a recording with \
+         `freehold record`",
         path.display()
     )]
     Snapshot {
@@ -148,10 +153,10 @@ impl Origin {
         match self {
             Origin::Ours => "record again".to_owned(),
             Origin::Foreign(creator) => {
-                format!("it was written by {creator}, and FORMAT.md says under {section} how it must be")
+                format!("the file was written by {creator}, which must follow {section} in FORMAT.md")
             }
             Origin::Unsaid => {
-                format!("correct the program that wrote it: FORMAT.md says under {section} how it must be")
+                format!("the program that wrote the file must follow {section} in FORMAT.md")
             }
         }
     }
@@ -161,13 +166,13 @@ impl Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The row's kind has a code that this crate does not know.
-    #[error("is of the unknown kind {code}, which a newer freehold may know")]
+    #[error("has the unknown kind {code}, which a newer version of freehold may support")]
     UnknownKind {
         /// Code in the `kind` column.
         code: i32,
     },
     /// An event that is older than the one before it.
-    #[error("is out of order: its time {time} ns is before {previous} ns of the event above")]
+    #[error("is out of order: its time {time} ns is before {previous} ns of the previous event")]
     OutOfOrder {
         /// Time of the row, in nanoseconds.
         time: u64,
@@ -175,10 +180,10 @@ pub enum Fault {
         previous: u64,
     },
     /// A row of one section after a row of a later section.
-    #[error("is out of order: rows of the start state come first, then events, then rows of the end state")]
+    #[error("is out of order: rows of the start state must be first, then events, then rows of the end state")]
     OutOfSection,
     /// A value that no machine, or not this machine, can have.
-    #[error("is out of range: its `{column}` is {value}, and must be {bounds}")]
+    #[error("is out of range: `{column}` is {value}, but must be {bounds}")]
     OutOfRange {
         /// Name of the column.
         column: &'static str,
@@ -188,7 +193,7 @@ pub enum Fault {
         bounds: String,
     },
     /// An event after the end of the recording.
-    #[error("happened at {time} ns, after the end of the recording: its facts say a `duration` of {end} ns")]
+    #[error("has the time {time} ns, after the end of the recording (`duration` in the facts: {end} ns)")]
     AfterEnd {
         /// Time of the row, in nanoseconds.
         time: u64,
@@ -196,7 +201,7 @@ pub enum Fault {
         end: u64,
     },
     /// Pages that are in no zone and in no RAM.
-    #[error("names {pages} pages from frame {pfn} (`pfn`) on, which its facts have in no zone and in no RAM")]
+    #[error("has {pages} pages from frame {pfn} (`pfn`) on, which are in no zone and in no RAM of the facts")]
     NoMemory {
         /// First frame of the block, or of the run of blocks.
         pfn: u64,
@@ -204,15 +209,13 @@ pub enum Fault {
         pages: u64,
     },
     /// A frame of the start state that another row of the start state also names.
-    #[error("names frame {pfn} (`pfn`), and so does a row above: the start state has each frame once")]
+    #[error("repeats frame {pfn} (`pfn`) of an earlier row, but the start state must have each frame once")]
     NamedTwice {
         /// The frame.
         pfn: u64,
     },
     /// A free block that is not aligned to its size.
-    #[error(
-        "names a free block at frame {pfn} (`pfn`), where none of order {order} begins: blocks lie at multiples of their size"
-    )]
+    #[error("has a free block at frame {pfn} (`pfn`), which is not a multiple of the size of order {order}")]
     Unaligned {
         /// First frame of the block.
         pfn: u64,
@@ -228,7 +231,7 @@ impl Fault {
             Fault::UnknownKind { .. } => "Kinds of events",
             Fault::OutOfOrder { .. } | Fault::OutOfSection => "Order of rows",
             Fault::OutOfRange { .. } => "Columns",
-            Fault::AfterEnd { .. } | Fault::NoMemory { .. } => "What cannot be",
+            Fault::AfterEnd { .. } | Fault::NoMemory { .. } => "Consistency rules",
             Fault::NamedTwice { .. } | Fault::Unaligned { .. } => "Kinds of state rows",
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct Footer {
 /// Reads and decodes the footer of the file at `path`, which is open as `file` and `length` bytes long.
 pub(crate) fn read(path: &Path, file: &File, length: u64) -> Result<Footer, Error> {
     let bytes = read_bytes(path, file, length)?;
-    let fields = parse_schema(&bytes).map_err(|ThriftError| Error::corrupt(path, "its schema is not readable"))?;
+    let fields = parse_schema(&bytes).map_err(|ThriftError| Error::corrupt(path, "its schema cannot be parsed"))?;
     let columns = find_columns(&fields).map_err(|reason| Error::not_recording(path, reason))?;
     let metadata = decode(&bytes, &fields).map_err(|error| Error::corrupt(path, error))?;
     Ok(Footer { metadata, columns })
@@ -63,7 +63,7 @@ fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
     }
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
     let Some(start) = tail_at.checked_sub(size).filter(|&start| start >= 4 && size <= FOOTER_MAX) else {
-        return Err(Error::corrupt(path, "the length of its footer is impossible"));
+        return Err(Error::corrupt(path, "the length of its footer is invalid"));
     };
     let mut bytes = vec![0; size as usize];
     file.read_exact_at(&mut bytes, start).map_err(|source| Error::read(path, source))?;
@@ -147,10 +147,10 @@ fn find_columns(fields: &[SchemaField<'_>]) -> Result<[usize; COLUMN_COUNT], Str
     for (index, column) in indices.iter_mut().zip(&COLUMNS) {
         let name = column.name;
         let place = fields.iter().position(|field| field.name == name);
-        *index = place.ok_or_else(|| format!("it has no column `{name}`"))?;
+        *index = place.ok_or_else(|| format!("there is no column `{name}`"))?;
         let SchemaField { physical, repetition, .. } = fields[*index];
         if physical != Some(column.physical) || repetition == Repetition::REPEATED {
-            return Err(format!("its column `{name}` is not a plain {}", column.physical));
+            return Err(format!("the column `{name}` is not a plain {}", column.physical));
         }
     }
     Ok(indices)

@@ -10,19 +10,19 @@ use std::str::Lines;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text has no `name:` or no `ID:` line.
-    #[error("the text is not a trace event's format: it has no `{line}` line; read it from tracefs' events folder")]
+    #[error("the text is not the format of a trace event: there is no line `{line}`; read a file of tracefs' events")]
     NotFormat {
         /// Beginning of the missing line.
         line: &'static str,
     },
     /// A field line that cannot be parsed.
-    #[error("the format line `{line}` is not understood; report it with the kernel's release")]
+    #[error("cannot parse the format line `{line}`; report it with the kernel's release")]
     BadLine {
         /// The line.
         line: String,
     },
     /// A required field is missing.
-    #[error("the event `{event}` has no field `{field}` on this kernel; use a kernel that has it")]
+    #[error("the event `{event}` has no field `{field}` on this kernel; use a kernel with this field")]
     MissingField {
         /// Name of the event.
         event: String,
@@ -30,7 +30,7 @@ pub enum FormatError {
         field: String,
     },
     /// A field with an impossible offset or size.
-    #[error("the field `{field}` of `{event}` has an impossible place or size; report it with the kernel's release")]
+    #[error("the field `{field}` of `{event}` has an invalid offset or size; report it with the kernel's release")]
     Misplaced {
         /// Name of the event.
         event: String,

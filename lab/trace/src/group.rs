@@ -39,12 +39,12 @@ pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Exten
     for chunk in group.columns() {
         let offset = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
         let range = u64::try_from(offset).ok().zip(u64::try_from(chunk.compressed_size()).ok());
-        let (offset, size) = range.ok_or("a column has a negative place or size")?;
+        let (offset, size) = range.ok_or("a column has a negative offset or size")?;
         start = start.min(offset);
-        end = end.max(offset.checked_add(size).ok_or("a column ends beyond all bounds")?);
+        end = end.max(offset.checked_add(size).ok_or("the end of a column is out of range")?);
     }
     if end > file_length || start > end {
-        return Err("a row group lies beyond the end of the file".to_owned());
+        return Err("a row group ends beyond the end of the file".to_owned());
     }
     let length = end - start;
     if length > GROUP_BYTES_MAX {
@@ -181,7 +181,7 @@ fn read_values<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> Pa
         return Err(ParquetError::EOF("a column has fewer values than its row group has rows".to_owned()));
     }
     if present != rows {
-        return Err(ParquetError::General("a column holds nulls".to_owned()));
+        return Err(ParquetError::General("a column contains nulls".to_owned()));
     }
     Ok(values)
 }

@@ -66,15 +66,16 @@ pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 }
 const RANGES_IN_BLOCKS: Release = Release { major: 7, minor: 2 };
 
 const CHANGES: [Change; 10] = [
-    Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size", switch: None },
+    Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists adjust their size", switch: None },
     Change {
         since: Release { major: 6, minor: 10 },
-        what: "free pages always lie on the list of their pageblock's type",
+        what: "free pages are always on the list of their pageblock's type",
         switch: None,
     },
     Change {
         since: Release { major: 6, minor: 15 },
-        what: "vm.defrag_mode, where set, avoids fallbacks in the slow path too, and reclaim for large blocks leaves a zone to compaction later",
+        what: "vm.defrag_mode, if on, also avoids fallbacks in the slow path, and reclaim for large blocks continues \
+               longer before compaction",
         switch: None,
     },
     Change {
@@ -85,27 +86,27 @@ const CHANGES: [Change; 10] = [
     Change { since: Release { major: 6, minor: 17 }, what: "an isolated pageblock keeps its type", switch: None },
     Change {
         since: Release { major: 6, minor: 18 },
-        what: "on machines with several nodes, requests pass over a node whose kswapd is awake",
+        what: "on machines with several nodes, requests skip a node whose kswapd is awake",
         switch: Some("kswapd.nodes=spared"),
     },
     Change {
         since: Release { major: 6, minor: 19 },
-        what: "a full list gives back in batches, and lets go of the zone lock between them",
+        what: "a full per-CPU list is drained in batches, and the zone lock is released between batches",
         switch: Some("pcp.drain=batched"),
     },
     Change {
         since: Release { major: 7, minor: 0 },
-        what: "huge pages that compaction had no room for are reclaimed for once",
+        what: "requests for huge pages reclaim once if compaction had no room",
         switch: Some("retry=one-round"),
     },
     Change {
         since: RANGES_IN_BLOCKS,
-        what: "atomic requests above order 0 pass empty per-CPU lists by, and ranges are freed as the largest blocks",
+        what: "atomic requests above order 0 bypass empty per-CPU lists, and ranges are freed as the largest blocks",
         switch: None,
     },
     Change {
         since: Release { major: 7, minor: 3 },
-        what: "atomic requests use the reserve above the low watermark too",
+        what: "atomic requests also use the reserve above the low watermark",
         switch: Some("highatomic=reuse-first"),
     },
 ];
@@ -145,13 +146,16 @@ impl Release {
     /// sentences. Changes that the policy implements are left out.
     pub fn differences(self, policy: &str) -> Vec<String> {
         let replayed = followed_by(policy);
-        let only = if self > replayed { "" } else { "only " };
+        let (newer, older) = match self > replayed {
+            true => (format!("{self} (recorded)"), format!("{replayed} (replayed)")),
+            false => (format!("{replayed} (replayed)"), format!("{self} (recorded)")),
+        };
         CHANGES
             .iter()
             .filter(|change| change.since <= self.max(replayed) && change.since > self.min(replayed))
             .filter(|change| !change.switch.is_some_and(|switch| policy.contains(switch)))
             .map(|Change { since, what, .. }| {
-                format!("Linux {self} differs from {replayed}, which is replayed: {only}since {since}, {what}.")
+                format!("Linux {newer} has a change that {older} does not have: since {since}, {what}.")
             })
             .collect()
     }
@@ -225,7 +229,10 @@ mod tests {
         assert_eq!(differences("6.18.5", "freehold,pcp.free_high=50").len(), 3);
         let older = differences("6.8.0", "linux-6.12");
         assert_eq!(older.len(), 1);
-        assert!(older[0].contains("only since 6.10"));
+        assert!(
+            older[0].contains("6.12 (replayed) has a change that 6.8 (recorded) does not have: since 6.10"),
+            "{older:?}"
+        );
     }
 
     #[test]
@@ -236,8 +243,8 @@ mod tests {
         }
         let between = differences("7.0.3", "linux-6.18");
         assert_eq!(between.len(), 2);
-        assert!(between[0].contains("differs from 6.18, which is replayed: since 6.19"), "{between:?}");
+        assert!(between[0].contains("has a change that 6.18 (replayed) does not have: since 6.19"), "{between:?}");
         let before = differences("6.16.2", "linux-6.18");
-        assert!(before.iter().all(|sentence| sentence.contains("only since 6.1")), "{before:?}");
+        assert!(before.iter().all(|sentence| sentence.contains("(recorded) does not have: since 6.1")), "{before:?}");
     }
 }

@@ -38,7 +38,7 @@ impl PageBytes {
 }
 
 fn outside(position: u64) -> ParquetError {
-    ParquetError::EOF(format!("a page at byte {position} lies outside its row group"))
+    ParquetError::EOF(format!("a page at byte {position} is outside its row group"))
 }
 
 impl Length for PageBytes {
@@ -55,7 +55,7 @@ impl ChunkReader for PageBytes {
         let rest = self.bytes.slice(self.offset(position)?..);
         match check_page_header(&rest) {
             Ok(()) => Ok(rest.reader()),
-            Err(ThriftError) => Err(ParquetError::General("a page header is impossible".to_owned())),
+            Err(ThriftError) => Err(ParquetError::General("a page header is invalid".to_owned())),
         }
     }
 

@@ -44,7 +44,7 @@ impl PartFile {
         // The target of a link is replaced, and not the link. A device or a pipe must not be replaced at all.
         let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if path.exists() && !path.is_file() {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("not a regular file"));
         }
         let mut part_name = path.as_os_str().to_owned();
         part_name.push(".part");

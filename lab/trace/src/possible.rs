@@ -16,7 +16,7 @@ use crate::facts::{Facts, ZoneFacts};
 use crate::kernel::{PAGEBLOCKS_OF_CHOICE, Release};
 
 /// Section of `FORMAT.md` with these rules.
-const SECTION: &str = "What cannot be";
+const SECTION: &str = "Consistency rules";
 
 /// Page sizes that Linux supports, from the smallest to the largest, in bytes. linux:
 /// arch/hexagon/Kconfig:PAGE_SIZE_256KB
@@ -31,15 +31,15 @@ pub(crate) fn contradiction(facts: &Facts) -> Option<(String, &'static str)> {
 fn units(facts: &Facts) -> Option<String> {
     let size = facts.page_size;
     if !size.is_power_of_two() || !PAGE_SIZES.contains(&size) {
-        return Some(format!("its `page_size` is {size}, and pages have 4096 bytes to 262144, a power of two"));
+        return Some(format!("`page_size` is {size}, but must be from 4096 to 262144, a power of two"));
     }
     if facts.cpus == 0 {
-        return Some("it names no CPU (`cpus` is 0)".to_owned());
+        return Some("there is no CPU (`cpus` is 0)".to_owned());
     }
     let mut kinds = facts.rows.iter().filter(|(_, rows)| **rows > 0).map(|(code, _)| Kind::from_code((*code).into()));
     let is_snapshot = kinds.all(|kind| kind.is_some_and(|kind| kind.section() == Section::Start));
     (facts.duration == 0 && !is_snapshot)
-        .then(|| "it lasted 0 ns (`duration`), and has more rows than those of its start state".to_owned())
+        .then(|| "`duration` is 0 ns, but there are other rows than those of the start state".to_owned())
 }
 
 /// Checks the order of a pageblock. linux: include/linux/pageblock-flags.h:pageblock_order
@@ -47,13 +47,13 @@ fn pageblocks(facts: &Facts) -> Option<String> {
     let (order, most) = (facts.pageblock_order, bounds::order_max(facts));
     if order == 0 || order > most {
         return Some(format!(
-            "its `pageblock_order` is {order}, and blocks of its kernel have orders from 1 to {most}"
+            "`pageblock_order` is {order}, but must be from 1 to {most}, the highest order of the kernel"
         ));
     }
     let chosen = Release::parse(&facts.kernel_release).is_none_or(|release| release >= PAGEBLOCKS_OF_CHOICE);
     let is_usual = matches!(order, 9 | 10) || facts.machine != "x86_64" || chosen;
     (!is_usual).then(|| {
-        format!("its `pageblock_order` is {order}, and on x86_64 it is 9 or 10 before Linux {PAGEBLOCKS_OF_CHOICE}")
+        format!("`pageblock_order` is {order}, but must be 9 or 10 on x86_64 before Linux {PAGEBLOCKS_OF_CHOICE}")
     })
 }
 
@@ -63,7 +63,7 @@ fn stacks(facts: &Facts) -> Option<String> {
 
 fn zones(facts: &Facts) -> Option<String> {
     let has_memory = facts.zones_start.iter().any(|zone| zone.spanned > 0 && zone.present > 0);
-    (!has_memory).then(|| "it names no zone with memory (`zones_start`)".to_owned())
+    (!has_memory).then(|| "there is no zone with memory (`zones_start`)".to_owned())
 }
 
 fn all_zones(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
@@ -74,16 +74,16 @@ fn zone_sizes(facts: &Facts) -> Option<String> {
     all_zones(facts).find_map(|zone| {
         let ZoneFacts { node, name, start_pfn, spanned, present, managed, min, low, high, .. } = zone;
         if start_pfn.checked_add(*spanned).is_none_or(|end| end > PFN_LIMIT) {
-            return Some(format!("its zone {name} of node {node} ends beyond frame 2^52"));
+            return Some(format!("zone {name} of node {node} ends beyond frame 2^52"));
         }
         if present > spanned || managed > present {
             return Some(format!(
-                "its zone {name} of node {node} has {managed} `managed` pages of {present} `present` ones of {spanned} \
-                 `spanned` ones, and each is at most the next"
+                "zone {name} of node {node} has {managed} `managed`, {present} `present` and {spanned} `spanned` pages, but \
+                 each number must be at most the next"
             ));
         }
         (min > low || low > high)
-            .then(|| format!("its zone {name} of node {node} has the watermarks {min}, {low}, {high}, and they go up"))
+            .then(|| format!("zone {name} of node {node} has the watermarks {min}, {low}, {high}, which must ascend"))
     })
 }
 
@@ -95,7 +95,7 @@ fn overlaps(facts: &Facts) -> Option<String> {
             let end = (one.start_pfn + one.spanned, other.start_pfn + other.spanned);
             if other.start_pfn < end.0 && one.start_pfn < end.1 {
                 let (node, one, other) = (one.node, &one.name, &other.name);
-                return Some(format!("its zones {one} and {other} of node {node} have frames in common"));
+                return Some(format!("zones {one} and {other} of node {node} have frames in common"));
             }
         }
     }
@@ -110,7 +110,7 @@ fn pageblock_counts(facts: &Facts) -> Option<String> {
         let pages = blocks.saturating_mul(1 << facts.pageblock_order);
         (blocks > 0 && pages < zone.managed).then(|| {
             format!(
-                "its zone {} has {} `managed` pages in {blocks} pageblocks of order {}, where only {pages} fit",
+                "zone {} has {} `managed` pages, but its {blocks} pageblocks of order {} have only {pages} pages",
                 zone.name, zone.managed, facts.pageblock_order
             )
         })
@@ -121,5 +121,5 @@ fn pageblock_counts(facts: &Facts) -> Option<String> {
 /// them has no start state.
 fn start_state(facts: &Facts) -> Option<String> {
     let rows = facts.rows.get(&(Kind::StartFree as u8)).copied().unwrap_or(0);
-    (rows == 0).then(|| "it has no start state: no row names a free block (kind 64)".to_owned())
+    (rows == 0).then(|| "there is no start state: no row has a free block (kind 64)".to_owned())
 }

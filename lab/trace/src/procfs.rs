@@ -15,7 +15,7 @@ use crate::facts::{PcpFacts, TypeFacts, ZoneFacts};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProcError {
     /// A line that should hold numbers.
-    #[error("{file} has the line `{line}`, which is not understood; report it with the kernel's release")]
+    #[error("cannot parse the line `{line}` of {file}; report it with the kernel's release")]
     BadLine {
         /// Name of the file below `/proc`.
         file: &'static str,
@@ -23,7 +23,7 @@ pub enum ProcError {
         line: String,
     },
     /// The file lacks a required part.
-    #[error("{file} {lacks}; run as root on a Linux kernel that fills it")]
+    #[error("{file} {lacks}; run as root, on a Linux kernel that shows its contents")]
     Lacking {
         /// Name of the file below `/proc`.
         file: &'static str,
@@ -69,7 +69,7 @@ pub fn parse_buddyinfo(text: &str) -> Result<Vec<ZoneBlocks>, ProcError> {
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         zones.push(zone_blocks(line).ok_or_else(|| bad(FILE, line))?);
     }
-    if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "names no zone" }) } else { Ok(zones) }
+    if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "contains no zone" }) } else { Ok(zones) }
 }
 
 fn zone_blocks(line: &str) -> Option<ZoneBlocks> {
@@ -99,7 +99,11 @@ pub fn parse_zoneinfo(text: &str) -> Result<Vec<ZoneFacts>, ProcError> {
             *mark = mark.saturating_sub(boost);
         }
     }
-    if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "names no zone with pages" }) } else { Ok(zones) }
+    if zones.is_empty() {
+        Err(ProcError::Lacking { file: FILE, lacks: "contains no zone with pages" })
+    } else {
+        Ok(zones)
+    }
 }
 
 /// Handles a line of a zone's text; `None` if the line is known but has no number.
@@ -171,7 +175,7 @@ const PAGETYPEINFO: &str = "pagetypeinfo";
 /// [`ProcError::Lacking`] if there is no such heading.
 pub fn migratetype_numbers(text: &str) -> Result<Vec<i8>, ProcError> {
     let heading = text.lines().find_map(|line| line.trim().strip_prefix("Number of blocks type"));
-    let names = heading.ok_or(ProcError::Lacking { file: PAGETYPEINFO, lacks: "names no migratetypes" })?;
+    let names = heading.ok_or(ProcError::Lacking { file: PAGETYPEINFO, lacks: "contains no migratetypes" })?;
     Ok(names.split_whitespace().map(migratetype_number).collect())
 }
 
@@ -194,7 +198,7 @@ fn migratetype_number(name: &str) -> i8 {
 pub fn parse_pagetypeinfo(text: &str) -> Result<PageTypeInfo, ProcError> {
     let migratetypes = migratetype_numbers(text)?;
     let order = text.lines().find_map(|line| line.strip_prefix("Page block order:"));
-    let lacks = "does not tell the pageblock order";
+    let lacks = "does not contain the pageblock order";
     let pageblock_order = order
         .and_then(|order| order.trim().parse().ok())
         .filter(|&order| order < 64)
@@ -272,7 +276,7 @@ pub fn parse_iomem(text: &str, page_size: u32) -> Result<Vec<(u64, u64)>, ProcEr
             ranges.push(frames);
         }
     }
-    let lacks = if is_hidden { "hides its addresses" } else { "names no System RAM" };
+    let lacks = if is_hidden { "hides its addresses" } else { "contains no System RAM" };
     if ranges.is_empty() { Err(ProcError::Lacking { file: FILE, lacks }) } else { Ok(ranges) }
 }
 

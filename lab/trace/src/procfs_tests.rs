@@ -99,7 +99,7 @@ fn iomem_gives_whole_pages_of_ram() {
         00100000-bfffffff : System RAM\n  01000000-0220bb07 : Kernel code\n";
     assert_eq!(parse_iomem(text, 4096).unwrap(), [(1, 0x9f), (0x100, 0xc0000)]);
     let hidden = parse_iomem("00000000-00000000 : System RAM\n", 4096).unwrap_err();
-    assert_eq!(hidden.to_string(), "iomem hides its addresses; run as root on a Linux kernel that fills it");
+    assert_eq!(hidden.to_string(), "iomem hides its addresses; run as root, on a Linux kernel that shows its contents");
     assert!(parse_iomem("zz-1 : System RAM", 4096).is_err());
     assert!(parse_iomem("0-ffffffffffffffff : System RAM", 0).is_ok());
 }

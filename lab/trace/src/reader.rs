@@ -155,20 +155,20 @@ fn read_checksums(path: &Path, footer: &Footer, groups: usize) -> Result<Option<
         // The key itself may be damaged.
         let writer = footer.metadata.file_metadata().created_by();
         let is_ours = writer.is_some_and(|writer| writer.starts_with(WRITER_NAME));
-        return if is_ours { Err(Error::corrupt(path, "it has lost its checksums")) } else { Ok(None) };
+        return if is_ours { Err(Error::corrupt(path, "its checksums are missing")) } else { Ok(None) };
     };
     let checksums = Checksums::from_json(text).map_err(|error| Error::corrupt(path, error))?;
     if checksums.row_groups.len() != groups {
-        return Err(Error::corrupt(path, "it has another number of row groups than of checksums"));
+        return Err(Error::corrupt(path, "the number of row groups differs from the number of checksums"));
     }
     Ok(Some(checksums))
 }
 
 fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Result<Facts, Error> {
     let text = metadata_value(footer, METADATA_KEY)
-        .ok_or_else(|| Error::not_recording(path, format!("it has no metadata under the key `{METADATA_KEY}`")))?;
+        .ok_or_else(|| Error::not_recording(path, format!("there is no metadata with the key `{METADATA_KEY}`")))?;
     if checksums.is_some_and(|checksums| checksums.facts != crc32fast::hash(text.as_bytes())) {
-        return Err(Error::corrupt(path, "the checksum of its facts does not match"));
+        return Err(Error::corrupt(path, "the checksum of the facts does not match"));
     }
     // The version is checked first, since the other facts of a later format are not known.
     let claim: FormatClaim = parse_facts(path, text)?;
@@ -180,7 +180,7 @@ fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Re
 
 fn parse_facts<'t, T: serde::Deserialize<'t>>(path: &Path, text: &'t str) -> Result<T, Error> {
     serde_json::from_str(text)
-        .map_err(|error| Error::not_recording(path, format!("its facts are not as they should be ({error})")))
+        .map_err(|error| Error::not_recording(path, format!("its facts cannot be parsed ({error})")))
 }
 
 /// The only fact that every format has.
@@ -195,7 +195,7 @@ fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error>
     let stated = facts.rows.values().copied().try_fold(0, u64::checked_add);
     match stored {
         Some(rows) if stated == stored => Ok(rows),
-        _ => Err(Error::corrupt(path, "the number of rows is not the one that its facts tell")),
+        _ => Err(Error::corrupt(path, "the number of rows is not that in its facts")),
     }
 }
 
@@ -263,7 +263,7 @@ impl<R: Borrow<Reader>> Batches<R> {
         if self.checker.counts() != self.reader.borrow().facts.rows {
             return Err(Error::corrupt(
                 &self.reader.borrow().path,
-                "the rows of each kind are not as many as its facts tell",
+                "the rows of each kind do not match the counts in its facts",
             ));
         }
         // If the kernel lost events, the remaining ones need not be consistent.
@@ -271,8 +271,8 @@ impl<R: Borrow<Reader>> Batches<R> {
             None => Ok(()),
             Some(Clashes { clashes, events }) => {
                 let reason = format!(
-                    "its rows do not stand in the order in which they happened, since {clashes} of {events} allocations \
-                     and frees are of pages that were allocated, or free, already"
+                    "the rows are not in the order of the events: {clashes} of {events} allocations and frees are of \
+                     pages that were allocated or free already"
                 );
                 Err(self.reader.borrow().impossible(reason, "Order of rows"))
             }

@@ -42,8 +42,8 @@ pub enum OpenError {
 
     /// The recorded kernel is not known.
     #[error(
-        "{path} was recorded on the kernel `{release}`, which is no Linux that this program knows (5.0 to 7.x); \
-         use a newer freehold, or correct `kernel_release` in the file's facts",
+        "{path} was recorded on the kernel `{release}`, which is not a Linux version that this program supports (5.0 \
+         to 7.x); use a newer version of freehold, or correct `kernel_release` in the file's facts",
         path = path.display()
     )]
     UnknownKernel {

@@ -14,7 +14,8 @@ use crate::format::{Field, FormatError, parse_fields};
 pub enum RingError {
     /// The page is shorter than its header, or claims more bytes than it has.
     #[error(
-        "a page of the trace ring commits {committed} bytes, but holds {available}; record again, or report the kernel's release"
+        "a page of the ring buffer commits {committed} bytes, but has only {available}; record again, or report the \
+         kernel's release"
     )]
     Overcommitted {
         /// Committed bytes according to the page's header.
@@ -24,7 +25,8 @@ pub enum RingError {
     },
     /// An event extends beyond the committed bytes.
     #[error(
-        "an event at byte {offset} of a page of the trace ring is cut off; record again, or report the kernel's release"
+        "an event at byte {offset} of a page of the ring buffer is incomplete; record again, or report the kernel's \
+         release"
     )]
     CutOff {
         /// Offset of the event from the start of the page's data.

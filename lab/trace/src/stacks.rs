@@ -38,13 +38,13 @@ impl StackFacts {
     /// Returns the first contradiction in the stacks, as a clause; `None` if there is none.
     pub(crate) fn contradiction(&self, tasks: usize) -> Option<String> {
         if !self.period.is_power_of_two() {
-            return Some(format!("one frame in {} was sampled for `stacks`, which is no power of two", self.period));
+            return Some(format!("`stacks` has a sample of one frame in {}, which is not a power of two", self.period));
         }
         let index = self.stacks.iter().position(|stack| {
             let are_named = stack.frames.iter().all(|&frame| (frame as usize) < self.symbols.len());
             !are_named || (stack.task as usize) >= tasks.max(1) || stack.order >= 64
         })?;
-        Some(format!("stack {index} of `stacks` has a function, a task or an order that there is not"))
+        Some(format!("stack {index} of `stacks` has an unknown function, task or order"))
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(stacks.contradiction(2), None);
         assert!(stacks.contradiction(1).unwrap().starts_with("stack 0"));
         let odd = StackFacts { period: 3, ..stacks.clone() };
-        assert!(odd.contradiction(2).unwrap().contains("no power of two"));
+        assert!(odd.contradiction(2).unwrap().contains("not a power of two"));
         let unnamed = StackFacts { symbols: Vec::new(), ..stacks };
         assert!(unnamed.contradiction(2).is_some());
     }

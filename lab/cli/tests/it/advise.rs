@@ -98,7 +98,7 @@ fn what_cannot_carry_advice_is_refused() {
     assert_refused(&freehold(&["advise", &good, &other]), "on machines that differ in kernel");
     let events: Vec<_> = rows().into_iter().filter(|row| row.kind.section() != Section::Start).collect();
     write(&sandbox.path("headless.parquet"), &events, &set());
-    assert_refused(&freehold(&["advise", &sandbox.argument("headless.parquet")]), "it has no start state");
+    assert_refused(&freehold(&["advise", &sandbox.argument("headless.parquet")]), "there is no start state");
     assert_refused(&freehold(&["advise", &good]), "under its own settings is too far from what was recorded");
     assert_refused(&freehold(&["advise", &good, &good]), "given twice");
     assert_refused(&freehold(&["advise", &good, "--margin", "200"]), "the margin cannot be 200");

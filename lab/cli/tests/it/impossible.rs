@@ -18,42 +18,54 @@ const EVENT: usize = 1000;
 const END: u64 = 32_768;
 
 const CASES: &[Case] = &[
-    ("no start state", |rows, _| rows.retain(|row| row.kind as u8 <= 63), "it has no start state"),
-    ("no free block", |rows, _| rows.retain(|row| row.kind != Kind::StartFree), "it has no start state"),
+    ("no start state", |rows, _| rows.retain(|row| row.kind as u8 <= 63), "there is no start state"),
+    ("no free block", |rows, _| rows.retain(|row| row.kind != Kind::StartFree), "there is no start state"),
     (
         "overlapping free blocks",
         |rows, _| rows.insert(1, free(4096 + 512, 9)),
-        "names frame 4608 (`pfn`), and so does a row above",
+        "repeats frame 4608 (`pfn`) of an earlier row",
     ),
     (
         "a thousand blocks on a frame",
         |rows, _| rows.splice(1..1, [free(5, 0); 1000]).for_each(drop),
-        "names frame 5 (`pfn`), and so does",
+        "repeats frame 5 (`pfn`) of an earlier row",
     ),
-    ("in use and free", |rows, _| rows.insert(1, allocated(4096 + 5, 3)), "names frame 4101 (`pfn`), and so does"),
-    ("a free block between two places", |rows, _| rows[3].pfn += 1, "where none of order 10 begins"),
-    ("a type of an event", |rows, _| rows[EVENT].migratetype = 99, "its `migratetype` is 99, and must be from -1 to 5"),
-    ("a type of a free block", |rows, _| rows[2].migratetype = 6, "its `migratetype` is 6, and must be from -1 to 5"),
-    ("pageblocks of another size", |_, facts| facts.pageblock_order = 7, "on x86_64 it is 9 or 10 before Linux 6.16"),
-    ("pageblocks of one page", |_, facts| facts.pageblock_order = 0, "its `pageblock_order` is 0"),
-    ("pageblocks above blocks", |_, facts| facts.pageblock_order = 11, "blocks of its kernel have orders from 1 to 10"),
-    ("pageblocks without bounds", |_, facts| facts.pageblock_order = 255, "its `pageblock_order` is 255"),
-    ("fewer pageblocks than memory", |_, facts| facts.pagetypeinfo_start = vec![pageblocks(3)], "where only 1536 fit"),
-    ("five nanoseconds", |_, facts| facts.duration = 5, "its facts say a `duration` of 5 ns"),
-    ("no time at all", |_, facts| facts.duration = 0, "it lasted 0 ns"),
-    ("no page size", |_, facts| facts.page_size = 0, "its `page_size` is 0"),
-    ("an odd page size", |_, facts| facts.page_size = 5000, "its `page_size` is 5000"),
-    ("a huge page size", |_, facts| facts.page_size = 1 << 20, "its `page_size` is 1048576"),
-    ("no CPU", |_, facts| facts.cpus = 0, "it names no CPU"),
-    ("no zone", |_, facts| facts.zones_start.clear(), "it names no zone with memory"),
-    ("more present than spanned", |_, facts| facts.zones_start[0].present += 1, "each is at most the next"),
-    ("more managed than present", |_, facts| facts.zones_end[0].managed += 9999, "each is at most the next"),
+    (
+        "in use and free",
+        |rows, _| rows.insert(1, allocated(4096 + 5, 3)),
+        "repeats frame 4101 (`pfn`) of an earlier row",
+    ),
+    ("a free block between two places", |rows, _| rows[3].pfn += 1, "not a multiple of the size of order 10"),
+    ("a type of an event", |rows, _| rows[EVENT].migratetype = 99, "`migratetype` is 99, but must be from -1 to 5"),
+    ("a type of a free block", |rows, _| rows[2].migratetype = 6, "`migratetype` is 6, but must be from -1 to 5"),
+    ("pageblocks of another size", |_, facts| facts.pageblock_order = 7, "must be 9 or 10 on x86_64 before Linux 6.16"),
+    ("pageblocks of one page", |_, facts| facts.pageblock_order = 0, "`pageblock_order` is 0"),
+    (
+        "pageblocks above blocks",
+        |_, facts| facts.pageblock_order = 11,
+        "must be from 1 to 10, the highest order of the kernel",
+    ),
+    ("pageblocks without bounds", |_, facts| facts.pageblock_order = 255, "`pageblock_order` is 255"),
+    ("fewer pageblocks than memory", |_, facts| facts.pagetypeinfo_start = vec![pageblocks(3)], "have only 1536 pages"),
+    ("five nanoseconds", |_, facts| facts.duration = 5, "`duration` in the facts: 5 ns"),
+    ("no time at all", |_, facts| facts.duration = 0, "`duration` is 0 ns"),
+    ("no page size", |_, facts| facts.page_size = 0, "`page_size` is 0"),
+    ("an odd page size", |_, facts| facts.page_size = 5000, "`page_size` is 5000"),
+    ("a huge page size", |_, facts| facts.page_size = 1 << 20, "`page_size` is 1048576"),
+    ("no CPU", |_, facts| facts.cpus = 0, "there is no CPU"),
+    ("no zone", |_, facts| facts.zones_start.clear(), "there is no zone with memory"),
+    ("more present than spanned", |_, facts| facts.zones_start[0].present += 1, "each number must be at most the next"),
+    (
+        "more managed than present",
+        |_, facts| facts.zones_end[0].managed += 9999,
+        "each number must be at most the next",
+    ),
     ("watermarks that go down", |_, facts| facts.zones_start[0].high = 1, "has the watermarks 128, 160, 1"),
     ("zones with common frames", share_frames, "have frames in common"),
     ("a zone beyond all", |_, facts| facts.zones_start[0].start_pfn = u64::MAX, "ends beyond frame 2^52"),
-    ("order 40", |rows, _| rows[EVENT].order = 40, "its `order` is 40, and must be from 0 to 10"),
-    ("order 11", |rows, _| rows[EVENT].order = 11, "its `order` is 11, and must be from 0 to 10"),
-    ("order 64 in use", |rows, _| rows[0].order = 64, "its `order` is 64, and must be from 0 to 63"),
+    ("order 40", |rows, _| rows[EVENT].order = 40, "`order` is 40, but must be from 0 to 10"),
+    ("order 11", |rows, _| rows[EVENT].order = 11, "`order` is 11, but must be from 0 to 10"),
+    ("order 64 in use", |rows, _| rows[0].order = 64, "`order` is 64, but must be from 0 to 63"),
     ("an event outside of memory", |rows, _| rows[EVENT].pfn = END, "from frame 32768 (`pfn`) on"),
     ("a block half outside", |rows, _| (rows[EVENT].pfn, rows[EVENT].order) = (END - 1, 1), "in no zone and in no RAM"),
     ("a start outside of memory", |rows, _| rows.insert(1, free(1 << 40, 3)), "in no zone and in no RAM"),
@@ -61,17 +73,17 @@ const CASES: &[Case] = &[
     (
         "no frame at all",
         |rows, _| rows[EVENT].pfn = 1 << 52,
-        "`pfn` is 4503599627370496, and must be -1, or a frame below",
+        "`pfn` is 4503599627370496, but must be -1, or a frame below",
     ),
-    (
-        "shuffled under sorted times",
-        |rows, _| shuffle(rows),
-        "its rows do not stand in the order in which they happened",
-    ),
+    ("shuffled under sorted times", |rows, _| shuffle(rows), "the rows are not in the order of the events"),
     ("time that goes back", |rows, _| rows[EVENT].time = 7, "its time 7 ns is before"),
-    ("an event among the state", |rows, _| rows.swap(2, EVENT), "is out of order: rows of the start state come first"),
-    ("a task of nobody", |rows, _| rows[EVENT].task = 77, "its `task` is 77, and must be below 3"),
-    ("a CPU that is not there", |rows, _| rows[EVENT].cpu = 77, "its `cpu` is 77, and must be below 2"),
+    (
+        "an event among the state",
+        |rows, _| rows.swap(2, EVENT),
+        "is out of order: rows of the start state must be first",
+    ),
+    ("a task of nobody", |rows, _| rows[EVENT].task = 77, "`task` is 77, but must be below 3"),
+    ("a CPU that is not there", |rows, _| rows[EVENT].cpu = 77, "`cpu` is 77, but must be below 2"),
 ];
 
 fn free(pfn: u64, order: u8) -> Row {
@@ -167,7 +179,7 @@ fn a_foreign_writer_is_named_and_shown_the_rules() {
     assert_refused(&output, "row 1000 of ");
     assert_refused(
         &output,
-        "; it was written by parquet-rs version 60.1.0, and FORMAT.md says under Columns how it must be",
+        "; the file was written by parquet-rs version 60.1.0, which must follow Columns in FORMAT.md",
     );
     // This recording is from the real writer.
     let ours = sandbox.recording_with("ours.parquet", &Facts { page_size: 0, ..facts });
@@ -199,14 +211,11 @@ fn a_packing_that_is_not_read_is_named() {
     patch(&sandbox, b"\x18\x04time\x15\x00", b"\x18\x04time\x15\x04");
     assert_all_refuse(
         &sandbox,
-        "packs its column `time` with the codec GZIP, which this program does not read; write it again with ZSTD",
+        "the column `time` has the codec GZIP, which this program does not read; write the file again with ZSTD",
     );
     // The last of the encodings (8 RLE_DICTIONARY, 7 DELTA_BYTE_ARRAY), then the name.
     patch(&sandbox, b"\x10\x19\x18\x03pfn", b"\x0e\x19\x18\x03pfn");
-    assert_all_refuse(
-        &sandbox,
-        "packs its column `pfn` with the encoding DELTA_BYTE_ARRAY, which this program does not read",
-    );
+    assert_all_refuse(&sandbox, "the column `pfn` has the encoding DELTA_BYTE_ARRAY, which this program does not read");
 }
 
 #[test]
@@ -285,6 +294,6 @@ fn hostile_names_and_arguments_reach_no_terminal() {
         assert_harmless(&freehold(&arguments).stderr, &arguments);
     }
     let output = freehold(&["inspect", &unknown]);
-    assert_refused(&output, "which is no Linux that this program knows");
+    assert_refused(&output, "which is not a Linux version that this program supports");
     assert_harmless(&output.stderr, &["inspect"]);
 }

@@ -36,7 +36,7 @@ fn there_is_nothing_in_a_snapshot_to_replay() {
         &["advise", &snapshot],
         &["sim", "recording", &snapshot, "--quick", "--cpus", "2"],
     ] {
-        assert_refused(&freehold(arguments), "is a snapshot, which has no events to work with");
+        assert_refused(&freehold(arguments), "is a snapshot, which has no events");
     }
 }
 

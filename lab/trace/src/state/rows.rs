@@ -62,7 +62,7 @@ impl StateRows {
     /// Returns a phrase about the sources of the pageblocks' types.
     pub fn types(&self) -> String {
         let Pageblocks { named, guessed, off, .. } = self.pageblocks;
-        format!("{named} named by events, {guessed} guessed, {off} away from the kernel's counts")
+        format!("{named} known from events, {guessed} guessed, {off} different from the kernel's counts")
     }
 
     /// Calls `visit` with each row. Blocks that events have shown to be cached or allocated are included.

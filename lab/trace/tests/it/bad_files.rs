@@ -34,10 +34,7 @@ fn a_foreign_file_is_told() {
     }
     assert_eq!(
         error_of(&path, b"hello").to_string(),
-        format!(
-            "{} is not a Parquet file; give one that `freehold record` or `freehold snapshot` wrote",
-            path.display()
-        )
+        format!("{} is not a Parquet file; give a file of `freehold record` or `freehold snapshot`", path.display())
     );
 }
 
@@ -91,7 +88,7 @@ fn lost_checksums_are_told() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     let error = error_of(&path, &patched(&whole, "freehold.crc32", "freehold.other"));
-    assert!(error.to_string().contains("it has lost its checksums"), "{error}");
+    assert!(error.to_string().contains("its checksums are missing"), "{error}");
 }
 
 #[test]
@@ -99,7 +96,7 @@ fn damage_in_the_facts_is_told() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     let error = error_of(&path, &patched(&whole, "6.12.0", "6.13.0"));
-    assert!(error.to_string().contains("the checksum of its facts does not match"), "{error}");
+    assert!(error.to_string().contains("the checksum of the facts does not match"), "{error}");
 }
 
 #[test]
@@ -124,8 +121,8 @@ fn a_parquet_file_of_something_else_is_told() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     for (from, to, told) in [
-        ("freehold.facts", "freehold.other", "it has no metadata under the key `freehold.facts`"),
-        ("migratetype", "migratetyqe", "it has no column `migratetype`"),
+        ("freehold.facts", "freehold.other", "there is no metadata with the key `freehold.facts`"),
+        ("migratetype", "migratetyqe", "there is no column `migratetype`"),
     ] {
         // The name is in each column chunk and in the schema; the schema comes first in the footer.
         let mut bytes = whole.clone();
@@ -176,6 +173,6 @@ fn a_schema_that_claims_too_much_is_told() {
     for bytes in [file_of_schema(1, &many_children), file_of_schema(1_000_000, &one_child)] {
         let error = error_of(&path, &bytes);
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");
-        assert!(error.to_string().contains("its schema is not readable"), "{error}");
+        assert!(error.to_string().contains("its schema cannot be parsed"), "{error}");
     }
 }

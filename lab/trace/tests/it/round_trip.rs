@@ -89,7 +89,7 @@ fn a_full_disk_is_one_sentence_and_no_file() {
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert_eq!(
         error.to_string(),
-        format!("the disk is full, so {} was not written; free some space or choose another place", path.display())
+        format!("cannot write {}: the disk is full; free some space, or choose another path", path.display())
     );
     assert_eq!(fs::read_dir(&disk.0).unwrap().count(), 0);
 }
