@@ -78,8 +78,8 @@ fn zone_sizes(facts: &Facts) -> Option<String> {
         }
         if present > spanned || managed > present {
             return Some(format!(
-                "zone {name} of node {node} has {managed} `managed`, {present} `present` and {spanned} `spanned` pages, but \
-                 each number must be at most the next"
+                "zone {name} of node {node} has {managed} `managed`, {present} `present` and {spanned} `spanned` pages, \
+                 but each number must be at most the next"
             ));
         }
         (min > low || low > high)

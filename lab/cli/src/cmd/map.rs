@@ -112,7 +112,7 @@ impl Printed {
         match block.filter(|&block| map.first_frame(block).is_none()) {
             None => Ok(Printed { map, block }),
             Some(block) => Err(Error::Input(format!(
-                "there is no pageblock {block} in {}; give one from 0 to {}",
+                "there is no pageblock {block} in {}; give a number from 0 to {}",
                 map.of,
                 map.len().saturating_sub(1)
             ))),

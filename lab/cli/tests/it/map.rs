@@ -63,6 +63,6 @@ fn a_page_is_written_whole_or_not_at_all() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
     assert_refused(&freehold(&["replay", &recording, "--html", &recording]), "is an input");
-    assert_refused(&freehold(&["map", &recording, "--block", "64"]), "give one from 0 to 63");
+    assert_refused(&freehold(&["map", &recording, "--block", "64"]), "give a number from 0 to 63");
     assert_eq!(sandbox.listing(), ["page.html", "small.parquet"]);
 }

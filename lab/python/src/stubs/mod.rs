@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn docstrings_name_keywords_and_not_options() {
         let doc = docstring(&Function::for_command("compare"));
-        assert!(doc.contains("with setting_b policy A") && !doc.contains(" --"), "{doc}");
+        assert!(doc.contains("with setting_b: policy A") && !doc.contains(" --"), "{doc}");
         assert!(doc.lines().all(|line| line.chars().count() <= WIDTH), "{doc}");
     }
 }
