@@ -39,7 +39,7 @@ without() {
 with() {
     "$FREEHOLD" record "$@" --out "$work/r.parquet" -- "$work/build" 2>"$work/said"
     traced=$(seconds)
-    own=$(grep -o 'used [0-9]* ms' "$work/said" | tr -dc 0-9)
+    own=$(grep -o 'recorder: [0-9]* ms' "$work/said" | tr -dc 0-9)
     events=$(grep -o '[0-9,]* events in' "$work/said" | tr -dc 0-9)
 }
 

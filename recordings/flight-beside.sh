@@ -16,7 +16,7 @@ begin_flight() {
     : >"$work/said"
     "$FREEHOLD" record --flight 60s --on asked "$@" --out "$work" 2>"$work/said" &
     recorder=$!
-    until grep -q keeps "$work/said"; do kill -0 "$recorder"; done
+    until grep -q keeping "$work/said"; do kill -0 "$recorder"; done
 }
 
 end_flight() {

@@ -22,7 +22,7 @@ run() {
 flies() {
     freehold record --flight 20s --on "$1" --tail 0s --out "$FLIGHTS/" 2>"$FLIGHTS/said" &
     recorder=$!
-    says keeps || return 1
+    says keeping || return 1
     $2
     says wrote || return 1
     kill -INT $recorder

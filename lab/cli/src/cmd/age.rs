@@ -31,14 +31,13 @@ const PAGES_PER_MIB: u32 = 256;
                         the pageblocks have unmovable pages, as published for production servers. From 80 on no \
                         pageblock is free. At 100 no large block can be allocated. The same age and seed give the \
                         same memory on every machine.\n\n\
-                        With --apply, all pages are freed when the command ends, also after Ctrl-C and kill -9. Only \
-                        the types of pageblocks remain: a pageblock that the kernel claimed for its own pages stays \
-                        unmovable until a movable request claims it.\n\n\
+                        With --apply, the fragmentation is undone when the command ends, also after Ctrl-C and \
+                        kill -9. Only the types of pageblocks remain: a pageblock that the kernel claimed for its own \
+                        pages stays unmovable until a movable request claims it.\n\n\
                         Examples:\n  \
                         freehold age                                             print the figures of age 60\n  \
                         freehold age --age 80 --memory 16GiB -o old.parquet      write a file for --start\n  \
-                        freehold age --age 60 --fixed-blocks 50 -o half.parquet  unmovable pages in half of all \
-                        pageblocks\n  \
+                        freehold age --age 60 --fixed-blocks 50 -o half.parquet  unmovable pages in half of memory\n  \
                         freehold age --like host.parquet                         print the figures of a snapshot\n  \
                         freehold sim webhost --memory 4GiB --age 60              simulate a machine of age 60\n  \
                         sudo freehold age --age 60 --apply -- ./benchmark        run on this machine, fragmented"

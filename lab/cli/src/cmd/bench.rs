@@ -43,7 +43,7 @@ const RUNS: u32 = 320;
                   --table, --load, --runs, --seed, --quick, --library and --with.\n\n\
                   `freehold bench corruption` runs programs, each with one kind of memory misuse, under the same \
                   mallocs, and reports the mallocs that detect the misuse. Its options are --library and --quick.\n\n\
-                  Measurements of speed need a program built with `cargo build --profile dist`. With another profile, \
+                  Measurements of speed need a `freehold` that was built with `cargo build --profile dist`. Otherwise \
                   only --quick, `harness` and `corruption` run.\n\n\
                   Exit status: 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \

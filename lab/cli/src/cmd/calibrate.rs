@@ -71,7 +71,7 @@ pub struct CalibrateArgs {
 pub(crate) fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     if args.runs < check::RUNS_MIN {
         return Err(Error::Input(format!(
-            "`--runs {}` is too few for a 95 % interval, since up to half of the runs are discarded; give at least {}",
+            "`--runs {}` is too few for a 95 % interval, as up to half of the runs may be discarded; give at least {}",
             args.runs,
             check::RUNS_MIN
         )));
@@ -152,7 +152,7 @@ impl Checked {
         let busy = number::percent(1.0 - 1.0 / stretch);
         let mut sentences = vec![
             format!("Threads and simulation agree within 20 % in {agreeing} of {all} cases."),
-            format!("Other programs used at most {busy} of the CPU time in the runs that were kept."),
+            format!("Share of time that CPUs spent on other work in the runs that were kept: at most {busy}."),
         ];
         sentences.extend((few > 0).then(|| {
             format!("Cases with too few zone locks to compare, fewer than {LOCKS_MIN} in 1000 operations: {few}.")

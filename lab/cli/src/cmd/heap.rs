@@ -15,10 +15,10 @@ use crate::error::Error;
     freehold run -- redis-server &\n  \
     freehold heap $(pgrep redis-server)          sizes, blocks, and the objects that pin them\n  \
     freehold heap 1234 --blocks 50 --json -      more blocks, as JSON\n\n\
-    The command reads every process whose malloc is Freehold, independent of how the process was started. It needs the \
-    permission of a debugger: CAP_SYS_PTRACE, or the same user if kernel.yama.ptrace_scope is 0. The process is not \
-    stopped or changed: only the allocator's tables are copied, no contents of objects. The objects that are listed \
-    for a block of 2 MiB prevent its return to the system.")]
+    The command reads every process whose malloc is Freehold, independently of how the process was started. It needs \
+    the permission of a debugger: CAP_SYS_PTRACE, or the same user if kernel.yama.ptrace_scope is 0. The process is \
+    not stopped or changed: only the allocator's tables are copied, no contents of objects. The objects that are \
+    listed for a block of 2 MiB prevent its return to the system.")]
 pub struct HeapArgs {
     /// Process ID
     #[arg(value_name = "PID")]

@@ -89,7 +89,7 @@ impl Catalogue {
             let range = format!("{} .. {}", number.min, number.max);
             vec![Value::Text(format!("{}=N", number.name)), Value::Text(range), Value::text(number.about)]
         });
-        let title = "Numbers: each replaces a rule of the kernel; without a number, the rule applies";
+        let title = "Numbers that replace a rule of the kernel (the rule applies if set and policy give no number)";
         Table::new(title, Column::several(&["field=number", "range", "meaning"], &[]), rows)
     }
 }
