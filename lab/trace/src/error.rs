@@ -48,7 +48,7 @@ pub enum Error {
         reason: String,
     },
     /// The file ends before its footer does.
-    #[error("{} is incomplete, it ends too early; copy the file again, or record again", path.display())]
+    #[error("{} ends too early; copy the file again, or record again", path.display())]
     Truncated {
         /// Path of the file.
         path: PathBuf,
