@@ -226,6 +226,7 @@ mod tests {
     fn interval_of_equal_counts_has_the_variance_of_independent_events() {
         let [a, b] = [[100.0; 3], [200.0; 3]].map(|values| Sample::new(values.to_vec()));
         let counts = compare(a.clone(), b.clone(), Scale::Counts, Direction::Lower, 1, 0.02);
+        assert_eq!(counts.verdict, Verdict::Worse);
         assert!((counts.change.unwrap() - 1.0).abs() < 1e-9);
         assert_near(counts.interval.unwrap(), (0.741, 1.297));
         assert_near(compare(a, b, Scale::Numbers, Direction::Lower, 1, 0.02).interval.unwrap(), (1.0, 1.0));
