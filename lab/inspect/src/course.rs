@@ -65,45 +65,49 @@ fn pressure_delta(facts: &Facts, [first, now]: [&Sample; 2]) -> Option<u64> {
 pub(crate) fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
     let mut plots: Vec<Plot> = recordings.iter().map(|(name, moments)| by_order(name, moments)).collect();
     plots.extend([
-        over_time(recordings, "free pages", "pages", "In all zones together.", |moment| {
+        over_time(recordings, "free pages", "pages", "Free pages of all zones.", |moment| {
             Some(pages(&moment.free_blocks, 0) as f64)
         }),
         over_time(
             recordings,
             "free pageblocks",
             "pageblocks",
-            "What huge pages can be made of without moving anything.",
+            "A huge page can be allocated from each without compaction.",
             |moment| Some((pages(&moment.free_blocks, HUGE_ORDER) >> HUGE_ORDER) as f64),
         ),
         over_time(
             recordings,
-            "pages that reclaim looked at so far",
+            "pages scanned by reclaim so far",
             "pages",
-            "By kswapd and by requests together.",
+            "Scanned by kswapd and by requests.",
             |moment| Some(moment.pgscan as f64),
         ),
         over_time(
             recordings,
             "allocstall so far",
             "requests",
-            "The kernel's counter of requests that began to reclaim; each of them waited.",
+            "The kernel's counter of requests that started direct reclaim. Each of them waited.",
             |moment| Some(moment.allocstall as f64),
         ),
         over_time(
             recordings,
-            "requests that compacted for themselves so far",
+            "direct compactions so far",
             "requests",
-            "Each of them waited for a block.",
+            "Each of these requests waited while it compacted.",
             |moment| Some(moment.compact_stall as f64),
         ),
-        over_time(recordings, "faults that got a huge page so far", "faults", "As the kernel counts them.", |moment| {
-            Some(moment.thp_fault_alloc as f64)
-        }),
         over_time(
             recordings,
-            "seconds in which some task waited for memory",
+            "faults that got a huge page so far",
+            "faults",
+            "The kernel's counter thp_fault_alloc.",
+            |moment| Some(moment.thp_fault_alloc as f64),
+        ),
+        over_time(
+            recordings,
+            "seconds in which at least one task waited for memory",
             "seconds",
-            "The kernel's pressure stall information (PSI): the steeper, the worse.",
+            "The kernel's pressure stall information (PSI). A steeper line is more pressure.",
             |moment| Some(moment.pressure_us? as f64 / 1e6),
         ),
     ]);
@@ -138,8 +142,7 @@ fn by_order(name: &str, moments: &[Moment]) -> Plot {
     });
     Plot {
         title: format!("free pages by order, {name}"),
-        caption: "All free pages of the zones, by the order of the block that they lie in: the brighter, the larger."
-            .to_owned(),
+        caption: "Free pages of all zones by the order of their block. A brighter colour is a higher order.".to_owned(),
         unit: "pages".into(),
         shape: Shape::Stacked,
         lines: lines.collect(),

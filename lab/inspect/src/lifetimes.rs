@@ -49,7 +49,7 @@ pub(crate) struct Lifetimes {
 impl Lifetimes {
     /// Creates an empty collector.
     pub(crate) fn new() -> Lifetimes {
-        let histogram = Histogram::new(2).expect("two significant digits are supported");
+        let histogram = Histogram::new(2).expect("a histogram with two significant digits is valid");
         Lifetimes { histograms: vec![histogram; ORDERS], live: [0; ORDERS] }
     }
 

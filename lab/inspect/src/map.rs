@@ -16,8 +16,8 @@ use freehold_trace::{Facts, Kind, Row};
 /// Name of the only side of the map.
 const RECORDED: &str = "recorded kernel";
 /// Caveats for the reader.
-const NOTE: &str = "Pages without flags do not count as in use: nothing is known of them. Types at the end are those of \
-                    the start.";
+const NOTE: &str = "Pages without flags are not counted as in use, since their state is unknown. Migratetypes at the \
+                    end are those of the start.";
 /// Largest order of a block of the allocator.
 const ORDER_MAX: u8 = 10;
 

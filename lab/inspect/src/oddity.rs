@@ -70,16 +70,16 @@ impl Oddity {
     pub(crate) fn why(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "allocated before the recording started",
-            Oddity::FromBalloon => "offline or in a balloon at the start, and allocated by nobody",
+            Oddity::FromBalloon => "offline or in a balloon at the start, and not allocated since",
             Oddity::UnknownAtStart => "on a per-CPU list or allocated without page flags at the start",
-            Oddity::BulkAllocation => "the bulk allocator (kernel stacks, vmalloc) makes no allocation event",
+            Oddity::BulkAllocation => "the bulk allocator (kernel stacks, vmalloc) has no allocation event",
             Oddity::TakenWithoutEvent => "contiguous ranges, captures and page reporting take free pages without event",
-            Oddity::MigrationSource => "compaction moved the contents away; no death",
+            Oddity::MigrationSource => "compaction moved the contents away; not the end of their life",
             Oddity::MigrationTarget => "compaction moved contents here without event; paired with an older source",
-            Oddity::CompactionReturn => "compaction had taken it as a target and gave it back",
-            Oddity::SplitPart => "a larger allocation was split; paired with it",
-            Oddity::LargerThanAllocated => "allocated in smaller blocks and freed as one; paired with the first",
-            Oddity::AllocatedWhileLive => "its free was lost or made no event",
+            Oddity::CompactionReturn => "compaction took the block as a target and returned it unused",
+            Oddity::SplitPart => "part of a larger allocation that was split; paired with that allocation",
+            Oddity::LargerThanAllocated => "allocated in smaller blocks and freed as one block; paired with the first",
+            Oddity::AllocatedWhileLive => "the free before it was lost or has no event",
         }
     }
 }

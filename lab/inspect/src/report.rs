@@ -105,8 +105,7 @@ impl Inspection {
     /// Returns a sentence if parts of the recording are assumptions of an importer.
     fn guessed(&self) -> Option<String> {
         (!self.machine.guesses.is_empty()).then(|| {
-            "This was imported, and part of it is guessed; what, stands at the end. The events are as they were recorded."
-                .to_owned()
+            "Imported recording: parts of it are guessed, see `Guesses`. The events are as recorded.".to_owned()
         })
     }
 
@@ -127,14 +126,16 @@ impl Inspection {
     fn in_short(&self) -> Vec<String> {
         if self.is_snapshot() {
             let start = self.fragmentation.first().and_then(|moment| moment.unusable_free_index_order9);
-            let sentence = start
-                .map(|part| format!("Of the free memory {} lies in blocks too small for a huge page.", percent(part)));
+            let sentence =
+                start.map(|part| format!("Free memory in blocks too small for a huge page: {}.", percent(part)));
             return sentence.into_iter().collect();
         }
         let (reclaim, pairing) = (&self.reclaim, &self.pairing);
         let lost = match self.machine.lost {
             0 => "no events lost".to_owned(),
-            lost => format!("{} events lost: counts are too low and some frees lack their allocation", count(lost)),
+            lost => {
+                format!("{} events lost, so that counts are too low and some frees have no allocation", count(lost))
+            }
         };
         let failed = self.orders.iter().map(|order| order.failed).sum();
         let pressure = shortage::describe(reclaim, failed, self.has_reclaim_events());
@@ -142,7 +143,7 @@ impl Inspection {
             .map(|moment| moment.and_then(|moment| moment.unusable_free_index_order9).map(percent));
         let fragmentation = match ends {
             [Some(start), Some(end)] => vec![format!(
-                "Of the free memory {start} lay in blocks too small for a huge page at the start, {end} at the end."
+                "Free memory in blocks too small for a huge page: {start} at the start, {end} at the end."
             )],
             _ => Vec::new(),
         };
@@ -206,7 +207,7 @@ impl Inspection {
             [vec![Value::text(&class.name)], counts.to_vec(), vec![Value::Share(class.share)]].concat()
         });
         let columns = Column::several(&["class"], &["allocations", "failed", "share"]);
-        Table::new("GFP classes (modifiers such as __GFP_ZERO left out; JSON has whole masks)", columns, rows)
+        Table::new("GFP classes (without modifiers such as __GFP_ZERO; JSON has whole masks)", columns, rows)
     }
 
     fn migratetypes_table(&self) -> Table {
@@ -227,7 +228,7 @@ impl Inspection {
             [counts.to_vec(), ages.to_vec(), alive.to_vec()].concat()
         });
         let columns = Column::several(&[], &["order", "freed", "median", "p90", "p99", "alive at end", "share"]);
-        Table::new("Lifetimes of blocks allocated in the recording (quantiles of those freed)", columns, rows)
+        Table::new("Lifetimes of blocks allocated in the recording (quantiles of the freed blocks)", columns, rows)
     }
 
     fn pairing_table(&self) -> Table {
@@ -238,7 +239,7 @@ impl Inspection {
         let columns = [Column::several(&["unmatched or odd"], &["events", "share"]), vec![Column::words("why")]];
         let found = (pairing.frees > 0).then(|| {
             format!(
-                "{} of {} frees found their allocation; {} of those ({}) on another CPU than it.",
+                "{} of {} frees are paired with their allocation; {} of these ({}) are on another CPU.",
                 count(pairing.paired),
                 count(pairing.frees),
                 count(pairing.freed_on_another_cpu),
@@ -256,12 +257,12 @@ impl Inspection {
             let each = Value::decimal(entry.pages_per_section);
             [vec![Value::text(entry.purpose)], counts.to_vec(), vec![each]].concat()
         });
-        let columns = Column::several(&["held for"], &["holds", "blocks", "pages", "pages a hold"]);
+        let columns = Column::several(&["held for"], &["holds", "blocks", "pages", "pages per hold"]);
         let table = Table::new("Zone lock, estimated", columns, rows);
         let rate = lock.sections_per_1000_operations.map_or(ABSENT.to_owned(), decimal);
         let counted = format!(
-            "{} holds, {rate} per 1000 allocations and frees; events of one CPU, task, zone and kind at most {} apart \
-             count as one.",
+            "{} holds, {rate} per 1000 allocations and frees. Events of one CPU, task, zone and kind that are at \
+             most {} apart count as one hold.",
             count(lock.sections),
             duration(lock.gap_ns),
         );
@@ -274,7 +275,7 @@ impl Inspection {
             let types = [entry.wanted, entry.gave].map(Value::text);
             types.into_iter().chain([entry.claims, entry.steals].map(Value::count)).collect()
         });
-        let title = "Fallbacks (a claim takes the pageblock over, a steal leaves it its type)";
+        let title = "Fallbacks (a claim changes the type of the pageblock, a steal does not)";
         Table::new(title, Column::several(&["wanted", "gave"], &["claims", "steals"]), rows)
     }
 
@@ -282,16 +283,16 @@ impl Inspection {
         let reclaim = &self.reclaim;
         let rows: [Fact; 15] = [
             ("passes of kswapd", reclaim.kswapd_wakes, Value::count),
-            ("kswapd asleep again", reclaim.kswapd_sleeps, Value::count),
+            ("kswapd back to sleep", reclaim.kswapd_sleeps, Value::count),
             ("direct reclaims, by events", reclaim.direct_reclaims, Value::count),
             ("direct reclaims, by counters", reclaim.allocstall.unwrap_or(0), Value::count),
             ("time in direct reclaim", reclaim.direct_reclaim_ns, Value::duration),
             ("pages reclaimed directly", reclaim.direct_reclaimed_pages, Value::count),
             ("reclaims of control groups", reclaim.memcg_reclaims, Value::count),
-            ("time in these", reclaim.memcg_reclaim_ns, Value::duration),
-            ("pages reclaimed by these", reclaim.memcg_reclaimed_pages, Value::count),
+            ("time in reclaims of control groups", reclaim.memcg_reclaim_ns, Value::duration),
+            ("pages reclaimed for control groups", reclaim.memcg_reclaimed_pages, Value::count),
             ("reclaims of one node", reclaim.node_reclaims, Value::count),
-            ("pages reclaimed by these", reclaim.node_reclaimed_pages, Value::count),
+            ("pages reclaimed from one node", reclaim.node_reclaimed_pages, Value::count),
             ("OOM kills", reclaim.oom_kills.unwrap_or(0), Value::count),
             ("inactive pages scanned", reclaim.inactive_scanned_pages, Value::count),
             ("inactive pages reclaimed", reclaim.inactive_reclaimed_pages, Value::count),
@@ -308,7 +309,7 @@ impl Inspection {
             ("time", compaction.ns, Value::duration),
             ("pages moved", compaction.migrated_pages, Value::count),
             ("pages not moved", compaction.failed_pages, Value::count),
-            ("huge page collapses tried", compaction.collapses, Value::count),
+            ("attempted huge page collapses", compaction.collapses, Value::count),
         ];
         let mut table = facts_table("Compaction", rows);
         table.rows.extend(ends.map(|(what, runs)| vec![Value::Text(what), Value::count(runs)]));
@@ -340,7 +341,7 @@ impl Inspection {
             ]
         });
         let columns = Column::several(&["waited for"], &["time", "share of the run"]);
-        Table::new("Pressure: some task waited, or all that could run", columns, rows)
+        Table::new("Pressure: at least one task waited (some), or all runnable tasks (full)", columns, rows)
     }
 
     fn vmstat_table(&self) -> Table {
@@ -365,10 +366,10 @@ impl Inspection {
             [vec![Value::text(&heap.name), Value::count(u64::from(heap.pid))], ends, mib.to_vec()].concat()
         });
         let numbers =
-            ["pid", "pages allocated", "looks", "second", "resident", "objects", "runs", "idle", "free", "given back"];
-        let about = "MiB when the process was largest of the times that it was looked at: what it had in memory in all; \
-                     and in its heap, in objects and runs of pages of the program, idle in slabs or at hand, and free; and \
-                     what was given back, or never written to.";
+            ["pid", "pages allocated", "samples", "second", "resident", "objects", "runs", "idle", "free", "returned"];
+        let about = "MiB in the sample in which the process was largest. resident: memory of the whole process. \
+                     objects, runs: objects and runs of pages in use by the program. idle: unused objects in slabs \
+                     or cached. free: free pages of the heap. returned: memory returned to the system or never written to.";
         let table =
             Table::new("Heaps of processes whose malloc is Freehold", Column::several(&["process"], &numbers), rows);
         Table { about: about.to_owned(), ..table }
@@ -388,7 +389,7 @@ impl Inspection {
         });
         let columns = [
             Column::several(&[], &["share", "pages", "samples"]),
-            vec![Column::words("most for"), Column::words("allocated by")],
+            vec![Column::words("most frequent task"), Column::words("call stack")],
         ]
         .concat();
         let shown = self.stacks.len().min(STACK_ROWS);
@@ -419,5 +420,5 @@ type Fact = (&'static str, u64, fn(u64) -> Value);
 fn facts_table(title: &str, facts: impl IntoIterator<Item = Fact>) -> Table {
     let happened = facts.into_iter().filter(|(_, number, _)| *number > 0);
     let rows = happened.map(|(what, number, shown)| vec![Value::text(what), shown(number)]);
-    Table::new(title, Column::several(&["what"], &["number"]), rows)
+    Table::new(title, Column::several(&["counter"], &["number"]), rows)
 }

@@ -11,8 +11,11 @@ pub(crate) fn describe(reclaim: &ReclaimReport, failed: u64, has_events: bool) -
     let (stalls, passes) = (reclaim.allocstall.unwrap_or(0).max(reclaim.direct_reclaims), reclaim.kswapd_wakes);
     if stalls > 0 || failed > 0 {
         let missing = stalls - reclaim.direct_reclaims;
-        let missing =
-            if missing > 0 { format!("; {} more are counted without an event", count(missing)) } else { String::new() };
+        let missing = if missing > 0 {
+            format!("; {} more direct reclaims are counted without an event", count(missing))
+        } else {
+            String::new()
+        };
         sentences.push(format!(
             "Memory was short: {} direct reclaims took {}, kswapd ran {} passes, {} requests failed{missing}.",
             count(reclaim.direct_reclaims),
@@ -22,32 +25,32 @@ pub(crate) fn describe(reclaim: &ReclaimReport, failed: u64, has_events: bool) -
         ));
     } else if passes > 0 {
         let passes = count(passes);
-        sentences.push(format!("kswapd ran {passes} passes: no request reclaimed for itself, and none failed."));
+        sentences.push(format!("kswapd ran {passes} passes; no direct reclaims and no failed requests."));
     }
     if reclaim.memcg_reclaims > 0 {
         sentences.push(format!(
-            "Control groups were short: {} reclaims for their limits, or that a process asked for, took {} and reclaimed {} \
-             pages.",
+            "Control groups were short of memory: {} reclaims, for their limits or requested by a process, took {} and \
+             reclaimed {} pages.",
             count(reclaim.memcg_reclaims),
             duration(reclaim.memcg_reclaim_ns),
             count(reclaim.memcg_reclaimed_pages)
         ));
     }
     if let Some(kills) = reclaim.oom_kills.filter(|kills| *kills > 0) {
-        sentences.push(format!("OOM kills, of the machine or of control groups: {}.", count(kills)));
+        sentences.push(format!("OOM kills (machine and control groups): {}.", count(kills)));
     }
     let reclaimed = reclaim.inactive_reclaimed_pages.max(reclaim.node_reclaimed_pages);
     if sentences.is_empty() && reclaimed > 0 {
         sentences.push(format!(
-            "{} pages were reclaimed, and no event says for whom: for control groups, at the request of a process, or by \
-             a kswapd that was awake before.",
+            "{} pages were reclaimed without an event that shows the cause: control groups, a request of a process, or \
+             a kswapd that was already awake.",
             count(reclaimed)
         ));
     }
     if sentences.is_empty() {
         sentences.push(match has_events {
-            true => "Memory was not short: nothing was reclaimed.".to_owned(),
-            false => "Whether memory was short is not known: no event of reclaim was recorded.".to_owned(),
+            true => "Memory was not short: no page was reclaimed.".to_owned(),
+            false => "Shortage of memory unknown: no event of reclaim was recorded.".to_owned(),
         });
     }
     sentences
@@ -65,12 +68,12 @@ mod tests {
     fn memory_is_not_called_enough_beside_reclaimed_pages() {
         let none = ReclaimReport::default();
         assert!(say(&none).contains("not short"));
-        assert!(describe(&none, 0, false).concat().contains("not known"));
+        assert!(describe(&none, 0, false).concat().contains("unknown"));
         assert!(describe(&none, 1, true).concat().starts_with("Memory was short"));
         let memcg = ReclaimReport { memcg_reclaims: 3, memcg_reclaimed_pages: 96, oom_kills: Some(1), ..none.clone() };
         let said = say(&memcg);
         assert!(
-            said.contains("Control groups were short") && said.contains("96 pages") && said.contains("OOM"),
+            said.contains("Control groups were short of memory") && said.contains("96 pages") && said.contains("OOM"),
             "{said}"
         );
         for short in [
@@ -87,7 +90,7 @@ mod tests {
     fn direct_reclaims_without_an_event_are_told_apart() {
         let reclaim = ReclaimReport { direct_reclaims: 3, allocstall: Some(5), ..ReclaimReport::default() };
         let said = say(&reclaim);
-        assert!(said.contains("3 direct reclaims") && said.contains("2 more are counted without an event"), "{said}");
+        assert!(said.contains("3 direct reclaims") && said.contains("2 more direct reclaims are counted"), "{said}");
         assert!(!say(&ReclaimReport { allocstall: Some(3), ..reclaim }).contains("more"));
     }
 
@@ -96,7 +99,7 @@ mod tests {
         let reclaim = ReclaimReport { kswapd_wakes: 2, memcg_reclaims: 1, ..ReclaimReport::default() };
         let said = say(&reclaim);
         assert!(
-            said.starts_with("kswapd ran 2 passes: no request reclaimed") && said.contains("Control groups"),
+            said.starts_with("kswapd ran 2 passes; no direct reclaims") && said.contains("Control groups"),
             "{said}"
         );
     }

@@ -100,7 +100,7 @@ impl Pool {
                 .orders
                 .iter_mut()
                 .find(|(order, _)| start.is_multiple_of(1 << *order) && end - start >= 1 << *order);
-            let (order, blocks) = largest.expect("order 0 always fits");
+            let (order, blocks) = largest.expect("a block of order 0 fits into every run");
             blocks.push(start);
             start += 1 << *order;
         }

@@ -222,13 +222,13 @@ impl Identity {
 
     /// Sets the reclaim state of a tenant's page.
     pub(crate) fn set_hold(&mut self, tenant: Tenant, hold: Hold) {
-        let slot = self.slot(tenant).expect("a tenant has a number that was given out");
+        let slot = self.slot(tenant).expect("every tenant number was reserved before");
         self.set_slot(tenant, slot.with_hold(hold));
     }
 
     /// Marks the block that begins with this tenant as split into single pages.
     pub(crate) fn mark_split(&mut self, tenant: Tenant) {
-        let Slot(bits) = self.slot(tenant).expect("a tenant has a number that was given out");
+        let Slot(bits) = self.slot(tenant).expect("every tenant number was reserved before");
         self.set_slot(tenant, Slot(bits | Slot::SPLIT));
     }
 
@@ -273,7 +273,7 @@ impl Identity {
     /// Moves `pages` tenants to other numbers.
     pub(crate) fn move_in(&mut self, from: Tenant, to: Tenant, pages: usize) {
         for page in 0..pages {
-            let slot = self.slot(from + page).expect("a tenant has a number that was given out");
+            let slot = self.slot(from + page).expect("every tenant number was reserved before");
             self.set_slot(from + page, Slot::EMPTY);
             self.set_slot(to + page, slot);
             self.set_tenant(slot.pfn(), to + page);
@@ -296,8 +296,8 @@ impl Identity {
             self.moved.touch(to.raw(), pages);
             for page in 0..pages {
                 let (old, new) = (from.offset(page), to.offset(page));
-                let tenant = self.tenant_of(old).expect("it was just found");
-                let slot = self.slot(tenant).expect("it was just found");
+                let tenant = self.tenant_of(old).expect("every frame of the block has a tenant");
+                let slot = self.slot(tenant).expect("every tenant has a slot");
                 self.set_slot(tenant, slot.with_pfn(new.raw()));
                 self.set_tenant(new.raw(), tenant);
             }

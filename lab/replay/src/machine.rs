@@ -48,13 +48,13 @@ fn obstacle(facts: &Facts) -> Option<String> {
         return Some("none of its zones with memory is DMA, DMA32, Normal or Movable".to_owned());
     }
     if Order::from_u8(facts.pageblock_order).is_none() {
-        return Some(format!("its pageblocks are of order {}, above 10", facts.pageblock_order));
+        return Some(format!("its pageblocks have order {}, above 10", facts.pageblock_order));
     }
     if let Some((zone, _)) = zones(facts).find(|(zone, _)| zone.node > NODE_MAX) {
         return Some(format!("zone {} is on node {}, above {NODE_MAX}", zone.name, zone.node));
     }
     let (zone, _) = zones(facts).find(|(zone, _)| end_pfn(zone).is_none())?;
-    Some(format!("zone {} reaches beyond 16 TiB of 4 KiB pages", zone.name))
+    Some(format!("zone {} ends above 16 TiB (pages of 4 KiB)", zone.name))
 }
 
 /// Returns the first frame after a zone; `None` if the engine has no number for that frame.
@@ -139,6 +139,6 @@ fn watermarks(policy: &Policy, recorded: &ZoneFacts) -> Watermarks {
 
 fn range(zone: &ZoneFacts, kind: ZoneKind) -> Range {
     let [start, end] = [zone.start_pfn, zone.start_pfn + zone.spanned]
-        .map(|pfn| Pfn::from_u64(pfn).expect("checked before anything is built"));
+        .map(|pfn| Pfn::from_u64(pfn).expect("the zone was checked to end below 16 TiB"));
     Range { start, end, node: NodeId(zone.node as u8), kind }
 }

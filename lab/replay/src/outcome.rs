@@ -90,7 +90,7 @@ fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally, times: Option<&
 
 fn below_watermark(reclaim: ReclaimMode) -> &'static str {
     match reclaim {
-        ReclaimMode::Model => "small requests that the engine refused at first, served below the watermark",
+        ReclaimMode::Model => "small requests that the engine refused at first, then served below the watermark",
         ReclaimMode::Recorded => "requests served below the watermark, since reclaim is as recorded",
     }
 }
@@ -99,23 +99,23 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
     [
         ("allocations without event, placed by rule", tally.silent_allocs),
         ("of these, pages still allocated at the end", survey.appeared),
-        ("frees without event, seen by the next allocation", tally.silent_frees),
+        ("frees without event, shown by the next allocation", tally.silent_frees),
         ("blocks freed in parts", tally.splits),
         (below_watermark(reclaim), tally.below_watermark),
-        ("drains that reclaim or compaction asked for, as recorded", tally.drains_asked_for),
-        ("pages that reclaim took too early: the workload freed them later", tally.freed_after_reclaim),
-        ("pages that reclaim took, the recorded kernel never", tally.taken_early),
-        ("pages on no LRU list that reclaim freed, as recorded", tally.reclaimed_as_recorded),
-        ("moved blocks of which the recording does not say where to", tally.lost_moves),
+        ("drains requested by reclaim or compaction, as recorded", tally.drains_asked_for),
+        ("pages reclaimed too early: the workload freed them later", tally.freed_after_reclaim),
+        ("pages reclaimed only by the engine, not by the recorded kernel", tally.taken_early),
+        ("pages on no LRU list, reclaimed as recorded", tally.reclaimed_as_recorded),
+        ("moved blocks without a recorded target", tally.lost_moves),
         ("recorded failures that the engine served", tally.failures_served),
-        ("single pages that were found in huge ones among these", tally.found_in_huge),
-        ("recorded failures that repeat a request for a huge page that was served", tally.not_repeated),
-        ("requests not made, since a larger one that failed in the recording was served", tally.not_retried),
-        ("recorded successes made up of single pages", tally.made_up),
-        ("blocks that left the free lists to make these up", tally.made_up_blocks),
-        ("pages that could not be backed at all", tally.unbacked),
-        ("frees of memory that came online meanwhile", tally.appeared),
-        ("events on frames that nothing stands on", tally.outside),
+        ("of these, single pages taken from a huge page", tally.found_in_huge),
+        ("recorded failures that repeat a served request for a huge page", tally.not_repeated),
+        ("requests left out, since the engine served a larger request that failed in the recording", tally.not_retried),
+        ("recorded successes replaced by single pages", tally.made_up),
+        ("blocks taken from the free lists for these", tally.made_up_blocks),
+        ("pages that could not be allocated at all", tally.unbacked),
+        ("frees of memory that came online during the recording", tally.appeared),
+        ("events on frames without an allocation", tally.outside),
         ("frees that the engine refused", tally.refused_frees),
         ("requests with impossible flags or orders", tally.impossible),
     ]
@@ -126,41 +126,41 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
 }
 
 /// Caveat about differences between two policies where the engine reclaimed.
-const SENSITIVE: &str = "Where memory is short, a few hundred pages decide what follows: a difference in one recording may have a \
-                         small cause; believe it if several recordings show it, or `freehold sim` does.";
+const SENSITIVE: &str = "Where memory is short, a few hundred pages can change the further course. A difference in one \
+                         recording is evidence only if several recordings or `freehold sim` show it as well.";
 
 /// Returns the assumptions about reclaim and compaction.
 fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
     match reclaim {
         ReclaimMode::Model => &[
-            "Reclaim takes first what the recorded kernel reclaimed, in its order and with as many pages looked at in vain; \
-             then single pages of page cache, oldest first. When and how much is the engine's.",
-            "Work takes the time that the recorded machine took for as much of it: a page that is looked at, a page that is \
-             moved. A task whose request is under way waits, and then catches up; what tasks wait for each other is not known.",
+            "Reclaim first takes the pages that the recorded kernel reclaimed, in its order and with as many scanned \
+             pages that are not freed. Then it takes single pages of page cache, oldest first. The engine decides the \
+             time and the amount.",
+            "A scanned page and a moved page cost as much time as on the recorded machine. A task waits while its \
+             request is in progress, and then catches up. Waits of tasks for each other are unknown.",
             "Every movable block can be moved.",
         ],
-        ReclaimMode::Recorded => {
-            &["Reclaim and compaction are replayed as recorded: the policy changes nothing in what they did."]
-        }
+        ReclaimMode::Recorded => &["Reclaim and compaction are replayed as recorded. The policy does not change them."],
     }
 }
 
 fn assumptions(engine_nodes: u8, options: Options, counts: &Counts) -> Vec<String> {
     let mut lines: Vec<_> = consequences(options.reclaim).iter().map(|&line| line.to_owned()).collect();
     lines.extend([
-        "A block is movable if it was on an LRU list at the start, or was asked for as movable.".to_owned(),
-        "The order of blocks on the free lists at the start is unknown: lowest address first.".to_owned(),
-        "Per-CPU lists decay once a second, on all CPUs at the moment at which a kernel worker first drained one."
+        "A block is movable if it was on an LRU list at the start, or if its request was movable.".to_owned(),
+        "The order of blocks on the free lists at the start is unknown. The lowest address is assumed first."
+            .to_owned(),
+        "Per-CPU lists decay once a second, on all CPUs at once, from the first recorded drain by a kernel worker on."
             .to_owned(),
     ]);
     if counts.pgscan_kswapd + counts.pgscan_direct > 0 {
         lines.push(SENSITIVE.to_owned());
     }
     if engine_nodes > 1 {
-        lines.push("CPUs are dealt to nodes in turn: the recording does not say where they are.".to_owned());
+        lines.push("CPUs are assigned to nodes in turn, since the recording does not contain their nodes.".to_owned());
     }
     if let Some(cpus) = options.cpus {
-        lines.push(format!("The recorded tasks are spread over {cpus} CPUs; interleaving stays as recorded."));
+        lines.push(format!("The recorded tasks are spread over {cpus} CPUs. Their interleaving stays as recorded."));
     }
     lines
 }

@@ -148,7 +148,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         let ticket = self.hire(Job::Request(request));
         match self.go_on(now, ticket) {
             Some(JobResult::Request(answer)) => Outcome::Now(answer),
-            Some(JobResult::Background) => unreachable!("a request has an answer"),
+            Some(JobResult::Background) => unreachable!("the job of a request ends with an answer"),
             None => Outcome::Later(ticket),
         }
     }
@@ -191,7 +191,8 @@ impl<'e, 'm> Schedule<'e, 'm> {
                 self.look();
                 continue;
             }
-            let Reverse((due, _, ticket)) = self.sleeping.pop().expect("it was just looked at");
+            let Reverse((due, _, ticket)) =
+                self.sleeping.pop().expect("the heap is not empty: its first entry was due");
             if let Some(JobResult::Request(answer)) = self.go_on(due, ticket) {
                 return Some((ticket, answer, due));
             }
@@ -246,9 +247,9 @@ impl<'e, 'm> Schedule<'e, 'm> {
     fn go_on(&mut self, now: u64, ticket: Ticket) -> Option<JobResult> {
         self.clock = now;
         let worker = &mut self.workers[ticket];
-        let job = worker.desk.job.get().expect("a worker that goes on has a job");
+        let job = worker.desk.job.get().expect("a worker keeps its job until the next one");
         let has_ended = worker.fiber.resume();
-        debug_assert!(!has_ended, "a worker waits for the next job");
+        debug_assert!(!has_ended, "the fiber of a worker ended");
         if let Some(result) = worker.desk.result.take() {
             self.idle.push(ticket);
             match job {
@@ -293,7 +294,7 @@ impl<'e> Worker<'e> {
                 freehold_fiber::suspend();
             }
         });
-        Worker { fiber: fiber.expect("the system has memory for a stack"), desk }
+        Worker { fiber: fiber.expect("the system has memory for the stack of a fiber"), desk }
     }
 }
 

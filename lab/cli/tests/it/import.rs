@@ -23,7 +23,7 @@ fn what_perf_recorded_is_shown_and_replayed_and_its_guesses_are_told() {
     let out = sandbox.argument("r.parquet");
     let said = text(&["import", &sample("perf.data"), "--memory", "32GiB", "-o", &out]);
     assert!(said.contains("188 events") && said.contains("no event was lost"), "{said}");
-    for (command, title) in [("inspect", "Guesses"), ("replay", "Taken for granted")] {
+    for (command, title) in [("inspect", "Guesses"), ("replay", "Assumptions")] {
         let shown = text(&[command, &out]);
         let guesses = shown.split(title).nth(1).unwrap_or_default();
         assert!(guesses.contains("How memory lay at the start is not known"), "{command}: {shown}");

@@ -47,10 +47,10 @@ impl Difference {
         let names: Vec<String> =
             names.map(|row| format!("{} {}", row.name, change_or_from_none(row.change_per_1000_allocations))).collect();
         let first = match names.is_empty() {
-            true => "No count of events changed for 1000 allocations.".to_owned(),
-            false => format!("Counts of events that changed most for 1000 allocations: {}.", names.join("; ")),
+            true => "No count of events per 1000 allocations changed.".to_owned(),
+            false => format!("Largest changes in events per 1000 allocations: {}.", names.join("; ")),
         };
-        vec![first, "Two machines never do the same work: a difference has no verdict here.".to_owned()]
+        vec![first, "Differences have no verdict, because the two recordings contain different work.".to_owned()]
     }
 
     fn recordings_table(&self) -> Table {
@@ -81,7 +81,7 @@ impl Difference {
             let counts = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_1000_allocations));
             counts.into_iter().chain([change(row.change_per_1000_allocations)]).collect()
         });
-        Table::new("Counters for 1000 allocations", Column::several(&["counter"], &["1", "2", "change"]), rows)
+        Table::new("Counters per 1000 allocations", Column::several(&["counter"], &["1", "2", "change"]), rows)
     }
 
     fn totals_table(&self) -> Table {
@@ -90,7 +90,7 @@ impl Difference {
             let rates = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_second));
             totals.into_iter().chain(rates).collect()
         });
-        let columns = Column::several(&["counter"], &["1", "2", "1 a second", "2 a second"]);
+        let columns = Column::several(&["counter"], &["1", "2", "1 per second", "2 per second"]);
         Table::new("Counters in total", columns, rows)
     }
 

@@ -56,7 +56,7 @@ impl Runs {
         let runs = self.sides.each_ref().map(|side| side.recordings.len());
         if runs.iter().any(|&runs| runs < RUNS_MIN) {
             return vec![format!(
-                "{} and {} runs are too few for a verdict; at least {RUNS_MIN} each.",
+                "no verdict: {} runs of A and {} of B; record at least {RUNS_MIN} of each.",
                 runs[0], runs[1]
             )];
         }
@@ -65,15 +65,15 @@ impl Runs {
         let names = differing.iter().take(NAMED).map(|row| row.describe()).collect::<Vec<_>>().join("; ");
         let total = self.measures.len();
         let first = match differing.len() {
-            0 => format!("No measure differs, of {total}."),
+            0 => format!("B differs in 0 of {total} measures."),
             1 => format!("B differs in 1 of {total} measures: {names}."),
-            many if many > NAMED => format!("B differs in {many} of {total} measures, most in: {names}."),
+            many if many > NAMED => format!("B differs in {many} of {total} measures; the largest changes: {names}."),
             many => format!("B differs in {many} of {total} measures: {names}."),
         };
         let margin = percent(self.margin);
         let rest = format!("Margin {margin}. Labels: {}.", self.count_labels());
         let counters = self.counters.iter().filter(|row| row.differs()).count();
-        let last = format!("Of {} counters beside these, {counters} differ.", self.counters.len());
+        let last = format!("Other counters that differ: {counters} of {}.", self.counters.len());
         vec![first, rest, last]
     }
 
@@ -87,8 +87,8 @@ impl Runs {
     fn caveats(&self) -> Vec<Caveats> {
         let mut sentences = self.caveats.clone();
         sentences.push(
-            "Intervals of all measures hold together at 95 %, so each alone at more; so do those of all counters. The \
-             kernel's own spread from run to run is what they are made of."
+            "The intervals of all measures hold at 95 % jointly, and so do the intervals of all counters. They are \
+             computed from the differences between runs of one kernel."
                 .to_owned(),
         );
         let lost: u64 = self.sides.iter().map(|side| side.lost).sum();
@@ -96,9 +96,9 @@ impl Runs {
             sentences.push(format!("{lost} events were lost, so counts of events are too low."));
         }
         for (letter, names) in ["A", "B"].iter().zip(&self.of_one_side).filter(|(_, names)| !names.is_empty()) {
-            sentences.push(format!("Only {letter}'s kernel has these counters: {}.", names.join(", ")));
+            sentences.push(format!("Counters of the kernel of {letter} only: {}.", names.join(", ")));
         }
-        vec![Caveats { title: "To know".into(), sentences }]
+        vec![Caveats { title: "Notes".into(), sentences }]
     }
 }
 

@@ -69,11 +69,11 @@ impl Doubt {
         match self {
             Doubt::NoGain => "no gain",
             Doubt::TooFewEvents => "too few events",
-            Doubt::NoRoom => "too little was recorded that could be gained",
+            Doubt::NoRoom => "too few recorded events for such a gain",
             Doubt::SensitiveToWatermarks => "sensitive to watermarks",
-            Doubt::WithinReplayError => "the gain is within the replay's error",
-            Doubt::FewPasses => "rests on too few passes of kswapd",
-            Doubt::EndOfRecording => "rests on the end of the recording",
+            Doubt::WithinReplayError => "the gain is within the replay error",
+            Doubt::FewPasses => "too few passes of kswapd",
+            Doubt::EndOfRecording => "most of the gain is at the end of the recording",
         }
     }
 }
@@ -162,8 +162,8 @@ impl Trial<'_> {
         rows::is_reproduced(metric, &self.now.fidelity)
     }
 
-    /// Returns whether a gain in a concern may be worth testing although the replay misses it: a gain in requests may, if it
-    /// exceeds the error; less work may not.
+    /// Returns whether a gain in a concern may be worth testing although the replay misses it: a gain in requests may,
+    /// if it exceeds the error; less work may not.
     fn may_be_unjudged(&self, concern: &Concern) -> bool {
         concern.kind == Kind::Requests || self.is_reproduced(concern.metric)
     }

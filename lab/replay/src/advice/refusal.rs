@@ -44,14 +44,13 @@ pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {
     recordings.iter().try_for_each(|(file, facts)| check_one(file, facts).map_err(Error::Advice))?;
     let Some(((first, facts), others)) = recordings.split_first() else { return Ok(()) };
     if candidates::list(facts).is_empty() {
-        let sentence =
-            format!("{first} does not say how its machine is set, so there is nothing to change; record again");
+        let sentence = format!("{first} has no recorded value of any setting that advice can change; record again");
         return Err(Error::Advice(sentence));
     }
     others.iter().try_for_each(|(file, other)| match difference(facts, other) {
         Some(what) => Err(Error::Advice(format!(
-            "{first} and {file} were recorded on machines that differ in {what}; give recordings of one machine, set \
-             alike"
+            "{first} and {file} were recorded on machines that differ in {what}; give recordings of one machine with \
+             equal settings"
         ))),
         None => Ok(()),
     })
@@ -64,8 +63,8 @@ fn check_one(file: &str, facts: &Facts) -> Result<(), String> {
     if share > LOST_MAX {
         let (lost, most) = (percent(share), percent(LOST_MAX));
         return Err(format!(
-            "the kernel dropped {lost} of the events while {file} was recorded, and advice stands on no more than \
-             {most}; record again with a larger `--ring`"
+            "the kernel dropped {lost} of the events while {file} was recorded, more than the {most} that \
+             advice accepts; record again with a larger `--ring`"
         ));
     }
     Ok(())
@@ -92,8 +91,8 @@ pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
 /// Returns the error for recordings of which the replay reproduces none of the measures that advice considers.
 pub fn not_reproduced(files: &[String]) -> Error {
     Error::Advice(format!(
-        "the replay of {} under its own settings is too far from what was recorded in all that advice is about, so \
-         none follows from it; `freehold replay` shows how far, and a longer recording may come nearer",
+        "the replay error of {} is too large in every measure of advice; `freehold replay` shows the errors, and a \
+         longer recording may reduce them",
         files.join(", ")
     ))
 }
@@ -145,7 +144,7 @@ mod tests {
     fn a_machine_without_settings_has_none_to_change() {
         let mut facts = machine(0);
         facts.settings.clear();
-        assert!(refused(&[&facts]).contains("does not say how its machine is set"));
+        assert!(refused(&[&facts]).contains("has no recorded value of any setting"));
     }
 
     fn outcome_with_stalls(recorded: f64) -> ReplayOutcome {
@@ -165,6 +164,6 @@ mod tests {
         assert!(is_reproduced(&outcome_with_stalls(101.0)));
         assert!(!is_reproduced(&outcome_with_stalls(1000.0)));
         let error = not_reproduced(&["a.parquet".to_owned()]).to_string();
-        assert!(error.contains("a.parquet under its own settings is too far"), "{error}");
+        assert!(error.contains("the replay error of a.parquet is too large"), "{error}");
     }
 }

@@ -102,7 +102,7 @@ impl AdviceReport {
             })
             .collect();
         // The sort is stable: settings without a gain keep the order of the table.
-        settings.sort_by(|one, other| one.rank().partial_cmp(&other.rank()).expect("sizes of changes are numbers"));
+        settings.sort_by(|one, other| one.rank().partial_cmp(&other.rank()).expect("the size of a change is not NaN"));
         let mut report = AdviceReport {
             recordings: subjects.iter().map(|subject| subject.facts.clone()).collect(),
             left_out: Vec::new(),
@@ -123,7 +123,7 @@ impl AdviceReport {
     pub fn leaving_out(mut self, files: Vec<String>) -> AdviceReport {
         if !files.is_empty() {
             let named = files.join(", ");
-            let sentence = format!("Left out, since the replay is too far off in all that matters here: {named}.");
+            let sentence = format!("Left out (replay error too large in every measure): {named}.");
             self.caveats.insert(0, sentence);
         }
         AdviceReport { left_out: files, ..self }
@@ -146,7 +146,7 @@ impl AdviceReport {
         let unknown: Vec<&str> =
             self.settings.iter().filter(|setting| setting.now.is_none()).map(|setting| setting.name).collect();
         if !unknown.is_empty() {
-            sentences.push(format!("Not tried, since the recording lacks the setting: {}.", unknown.join(", ")));
+            sentences.push(format!("Not tried (setting not recorded): {}.", unknown.join(", ")));
         }
         sentences.push(sentences::rules());
         sentences.extend(sentences::ALWAYS.map(str::to_owned));
@@ -166,13 +166,15 @@ impl AdviceReport {
         match (levels.is_empty(), self.not_judged.is_empty()) {
             (false, _) => levels.join(" "),
             (true, true) => format!("leave all settings: no gain under {tried} other values."),
-            (true, false) => format!("leave all settings: no gain that can be judged under {tried} other values."),
+            (true, false) => {
+                format!("leave all settings: no gain under {tried} other values, some measures not judged.")
+            }
         }
     }
 
     fn table(&self) -> Table {
         let columns =
-            ["setting", "now", "advice", "value", "gain", "replay error", "price and losses", "earlier predictions"];
+            ["setting", "now", "advice", "value", "gain", "replay error", "cost and losses", "earlier predictions"];
         let rows = self.settings.iter().map(|setting| {
             let best = setting.best.map(|best| &setting.candidates[best].verdict);
             let gained = best.and_then(CandidateVerdict::gained);
@@ -204,11 +206,11 @@ impl AdviceReport {
         let mut steps: Vec<(&str, &str)> = measure.chain(apply).chain(undo).collect();
         steps.dedup();
         let rows = steps.into_iter().map(|(step, line)| vec![Value::text(step), Value::text(line)]);
-        Table::new("Recipe", ["to", "as root"].map(Column::words).to_vec(), rows)
+        Table::new("Recipe", ["step", "command, as root"].map(Column::words).to_vec(), rows)
     }
 
     fn everything(&self) -> Table {
-        let columns = ["setting", "value", "for", "gain", "price and losses"].map(Column::words).to_vec();
+        let columns = ["setting", "value", "for", "gain", "cost and losses"].map(Column::words).to_vec();
         let values =
             self.settings.iter().flat_map(|setting| setting.candidates.iter().map(move |tried| (setting.name, tried)));
         let rows = values.map(|(setting, tried)| {
@@ -219,7 +221,7 @@ impl AdviceReport {
             let price = sentences::price(&tried.verdict);
             [setting, &tried.value, tried.why, &effect, &price].map(Value::text).to_vec()
         });
-        Table::new("Every value that was tried", columns, rows)
+        Table::new("All tried values", columns, rows)
     }
 }
 
@@ -283,10 +285,10 @@ impl Document for AdviceReport {
             format!("Linux {}, {} CPUs; replayed under {}", version_in(&facts.kernel_release), facts.cpus, self.policy)
         });
         let mut tables = vec![self.table(), self.recipe()];
-        let mut caveats = vec![Caveats { title: "To know".into(), sentences: self.caveats.clone() }];
+        let mut caveats = vec![Caveats { title: "Notes".into(), sentences: self.caveats.clone() }];
         if self.extent == Extent::Everything {
             tables.push(self.everything());
-            caveats.push(Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() });
+            caveats.push(Caveats { title: "Assumptions".into(), sentences: self.assumptions.clone() });
         }
         tables.retain(|table| !table.rows.is_empty());
         Cow::Owned(vec![Report {
@@ -294,7 +296,7 @@ impl Document for AdviceReport {
             verdict: vec![self.verdict()],
             tables,
             caveats,
-            reading: vec!["How often predictions came true, row by row: docs/fidelity.md.".to_owned()],
+            reading: vec!["All earlier predictions and their results: docs/fidelity.md.".to_owned()],
             ..Report::default()
         }])
     }

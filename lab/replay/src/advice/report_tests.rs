@@ -82,7 +82,7 @@ fn the_best_setting_comes_first_with_how_to_apply_and_undo_it() {
         "apply echo defer > /sys/kernel/mm/transparent_hugepage/defrag apply sysctl -w vm.watermark_boost_factor=0",
         "undo echo madvise > /sys/kernel/mm/transparent_hugepage/defrag",
         "undo sysctl -w vm.watermark_boost_factor=15000",
-        "Not tried, since the recording lacks the setting: vm.min_free_kbytes",
+        "Not tried (setting not recorded): vm.min_free_kbytes",
     ] {
         let [text, part] = [&text, part].map(unwrapped);
         assert!(text.contains(&part), "no {part:?} in\n{text}");

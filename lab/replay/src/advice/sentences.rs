@@ -18,7 +18,7 @@ pub(crate) fn effect(effect: &Effect) -> String {
 
 /// Formats the replay's error in the measure that gets better.
 pub(crate) fn accuracy(effect: &Effect) -> String {
-    effect.replay_error.map_or_else(|| "not known".to_owned(), |error| format!("within {}", percent(error)))
+    effect.replay_error.map_or_else(|| "unknown".to_owned(), |error| format!("at most {}", percent(error)))
 }
 
 /// Lists the measures that get worse, judged or not, and the memory that is set apart.
@@ -50,8 +50,8 @@ pub(crate) fn reason(findings: &[Finding]) -> String {
     match costs {
         Some(words) => format!("makes {words} worse"),
         None if findings.contains(&Finding::CostsMemory) => "costs more than 1 % of memory".to_owned(),
-        None if findings.contains(&Finding::Disagreement) => "recordings do not agree".to_owned(),
-        None => doubt.max().map_or_else(|| "nothing gets better".to_owned(), |doubt| doubt.label().to_owned()),
+        None if findings.contains(&Finding::Disagreement) => "the recordings disagree".to_owned(),
+        None => doubt.max().map_or_else(|| "no gain".to_owned(), |doubt| doubt.label().to_owned()),
     }
 }
 
@@ -72,22 +72,22 @@ pub(crate) fn concern(effect: &Effect) -> Option<&'static Concern> {
 pub(crate) fn rules() -> String {
     let words: Vec<&str> = CONCERNS.iter().map(|concern| concern.words).collect();
     format!(
-        "Measures in order of importance: {}. A value is worth testing if most recordings show a gain that exceeds the \
-         replay's own error, varied watermarks and chance, nothing more important gets worse, and it costs at most 1 % \
-         of memory. It is recommended if {RECORDINGS_MIN} recordings with pressure from different times show the gain, \
-         nothing gets worse, and earlier predictions of that measure for that setting were right.",
+        "Measures in order of importance: {}. Worth testing: most recordings show a gain above the replay error, the \
+         sensitivity to watermarks and chance; no more important measure gets worse; the value costs at most 1 % of \
+         memory. Recommended: {RECORDINGS_MIN} recordings with pressure from different times also show the gain; no \
+         measure gets worse; all earlier predictions of that measure for that setting were right.",
         words.join(", ")
     )
 }
 
 /// Facts that hold for all advice.
 pub(crate) const ALWAYS: [&str; 2] = [
-    "Each value was tried alone, on the work as it was recorded.",
-    "A value that is set so lasts until the next boot.",
+    "Each value was tried alone, on the recorded work.",
+    "A value that is set with these commands lasts until the next boot.",
 ];
 
 /// Caveat for recordings in which memory was never short.
-pub(crate) const NO_PRESSURE: &str = "Memory was never short in what was recorded: no request failed, reclaimed or \
+pub(crate) const NO_PRESSURE: &str = "Memory was never short in the recordings: no request failed, reclaimed or \
                                compacted. Only the zone lock, per-CPU lists and huge pages can be judged.";
 
 /// Returns whether a metric exists only where memory is short.
@@ -101,7 +101,7 @@ pub(crate) fn not_judged(words: &str, measure: &Measure) -> Option<String> {
     let far: Vec<String> =
         measure.rows.iter().filter(|row| row.verdict == Verdict::NotJudged).map(format_error).collect();
     let on = if far.len() < measure.rows.len() {
-        format!(", on {} of {}", far.len(), measure.rows.len())
+        format!(", on {} of {} recordings", far.len(), measure.rows.len())
     } else {
         String::new()
     };

@@ -60,7 +60,7 @@ impl SettingAdvice {
         let findings: Vec<Finding> = candidates.iter().map(|tried| tried.verdict.finding).collect();
         let reason = match now {
             None => "not recorded".to_owned(),
-            Some(_) if candidates.is_empty() => "not tried (--all tries it)".to_owned(),
+            Some(_) if candidates.is_empty() => "not tried by default (--all tries it)".to_owned(),
             Some(_) => sentences::reason(&findings),
         };
         let proposed = best.map(|at| candidates[at].value.clone());

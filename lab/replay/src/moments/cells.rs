@@ -94,7 +94,7 @@ impl Cells {
     /// Records the frames of every pageblock that changed, or of pageblock `only`. Called at the end of a replay. In
     /// debug builds, checks that the incremental counts agree with a full count.
     pub(crate) fn take_frames(&mut self, engine: &Engine<'_>, only: Option<usize>) {
-        debug_assert_eq!(self.missed(engine), None, "map: the first frame of a block that changed unnoticed");
+        debug_assert_eq!(self.missed(engine), None, "the map missed a change in the block of this first frame");
         for (number, &pfn) in self.blocks.iter().enumerate() {
             let is_wanted = only.map_or(self.changes[number].any, |only| only == number);
             if is_wanted {
@@ -163,7 +163,7 @@ fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)
         each(Run { state, order: of.get(), pages: at as u16 });
     }
     let mut slices = map.frames(&(first..first.offset(order.pages())));
-    let frames: &[Frame] = slices.next().expect("a pageblock has frames, and lies in one section");
+    let frames: &[Frame] = slices.next().expect("a pageblock has frames, all in one section");
     // Neighbouring words are mostly equal, so a word is interpreted once per run.
     let mut last = frames[0].word();
     let mut meaning = frame_state(last.state());

@@ -63,7 +63,7 @@ pub(crate) fn checks<'r>(
     let whole = checks.iter().filter(|checks| checks.within == checks.total).count();
     let within: usize = checks.iter().map(|checks| checks.within).sum();
     let total: usize = checks.iter().map(|checks| checks.total).sum();
-    format!("{within} of {total}, and all of them on {whole} of {} recordings", all.len())
+    format!("{within} of {total}; all checks within bounds on {whole} of {} recordings", all.len())
 }
 
 /// The checks of one recording that have bounds.
@@ -89,7 +89,7 @@ impl<'r> Checks<'r> {
 
 /// Formats the error of a row.
 fn format_error(row: &FidelityRow) -> String {
-    row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
+    row.relative_error.map_or_else(|| "(none recorded)".to_owned(), |error| change(Some(error)))
 }
 
 /// How many times its bound a row is off; infinite where none was recorded, or where the bound is zero.
@@ -127,6 +127,6 @@ mod tests {
         let rows = [1.0, 2.0].map(|replayed| FidelityRow::new(FidelityMeasure::FreePages, 1.0, replayed, Some(0.1)));
         let [one, many] = [&all[..1], &all].map(|all| checks(all, rows.iter().map(|row| ("0.parquet", row)), file));
         assert_eq!(one, "0.parquet 1 of 2, worst free pages +100.0 %");
-        assert_eq!(many, "1 of 2, and all of them on 19 of 20 recordings");
+        assert_eq!(many, "1 of 2; all checks within bounds on 19 of 20 recordings");
     }
 }

@@ -247,7 +247,7 @@ impl ComparisonReport {
             verdict: sentences,
             groups,
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
-            caveats: vec![Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() }],
+            caveats: vec![Caveats { title: "Assumptions".into(), sentences: self.assumptions.clone() }],
             plots: drawings.iter().flat_map(|(plots, _)| plots).cloned().collect(),
             maps: drawings.iter().filter_map(|(_, map)| map.clone()).collect(),
             detail: self.detail,
@@ -275,7 +275,7 @@ impl ComparisonReport {
 
     /// Returns a caution if some policy was replayed only once on a recording.
     fn single_replays(&self) -> Option<String> {
-        self.is_single.then(|| "one replay a policy: sensitivity to watermarks is not known.".to_owned())
+        self.is_single.then(|| "one replay per policy: sensitivity to watermarks unknown.".to_owned())
     }
 
     /// Returns a caution about recordings whose start state is partly guessed.
@@ -287,9 +287,8 @@ impl ComparisonReport {
             .map(|facts| self.short(&facts.file))
             .collect();
         let all = guessed.join(", ");
-        (!guessed.is_empty()).then(|| {
-            format!("{all}: imported, and how memory lay at the start is partly guessed, as `Taken for granted` says.")
-        })
+        (!guessed.is_empty())
+            .then(|| format!("{all}: imported; the state of memory at the start is partly guessed, see `Assumptions`."))
     }
 
     /// Returns whether `policy` is another B than `b`.
@@ -300,14 +299,14 @@ impl ComparisonReport {
     fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {
         let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         let policy = rows.first().map_or("", |entry| entry.policy.as_str());
-        let title = format!("How near {policy} comes to the recorded kernel, {}", self.short(&facts.file));
+        let title = format!("Fidelity of {policy} to the recorded kernel, {}", self.short(&facts.file));
         let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row));
         let entries = self
             .unreplayed
             .iter()
             .filter(|entry| entry.recording == facts.file && !self.is_other_rival(&entry.policy, b));
         let title = format!("Events not replayed exactly, {}", self.short(&facts.file));
-        let columns = vec![Column::words("what"), Column::words("under"), Column::numbers("events")];
+        let columns = vec![Column::words("kind of event"), Column::words("policy"), Column::numbers("events")];
         let unreplayed = Table::new(title, columns, entries.map(unreplayed_row));
         [fidelity, unreplayed].into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
@@ -435,7 +434,7 @@ mod tests {
             let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, Detail::Differences);
             report.add(facts, &Replays { a: &a, rivals: &[b], baseline: &a, rules: None });
             let text = report.conclude().text(Style::PLAIN).replace('\n', " ");
-            let sentence = "runs out of memory: after 1.500 s nothing is left for `cc1`";
+            let sentence = "runs out of memory: a request of `cc1` fails after 1.500 s";
             assert_eq!(text.contains(sentence), is_reported, "{text}");
         }
     }

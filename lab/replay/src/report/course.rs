@@ -91,10 +91,11 @@ impl OutOfMemory {
     /// Returns a sentence about this event under `policy`.
     pub fn sentence(&self, policy: &str) -> String {
         let OutOfMemory { time, task, pages } = self;
-        let asked = if task.is_empty() { "a request of no task".to_owned() } else { format!("`{task}`") };
+        let request =
+            if task.is_empty() { "a request without a task".to_owned() } else { format!("a request of `{task}`") };
         format!(
-            "Under {policy} the machine runs out of memory: after {:.3} s nothing is left for {asked}, and from then on \
-             {pages} pages cannot be had.",
+            "Under {policy} the machine runs out of memory: {request} fails after {:.3} s, and {pages} pages cannot be \
+             allocated from then on.",
             *time as f64 / 1e9
         )
     }

@@ -52,7 +52,7 @@ impl ReplayReport {
 impl Document for ReplayReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let outcome = &self.outcome;
-        let fidelity = tables::fidelity("Against the recorded kernel".to_owned(), outcome.fidelity.iter());
+        let fidelity = tables::fidelity("Fidelity to the recorded kernel".to_owned(), outcome.fidelity.iter());
         let mut tables =
             vec![self.metrics(), fidelity, tables::divergence(&outcome.course.divergence), self.unreplayed()];
         tables.insert(2, tables::failures(&outcome.course.failures));
@@ -60,7 +60,7 @@ impl Document for ReplayReport {
         tables.retain(|table| !table.rows.is_empty());
         let short = outcome.course.out_of_memory.as_ref().map(|short| {
             format!(
-                "{} The recorded kernel had them: under its own rules this is the replay's error.",
+                "{} The recorded kernel allocated them. Under its own rules, this is an error of the replay.",
                 short.sentence(&outcome.policy)
             )
         });
@@ -73,7 +73,7 @@ impl Document for ReplayReport {
             tables,
             plots: view.plots(),
             maps: view.map().into_iter().collect(),
-            caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
+            caveats: vec![Caveats { title: "Assumptions".into(), sentences: outcome.assumptions.clone() }],
             verdict: short.into_iter().collect(),
             reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(describe_stalls)).collect(),
             ..Report::default()
@@ -88,16 +88,18 @@ fn describe_stalls(stalls: &Stalls) -> Option<String> {
     let all = format!("{} {direction}", format_ms(later_at_most.unsigned_abs()));
     (replayed.requests + recorded.requests > 0).then(|| {
         format!(
-            "{}; recorded, {}. The work is done {} later if tasks do not wait for each other, and {all} if every stall delays all: \
-             the recording does not tell which.",
-            describe_times(replayed), describe_times(recorded), format_ms(*later_at_least)
+            "Stalls, replayed: {}. Stalls, recorded: {}. End of the work: {} later if tasks do not wait for each \
+             other, {all} if every stall delays all tasks.",
+            describe_times(replayed),
+            describe_times(recorded),
+            format_ms(*later_at_least)
         )
     })
 }
 
 fn describe_times(times: &StallTimes) -> String {
     let [total, median, p99, max] = [times.total, times.median, times.p99, times.max].map(format_ms);
-    format!("{} requests stalled for {total} (half {median}, p99 {p99}, at most {max})", times.requests)
+    format!("{} requests, {total} in total (median {median}, p99 {p99}, maximum {max})", times.requests)
 }
 
 fn format_ms(ns: u64) -> String {

@@ -38,7 +38,7 @@ pub(crate) fn divergence(moments: &[Divergence]) -> Table {
     let columns = [vec![Column::numbers("seconds")], names.map(Column::words).to_vec()].concat();
     let step = moments.len().div_ceil(MOMENTS_MAX).max(1);
     let shown = moments.iter().enumerate().filter(|(at, _)| (moments.len() - 1 - at).is_multiple_of(step));
-    Table::new("Over time, recorded > replayed", columns, shown.map(|(_, moment)| moment_row(moment)))
+    Table::new("Over time, recorded / replayed", columns, shown.map(|(_, moment)| moment_row(moment)))
 }
 
 fn moment_row(moment: &Divergence) -> Vec<Value> {
@@ -55,7 +55,7 @@ fn moment_row(moment: &Divergence) -> Vec<Value> {
 }
 
 fn pair_cell(Pair { recorded, replayed }: Pair) -> Value {
-    Value::text(format!("{recorded} > {replayed}"))
+    Value::text(format!("{recorded} / {replayed}"))
 }
 
 /// Largest number of rows in a table of failures.
@@ -69,14 +69,14 @@ pub(crate) fn failures(failures: &[FailureCount]) -> Table {
         let numbers = [u64::from(failed.order), failed.recorded, failed.replayed].map(Value::count);
         [vec![Value::text(&failed.task)], numbers.to_vec()].concat()
     });
-    Table::new("Failed requests, repeats left out", columns, rows)
+    Table::new("Failed requests, without repeats", columns, rows)
 }
 
 /// Returns the table of the first decisions that differ.
 pub(crate) fn decisions(decisions: &[Decision]) -> Table {
     let numbers = ["seconds", "order"].map(Column::numbers).to_vec();
     let columns = [numbers, ["task", "recorded kernel", "engine"].map(Column::words).to_vec()].concat();
-    Table::new("The first decisions that differ", columns, decisions.iter().map(decision_row))
+    Table::new("First decisions that differ", columns, decisions.iter().map(decision_row))
 }
 
 fn decision_row(decision: &Decision) -> Vec<Value> {

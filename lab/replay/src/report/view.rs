@@ -35,42 +35,42 @@ impl CourseView<'_> {
             self.over_time(
                 "free pageblocks",
                 "pageblocks",
-                "Whole pageblocks that are free: what huge pages can be made of without moving anything.",
+                "Free whole pageblocks: a huge page can be allocated from each without compaction.",
                 |moment| whole(moment, 9),
                 Some(|moment| moment.free_pageblocks.recorded),
             ),
             self.over_time(
                 "free pages",
                 "pages",
-                "How far each replay is from the recorded kernel: under that kernel's own rules the lines should be one.",
+                "Under the rules of the recorded kernel, the line of a replay should match the recorded line.",
                 |moment| whole(moment, 0),
                 Some(|moment| moment.free_pages.recorded),
             ),
             self.over_time(
                 "zone lock acquisitions so far",
                 "acquisitions",
-                "The steeper a line, the more often CPUs go to the zone lock at that moment.",
+                "The slope of a line is the rate at which CPUs take the zone lock.",
                 |moment| moment.zone_lock_acquisitions,
                 None,
             ),
             self.over_time(
                 "huge pages served so far",
                 "huge pages",
-                "Requests for huge pages that got one.",
+                "Requests for a huge page that were served with one.",
                 |moment| moment.huge_pages_served,
                 None,
             ),
             self.over_time(
-                "pages that reclaim looked at so far",
+                "pages scanned by reclaim so far",
                 "pages",
-                "By kswapd and by requests together. Where a line is flat, nothing is reclaimed.",
+                "Scanned by kswapd and by requests. Where a line is flat, reclaim does not run.",
                 |moment| moment.pgscan,
                 Some(|moment| moment.scanned_by_kswapd.recorded + moment.scanned_by_requests.recorded),
             ),
             self.over_time(
-                "requests that reclaimed for themselves so far",
+                "direct reclaims so far",
                 "requests",
-                "Each of them waited for memory that was not free when it was asked for.",
+                "Each of these requests waited while it reclaimed memory.",
                 |moment| moment.allocstall,
                 Some(|moment| moment.stalls.recorded),
             ),
@@ -108,9 +108,8 @@ impl CourseView<'_> {
             PlotLine::new(format!("order {order}"), points.collect())
         });
         Plot {
-            caption:
-                "All free pages of the zones, by the order of the block that they lie in: the brighter, the larger."
-                    .to_owned(),
+            caption: "Free pages of all zones by the order of their block. A brighter colour is a higher order."
+                .to_owned(),
             unit: "pages".into(),
             shape: Shape::Stacked,
             lines: lines.collect(),
@@ -152,10 +151,10 @@ impl CourseView<'_> {
             self.sides.iter().filter_map(|side| Some((side.name, side.course.stalls.as_ref()?))).collect();
         let recorded = known.first().map(|(_, stalls)| quantiles(RECORDED, &stalls.recorded));
         Plot {
-            title: "how long requests stalled, in ms".to_owned(),
+            title: "stall times of requests, in ms".to_owned(),
             caption:
-                "Requests that reclaimed or compacted for themselves: half of them took no longer than the median, \
-                      nine of ten no longer than p90."
+                "Requests that reclaimed or compacted. Half of them stalled for at most the median, nine of ten for at \
+                      most p90."
                     .to_owned(),
             unit: "ms".into(),
             along: "requests".into(),
@@ -221,9 +220,9 @@ mod tests {
     #[test]
     fn where_nothing_happens_there_is_no_plot() {
         assert!(!titles(&course(0)).iter().any(|title| title.contains("reclaim")));
-        assert!(titles(&course(9)).iter().any(|title| title.contains("reclaim looked at")));
+        assert!(titles(&course(9)).iter().any(|title| title.contains("scanned by reclaim")));
         let stalls = Stalls { recorded: StallTimes::from_stalls(vec![1_000_000]), ..Stalls::default() };
         let with = Course { stalls: Some(stalls), ..course(0) };
-        assert!(titles(&with).iter().any(|title| title.contains("stalled")));
+        assert!(titles(&with).iter().any(|title| title.contains("stall times")));
     }
 }

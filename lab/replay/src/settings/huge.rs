@@ -15,9 +15,10 @@ use super::DEFRAG;
 pub(crate) const WORDS: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
 
 /// Assumption that is reported if the setting changes.
-pub(crate) const ASSUMPTION: &str = "Whether a request for a huge page came from a madvised area is not recorded: it did if it could wait for \
-    memory where the recorded setting grants that to madvised areas alone; where the recorded setting treats all areas alike, none was \
-    madvised. Requests that the other setting would have added are not there: a fault that now may wait asks once.";
+pub(crate) const ASSUMPTION: &str = "The recording does not show whether a request for a huge page came from a \
+    madvised area. If the recorded setting treats madvised areas differently, the requests that could wait came from \
+    them; if it treats all areas alike, no area was madvised. Requests that only the other setting would have made are \
+    missing: a fault that may wait under it makes one request.";
 
 /// The setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

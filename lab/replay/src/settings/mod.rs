@@ -88,10 +88,9 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Setting, String> {
-        let (name, value) = text
-            .split_once('=')
-            .map(|(name, value)| (name.trim(), value.trim()))
-            .ok_or_else(|| format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536"))?;
+        let (name, value) = text.split_once('=').map(|(name, value)| (name.trim(), value.trim())).ok_or_else(|| {
+            format!("`{text}` is not a setting; write NAME=VALUE, for example vm.min_free_kbytes=65536")
+        })?;
         let known = KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
             format!("a replay cannot change `{name}`; it can change {}", names().collect::<Vec<_>>().join(", "))
         })?;
@@ -107,7 +106,7 @@ impl KnownSetting {
             let words = huge::WORDS.join(", ");
             return match huge::WORDS.contains(&text) {
                 true => Ok(text.to_owned()),
-                false => Err(format!("`{name}` cannot be `{text}`; it is one of {words}")),
+                false => Err(format!("`{name}` cannot be `{text}`; give one of {words}")),
             };
         };
         // linux: mm/page_alloc.c:percpu_pagelist_high_fraction_sysctl_handler
@@ -166,8 +165,8 @@ pub(crate) fn assumptions(settings: &[Setting]) -> Vec<String> {
     }
     let all: Vec<String> = settings.iter().map(Setting::to_string).collect();
     let mut sentences = vec![format!(
-        "Under {} the work and its timing are those that were recorded; the machine begins with the free memory that was \
-         recorded, and per-CPU lists with no more than their limits. What the recorded kernel did is no measure of this replay.",
+        "Under {}, the work, its timing and the free memory at the start are as recorded, and per-CPU lists begin with \
+         at most their limits. Differences from the recorded kernel are not errors of this replay.",
         all.join(", ")
     )];
     if settings.iter().any(|setting| setting.name == DEFRAG) {

@@ -41,7 +41,7 @@ impl Player<'_, '_> {
             return false;
         };
         drop(memory);
-        let late = waiting.late.get_mut(&row.task).expect("it was just found");
+        let late = waiting.late.get_mut(&row.task).expect("the task is late");
         late.queue.push_back(Next::Free(Release { tenant, order, cpu, time: row.time }));
         if late.queue.len() == 1 {
             waiting.plan_next(row.task, row.time);

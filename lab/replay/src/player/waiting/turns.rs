@@ -87,7 +87,7 @@ impl Player<'_, '_> {
             },
         };
         let waiting = &mut model.waiting;
-        waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Claim(claim);
+        waiting.under_way.get_mut(&ticket).expect("an unanswered request is under way").fate = Owner::Claim(claim);
         if !claim.is_queued {
             waiting.wait_for(&claim);
         }
@@ -100,7 +100,7 @@ impl Player<'_, '_> {
     pub(crate) fn abandon(&mut self, row: u64, order: Order) {
         let Some(waiting) = self.waiting() else { return };
         if let Some(ticket) = waiting.begun.remove(&row) {
-            waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Nobody;
+            waiting.under_way.get_mut(&ticket).expect("an unanswered request is under way").fate = Owner::Nobody;
         }
         if let Some(Reply { answer: Ok(pfn), .. }) = waiting.answered.remove(&row) {
             self.give_back(pfn, order);
@@ -161,7 +161,8 @@ impl Player<'_, '_> {
     /// Delivers an answer to its request.
     fn deliver(&mut self, ticket: Ticket, answer: Answer, at: u64) {
         let Some(waiting) = self.waiting() else { return };
-        let UnderWay { since, end, order, fate } = waiting.under_way.remove(&ticket).expect("it was asked");
+        let UnderWay { since, end, order, fate } =
+            waiting.under_way.remove(&ticket).expect("an answer belongs to a request under way");
         let ns = at.saturating_sub(since);
         waiting.stalled.push(ns);
         if let Ok(pfn) = answer {
