@@ -368,8 +368,9 @@ impl Inspection {
         let numbers =
             ["pid", "pages allocated", "samples", "second", "resident", "objects", "runs", "idle", "free", "returned"];
         let about = "MiB in the sample in which the process was largest. resident: memory of the whole process. \
-                     objects, runs: objects and runs of pages in use by the program. idle: unused objects in slabs \
-                     or cached. free: free pages of the heap. returned: memory returned to the system or never written to.";
+                     objects, runs: objects and runs of pages in use by the program. idle: unused objects in \
+                     slabs or cached. free: free pages of the heap. returned: memory returned to the system, or \
+                     never written to.";
         let table =
             Table::new("Heaps of processes whose malloc is Freehold", Column::several(&["process"], &numbers), rows);
         Table { about: about.to_owned(), ..table }

@@ -137,7 +137,7 @@ fn name_column<K: arrow_array::types::ArrowDictionaryKeyType>(
 /// Returns the index of a kind among all kinds.
 fn place(kind: Kind) -> u8 {
     let place = Kind::ALL.iter().position(|other| *other == kind);
-    place.and_then(|place| u8::try_from(place).ok()).expect("all kinds are among them, and few")
+    place.and_then(|place| u8::try_from(place).ok()).expect("Kind::ALL has every kind, and at most 256")
 }
 
 /// Tasks and their names. Tasks with the same name share a dictionary entry.

@@ -110,7 +110,7 @@ def test_functions_are_found_by_their_names():
 
 
 def test_a_report_says_that_it_stays(calm):
-    with pytest.raises(TypeError, match=r"stays in its process; hand over its \.json\(\)"):
+    with pytest.raises(TypeError, match=r"cannot be pickled; pass its \.json\(\)"):
         pickle.dumps(freehold.inspect(calm, progress=False))
 
 

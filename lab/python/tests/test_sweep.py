@@ -56,7 +56,7 @@ def test_simulations_are_swept_too(tmp_path):
     plan.write_text(SIMULATED)
     report = freehold.sweep(plan, into=tmp_path / "into", progress=False)
     assert report.dict["tasks"] > 0
-    with pytest.raises(freehold.InputError, match="the plan simulates; take the recordings out"):
+    with pytest.raises(freehold.InputError, match="the plan simulates, but recordings are given"):
         freehold.sweep(plan, "x.parquet", into=tmp_path / "other")
 
 
@@ -89,8 +89,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_done(two, tmp_path):
         ({"into": "x", "recordings": b"x"}, "sweep(): recordings must be"),
         ({"into": "x", "recordings": [b"x"]}, "sweep(): recordings must be"),
         ({"into": "x", "recordings": {"a": 1}}, "sweep(): recordings must be"),
-        ({"into": "x", "storage_options": {}}, "sweep(): storage_options are for stores"),
-        ({"into": "x", "insecure": True}, "sweep(): insecure is for the connection to a scheduler"),
+        ({"into": "x", "storage_options": {}}, "sweep(): storage_options need a client"),
+        ({"into": "x", "insecure": True}, "sweep(): insecure needs a client"),
         ({"into": "x", "insecure": 1}, "sweep(): insecure must be a bool, not int"),
         ({"into": "x", "client": "tcp://127.0.0.1:1"}, "sweep(): client must be a distributed.Client, not str"),
     ],
@@ -117,7 +117,7 @@ def test_what_cannot_be_worked_with(two, tmp_path):
     freehold.sweep(plan, recordings, into=tmp_path / "into", progress=False)
     other = tmp_path / "other.toml"
     other.write_text(plan.read_text().replace("4]", "8]"))
-    refused("holds the results of another plan (plan.toml)", other, recordings)
+    refused("contains the results of another plan (plan.toml)", other, recordings)
     with pytest.raises(freehold.NotFoundError, match="no-such.toml"):
         freehold.sweep(tmp_path / "no-such.toml", recordings, into=tmp_path / "into")
 

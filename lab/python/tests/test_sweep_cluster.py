@@ -104,7 +104,7 @@ def test_a_scheduler_that_goes_away_costs_what_was_under_way(many, whole, tmp_pa
     with distributed.Client(cluster) as client:
         end = when_a_part_is_there(into, cluster.close)
         try:
-            with pytest.raises(freehold.SystemFailure, match="give the same call again"):
+            with pytest.raises(freehold.SystemFailure, match="repeat the call with another cluster"):
                 freehold.sweep(*many, into=into, client=client, progress=False)
         finally:
             end()
@@ -127,7 +127,7 @@ def test_a_recording_that_kills_workers_is_named(tmp_path):
                 plan, f"deadly://{recordings}", into=tmp_path / "into", client=client, retries=0, progress=False
             )
     assert {of for of, _ in report.failures} == {str(recordings / "deadly.parquet")}
-    assert "was given up by the cluster: KilledWorker" in report.failures[0][1]
+    assert "the cluster gave up this task: KilledWorker" in report.failures[0][1]
     assert report.dict["tasks"] == 2 * TASKS
 
 
@@ -177,7 +177,7 @@ def test_recordings_that_are_none_are_named_whatever_they_are_called(client, man
     assert set(failed) == {str(none), str(cut), str(given[-2]), given[-1]}
     assert "is not a Parquet file" in failed[str(none)] and "there is no " in failed[given[-1]]
     said = "".join(str(warning.message) for warning in warned)
-    assert "\x1b" not in said and "is another of these recordings again" in said
+    assert "\x1b" not in said and "is a copy of another recording" in said
     assert report.dict["tasks"] == (RECORDINGS + 1) * TASKS
     with pytest.warns(freehold.SweepWarning):
         freehold.sweep(plan, given, into=tmp_path / "here", progress=False)
@@ -192,14 +192,14 @@ def test_results_of_something_else_are_refused(client, many, tmp_path):
     other.write_text(plan.read_text().replace("4]", "8]"))
     for into in (str(tmp_path / "into"), f"flaky://{tmp_path}/into"):
         freehold.sweep(plan, recordings / "r0000.parquet", into=into, client=client, progress=False)
-        with pytest.raises(freehold.InputError, match=r"holds the results of another plan \(plan.toml\); name another"):
+        with pytest.raises(freehold.InputError, match=r"contains the results of another plan \(plan.toml\); name"):
             freehold.sweep(other, recordings, into=into, client=client, progress=False)
     for into in (recordings, f"flaky://{recordings}"):
-        with pytest.raises(freehold.InputError, match="holds something else than the results of a sweep"):
+        with pytest.raises(freehold.InputError, match=r"not (a result|results) of a sweep"):
             freehold.sweep(plan, recordings, into=into, client=client, progress=False)
     one, two, *_ = sorted(parts(tmp_path / "into"))
     one.write_bytes(two.read_bytes())
-    with pytest.raises(freehold.InputError, match="is the part of another task; remove it"):
+    with pytest.raises(freehold.InputError, match="is the result of another task; remove it"):
         freehold.sweep(plan, recordings, into=tmp_path / "into", client=client, progress=False)
 
 
@@ -226,14 +226,14 @@ def test_a_worker_that_comes_later_with_another_version_is_refused_too(client, m
         self._manifest = self._manifest.replace(freehold._freehold.SweepPlan.program(), other)
 
     monkeypatch.setattr(_cluster._Run, "__init__", later)
-    with pytest.raises(freehold.InputError, match="the worker tcp://.* has another version than this: .*0.0.1"):
+    with pytest.raises(freehold.InputError, match="the worker tcp://.* has another version of freehold: .*0.0.1"):
         freehold.sweep(*many, into=tmp_path / "into", client=client, progress=False)
 
 
 def test_a_worker_without_the_package_is_refused(client, many, tmp_path, monkeypatch):
     missing = Exception("ModuleNotFoundError(\"No module named 'freehold'\")")
     monkeypatch.setattr(client, "run", lambda function, on_error: {"tcp://10.0.0.1:1": missing})
-    with pytest.raises(freehold.InputError, match="the worker tcp://10.0.0.1:1 has no freehold that works"):
+    with pytest.raises(freehold.InputError, match="the worker tcp://10.0.0.1:1 has no working freehold"):
         freehold.sweep(*many, into=tmp_path / "into", client=client, progress=False)
 
 
@@ -255,7 +255,7 @@ def test_it_is_shown_how_far_it_is_and_an_interrupt_ends_it(client, many, whole,
     monkeypatch.setattr(_progress, "PATIENCE", 0)
     with pytest.raises(KeyboardInterrupt):
         freehold.sweep(*many, into=tmp_path / "into", client=client)
-    assert shown[0][1:] == ("looking at recordings", RECORDINGS, RECORDINGS, "recordings")
+    assert shown[0][1:] == ("comparing recordings", RECORDINGS, RECORDINGS, "recordings")
     assert shown[-1] == "closed" and shown[-2][1] == "Two policies" and shown[-2][4] == "tasks"
     is_resumed.append(True)
     report = freehold.sweep(*many, into=tmp_path / "into", client=client)

@@ -79,7 +79,7 @@ pub struct Costs {
 impl Costs {
     /// Returns the table that is checked in.
     pub fn reference() -> Costs {
-        Costs::parse(REFERENCE).expect("the reference table is checked by a test")
+        Costs::parse(REFERENCE).expect("the reference table is valid")
     }
 
     /// Parses a table.

@@ -153,7 +153,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.executor().touch(block.pfn);
         self.executor().charge(Step::Free);
         let freed = self.allocator.free_pages(block.pfn, block.order);
-        freed.unwrap_or_else(|error| panic!("a workload freed what it does not have: {error}"));
+        freed.unwrap_or_else(|error| panic!("a workload freed a block that it does not own: {error}"));
     }
 
     /// Frees all blocks, single pages in batches, as when a process ends. The vector is empty afterwards and keeps its
@@ -294,7 +294,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
 
     fn free_singles(&mut self) {
         let freed = self.allocator.free_pages_bulk(&self.singles);
-        freed.unwrap_or_else(|error| panic!("a workload freed what it does not have: {error}"));
+        freed.unwrap_or_else(|error| panic!("a workload freed a block that it does not own: {error}"));
         self.singles.clear();
     }
 }

@@ -72,7 +72,7 @@ pub enum RunError {
     #[error("{0}; simulate less memory (--memory) or fewer CPUs, or one run at a time (RAYON_NUM_THREADS=1)")]
     Room(#[from] TooLittle),
     /// The memory that was available when the runs started is no longer available.
-    #[error("there is no memory for another run; simulate less memory or fewer CPUs, or close something")]
+    #[error("there is no memory for another run; simulate less memory or fewer CPUs, or close other programs")]
     Memory,
     /// The workload is a recording that cannot be played.
     #[error("{0}")]
@@ -85,16 +85,14 @@ pub enum RunError {
     Broken(Violation),
     /// The memory model did not do what it reported to the engine.
     #[error(
-        "the model of memory broke {count} promises to the allocator; this is a fault of the program, please report it"
+        "the memory model broke {count} promises to the allocator; this is a fault of the program, please report it"
     )]
     Promises {
         /// Number of broken promises.
         count: u64,
     },
     /// The workload did not free all pages.
-    #[error(
-        "{pages} pages were still in use when all CPUs had ended; this is a fault of the program, please report it"
-    )]
+    #[error("{pages} pages are still in use at the end of all CPUs; this is a fault of the program, please report it")]
     Leaked {
         /// Number of pages that are still allocated.
         pages: u64,
@@ -120,7 +118,7 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
 /// # Errors
 /// See [`RunError`].
 pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome, RunError> {
-    assert!((1..=CPUS_MAX).contains(&setup.cpus), "the plan was checked");
+    assert!((1..=CPUS_MAX).contains(&setup.cpus), "{} CPUs are outside 1 to {CPUS_MAX}", setup.cpus);
     // An allocation that fails during the run would abort the process, so the large allocation is tried first.
     if !room::is_to_be_had(meter::need(setup.machine, setup.cpus).memory as usize) {
         return Err(RunError::Memory);
@@ -201,7 +199,7 @@ pub(super) fn list_high<P: Platform>(allocator: &PageAllocator<'_, P>) -> u32 {
 /// Frees the parcels in mailboxes and the blocks that were kept, after all CPUs have finished.
 pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &World) {
     for block in world.leftovers() {
-        allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
+        allocator.free_pages(block.pfn, block.order).expect("a leftover block has no other owner");
     }
 }
 
@@ -212,7 +210,7 @@ fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World, fixed: u64) 
     }
     give_back(allocator, world);
     allocator.platform().model().clear(|pfn, order| {
-        allocator.free_pages(pfn, order).expect("the memory model had it");
+        allocator.free_pages(pfn, order).expect("the memory model owns the block");
     });
     let pages = allocator.check().map_err(RunError::Broken)?.allocated - fixed;
     if pages > 0 { Err(RunError::Leaked { pages }) } else { Ok(()) }

@@ -78,7 +78,10 @@ fn largest_first(jobs: &[Job]) -> Vec<usize> {
 }
 
 fn machine(plan: &Plan, job: Job) -> Machine {
-    plan.points[job.point].machine.machine(job.cpus).expect("the plan was checked on every number of CPUs")
+    plan.points[job.point]
+        .machine
+        .machine(job.cpus)
+        .expect("the machine of a checked plan is valid for all its numbers of CPUs")
 }
 
 fn window(plan: &Plan, job: Job) -> Window {

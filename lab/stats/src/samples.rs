@@ -161,7 +161,7 @@ fn welch(samples: [(&Sample, f64); 2], tail: f64) -> (f64, f64) {
     }
     let uncertain: f64 = parts.iter().map(|(part, by)| part.powi(2) * by).sum();
     let freedom = (variance.powi(2) / uncertain.max(f64::MIN_POSITIVE)).min(FREEDOM_MAX);
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("freedom is above zero");
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("the degrees of freedom are above zero");
     let reach = student.inverse_cdf(1.0 - tail) * variance.sqrt();
     (difference - reach, difference + reach)
 }

@@ -37,7 +37,7 @@ pub(crate) fn hash_reader(mut reader: impl Read) -> io::Result<String> {
 
 fn digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("a string takes what is written to it");
+        write!(digits, "{byte:02x}").expect("writing to a string does not fail");
         digits
     })
 }

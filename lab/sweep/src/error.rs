@@ -59,7 +59,7 @@ pub enum Error {
     Output(#[from] OutputError),
 
     /// There is too little memory for the number of concurrent simulations.
-    #[error("{0}; do fewer at a time with --jobs")]
+    #[error("{0}; run fewer simulations at a time with --jobs")]
     Room(freehold_report::room::TooLittle),
 }
 
@@ -91,14 +91,14 @@ pub enum TaskError {
     Read(#[from] ReadError),
 
     /// The path is a folder, a pipe or a device.
-    #[error("{} is no regular file; copy the recording into one", .0.display())]
+    #[error("{} is not a regular file; copy the recording into one", .0.display())]
     NoFile(PathBuf),
 
     /// The plan has no such task for this recording.
-    #[error("the plan has no task {0} for this; list its tasks again with the same version of freehold")]
+    #[error("the plan has no task {0} for this recording; list its tasks again with the same version of freehold")]
     NoTask(String),
 
     /// The engine panicked, which is a defect of Freehold.
-    #[error("the engine gave up on it ({0}); please report this, with the recording")]
+    #[error("the engine panicked ({0}); please report this, with the recording")]
     Panic(String),
 }

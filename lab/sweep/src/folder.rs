@@ -67,7 +67,7 @@ impl Folder {
             Ok(there) => folder.expect(plan, &there).map(|()| Some(folder)),
             Err(error) if error.kind() == ErrorKind::NotFound => stranger.map_or(Ok(None), |stranger| {
                 Err(Error::Folder(format!(
-                    "{} holds something else than the results of a sweep, {}; name another folder with --into",
+                    "{} contains {}, which is not a result of a sweep; name another folder with --into",
                     path.display(),
                     stranger.display()
                 )))
@@ -98,7 +98,7 @@ impl Folder {
         let manifest = path.join(MANIFEST);
         let text = fs::read_to_string(&manifest).map_err(|source| match source.kind() {
             ErrorKind::NotFound => {
-                let sentence = "holds no results of a sweep; name the folder that was given to --into";
+                let sentence = "contains no results of a sweep; name the folder that was given to --into";
                 Error::Folder(format!("{} {sentence}", path.display()))
             }
             _ => ReadError::new(&manifest, source).into(),
@@ -135,7 +135,7 @@ impl Folder {
             PartState::Damaged => Ok(false),
             PartState::Whole => Ok(true),
             PartState::OtherTask => Err(Error::Folder(format!(
-                "{} is the part of another task; remove it, or name another folder with --into",
+                "{} is the result of another task; remove it, or name another folder with --into",
                 path.display()
             ))),
         }
@@ -157,7 +157,7 @@ impl Folder {
     }
 
     fn try_put(&self, path: &Path, task: &Task, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(path.parent().expect("a part lies in a folder"))?;
+        fs::create_dir_all(path.parent().expect("the path of a part has a folder"))?;
         let making = self.path.join(MAKING);
         fs::create_dir_all(&making)?;
         let file = write_unnamed(&making, &task.number, bytes)?;

@@ -51,8 +51,14 @@ pub struct Summary {
 /// be read.
 pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     match (plan.takes_recordings(), named.is_empty()) {
-        (true, true) => return Err(Error::Input("the plan replays recordings; name some after it".to_owned())),
-        (false, false) => return Err(Error::Input("the plan simulates; take the recordings out".to_owned())),
+        (true, true) => {
+            return Err(Error::Input(
+                "the plan replays recordings, but none is given; name some after the plan".to_owned(),
+            ));
+        }
+        (false, false) => {
+            return Err(Error::Input("the plan simulates, but recordings are given; remove them".to_owned()));
+        }
         _ => {}
     }
     let mut files = Vec::new();

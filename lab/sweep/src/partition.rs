@@ -37,7 +37,7 @@ fn encode(value: &str) -> String {
     value.bytes().fold(String::new(), |mut text, byte| {
         match byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
             true => text.push(byte.into()),
-            false => write!(text, "%{byte:02X}").expect("a string takes what is written to it"),
+            false => write!(text, "%{byte:02X}").expect("writing to a string does not fail"),
         }
         text
     })

@@ -50,7 +50,7 @@ impl Replayer {
             let conditions = Conditions { cpus: replay_cpus, settings, pacing: Pacing::Work, watch: Watch::Nothing };
             self.prepared.replay(&named.name, named.policy, conditions, |_| {})
         });
-        let mut outcome = outcomes.next().expect("the settings themselves are the first")?;
+        let mut outcome = outcomes.next().expect("the first outcome is that of the unvaried settings")?;
         outcome.nudged = outcomes.collect::<Result<_, _>>()?;
         Ok(Replay { facts: self.facts_on(replay_cpus), outcome })
     }

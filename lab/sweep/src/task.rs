@@ -49,7 +49,7 @@ impl Task {
     fn new(plan: &Plan, identity: Option<&Identity>, labels: Vec<(&str, String)>, work: Work) -> Task {
         let swept: Vec<(String, String)> = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let contents = (plan.digest(), identity.map(|identity| &identity.sha256), &swept);
-        let json = serde_json::to_vec(&contents).expect("labels are plain data");
+        let json = serde_json::to_vec(&contents).expect("labels serialize to JSON");
         let number = digest::hash_bytes(json)[..DIGITS].to_owned();
         let recording = identity.map(|identity| (RECORDING.to_owned(), identity.label()));
         Task { number, labels: recording.into_iter().chain(swept).collect(), work }

@@ -37,7 +37,7 @@ impl Worker {
     pub fn new(plan: &Plan, subject: Option<Subject>) -> Result<Worker, TaskError> {
         match &plan.study {
             Study::Replays(_) => {
-                let Subject { identity, recording } = subject.expect("a plan of replays takes recordings");
+                let Subject { identity, recording } = subject.expect("a task of a replay plan has a recording");
                 let replayer = catch_panic(|| Replayer::new(&identity, recording))?;
                 Ok(Worker { identity: Some(identity), kind: WorkerKind::Replays(Box::new(replayer)) })
             }
@@ -84,5 +84,5 @@ fn catch_panic<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, Task
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    message.unwrap_or("without a word").to_owned()
+    message.unwrap_or("panic without a message").to_owned()
 }

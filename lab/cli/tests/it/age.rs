@@ -88,7 +88,7 @@ fn what_makes_no_start_is_refused() {
     let foreign = sandbox.argument("foreign.parquet");
     for (arguments, why) in [
         (&["age", "--memory", "1KiB"][..], "too little"),
-        (&["age", "--fixed", "90"], "these shares make more than the whole"),
+        (&["age", "--fixed", "90"], "these shares add up to more than the whole"),
         (&["age", "--like", "README.md"], "README.md"),
         (&["age", "--like", &foreign], "pages of 65536 bytes"),
         (&["age", "--out", "/no/such/folder/old.parquet"], "/no/such/folder"),

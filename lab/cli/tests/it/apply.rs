@@ -79,7 +79,7 @@ fn what_cannot_be_is_refused_beforehand() {
         (&["age", "--memory", "50%"][..], "give --apply, or a size"),
         (&["age", "--apply", "--with", "pins,pins", "--memory", "64MiB"], "the same kind is given twice"),
         (&["age", "--apply", "--sustain", "--with", "slab", "--memory", "64MiB"], "name pins in --with"),
-        (&["age", "--apply", "--fixed", "90", "--memory", "64MiB"], "these shares make more than the whole"),
+        (&["age", "--apply", "--fixed", "90", "--memory", "64MiB"], "these shares add up to more than the whole"),
         (&["age", "--apply", "--memory", "1MiB"], "too little to work on"),
         (&["age", "--apply", "--memory", "900000GiB"], "free beyond what the machine keeps"),
         (&["age", "--apply", "--memory", "64MiB", "--", "no-such-program"], "no program `no-such-program`"),

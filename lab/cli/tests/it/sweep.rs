@@ -268,7 +268,7 @@ fn fewer_at_a_time_take_less_memory() {
     let plan = sandbox.argument("plan.toml");
     fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
     fs::write(&plan, "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n").unwrap();
-    assert_refused(&sweep_within_limit(&sandbox, &plan, "16", "many"), "do fewer at a time with --jobs");
+    assert_refused(&sweep_within_limit(&sandbox, &plan, "16", "many"), "run fewer simulations at a time with --jobs");
     is_done(&sweep_within_limit(&sandbox, &plan, "1", "few"));
 }
 
@@ -296,13 +296,13 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
     for (text, part) in [
         (
             "title = 'x'\nkind = 'replay'\nbb = ['freehold']\n",
-            "plan.toml:3: `bb` is no key that is known here; perhaps `b` is meant",
+            "plan.toml:3: `bb` is not a known key; perhaps `b` is meant",
         ),
         ("title = 'x'\nkind = 'reply'\n", "plan.toml:2: `kind` cannot be `reply`; perhaps `replay` is meant"),
         ("title = 'x'\nkind = 'replay'\nb = ['freehodl']\n", "perhaps `freehold` is meant"),
         (
             "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsettign = ['recorded']\n",
-            "plan.toml:5: `axes.settign` is no axis that is known here; perhaps `setting` is meant",
+            "plan.toml:5: `axes.settign` is not a known axis; perhaps `setting` is meant",
         ),
         (
             "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsetting = ['vm.min_fre_kbytes=1']\n",
@@ -338,7 +338,7 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
         ("kind = 'replay'\n", "lacks `title`"),
         ("title = 'x'\nkind = 'sim'\n", "needs `plan`"),
         ("title = 'x'\nkind = 'sim'\nplan = 'prge'\n", "perhaps `purge` is meant"),
-        ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nhost = 3\n", "`axes.host` is no axis that is known here"),
+        ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nhost = 3\n", "`axes.host` is not a known axis"),
         ("title = 'x'\nkind = 'sim'\nplan = 'pingpong'\n[axes]\nseed = 0\n", "give a number from 1 to 1000"),
         (
             "title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nmachine.age = [0]\n",
@@ -357,7 +357,7 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
 fn a_command_that_makes_no_sense_is_refused() {
     let sweep = Sweep::new(PLAN, 1);
     let into = sweep.sandbox.argument("a");
-    assert_refused(&freehold(&["sweep", &sweep.plan, "--into", &into]), "name some after it");
+    assert_refused(&freehold(&["sweep", &sweep.plan, "--into", &into]), "name some after the plan");
     assert_refused(&freehold(&["sweep", &sweep.sandbox.argument("no.toml"), "--into", &into]), "cannot read the plan");
     fs::create_dir(sweep.sandbox.path("empty")).unwrap();
     let empty = sweep.sandbox.argument("empty");

@@ -14,16 +14,19 @@ fn a_folder_with_something_else_is_refused_and_left_alone() {
     is_done(&sweep.run("a", &[]));
     let before = sweep.tree("a");
     fs::write(&sweep.plan, PLAN.replace("'freehold'", "'linux-6.12,pcp=merge'")).unwrap();
-    assert_refused(&sweep.run("a", &[]), "holds the results of another plan (plan.toml)");
+    assert_refused(&sweep.run("a", &[]), "contains the results of another plan (plan.toml)");
     assert!(sweep.tree("a") == before);
     let manifest = sweep.sandbox.path("a/_plan.json");
     let text = String::from_utf8(before[Path::new("_plan.json")].clone()).unwrap();
     fs::write(&manifest, text.replace("\"program\": \"", "\"program\": \"9.")).unwrap();
-    assert_refused(&sweep.run("a", &[]), "holds results of freehold 9.");
+    assert_refused(&sweep.run("a", &[]), "contains results of freehold 9.");
     fs::create_dir(sweep.sandbox.path("notes")).unwrap();
     fs::write(sweep.sandbox.path("notes/mine.txt"), "mine").unwrap();
-    assert_refused(&sweep.run("notes", &[]), "holds something else than the results of a sweep");
-    assert_refused(&freehold(&["sweep", "--report", &sweep.sandbox.argument("notes")]), "holds no results of a sweep");
+    assert_refused(&sweep.run("notes", &[]), "which is not a result of a sweep");
+    assert_refused(
+        &freehold(&["sweep", "--report", &sweep.sandbox.argument("notes")]),
+        "contains no results of a sweep",
+    );
 }
 
 #[test]
@@ -33,7 +36,7 @@ fn a_part_of_another_task_is_refused() {
     let tree = sweep.tree("a");
     let [one, other] = [0, 1].map(|at| sweep.sandbox.path("a").join(parts(&tree)[at]));
     fs::copy(one, other).unwrap();
-    assert_refused(&sweep.run("a", &[]), "is the part of another task");
+    assert_refused(&sweep.run("a", &[]), "is the result of another task");
 }
 
 /// A part that is damaged, duplicated or in the wrong place is not counted as a result.
@@ -54,12 +57,12 @@ fn every_part_is_counted_once_and_as_it_was_written() {
     }
     let copy = folder.join("part.parquet");
     fs::write(&copy, &tree[part]).unwrap();
-    assert_refused(&freehold(&report), "is not where it belongs");
+    assert_refused(&freehold(&report), "is not in its place");
     fs::remove_file(copy).unwrap();
     let copy = folder.join("copy").join(part);
     fs::create_dir_all(copy.parent().unwrap()).unwrap();
     fs::write(copy, &tree[part]).unwrap();
-    assert_refused(&freehold(&report), "is the part of a task that has one already");
+    assert_refused(&freehold(&report), "is a second part of one task");
     fs::remove_dir_all(folder.join("copy")).unwrap();
     symlink(".", folder.join("loop")).unwrap();
     assert_refused(&freehold(&report), "is a link to another folder");
@@ -71,7 +74,7 @@ fn what_no_sweep_made_stays() {
     let making = sweep.sandbox.path("a/_making");
     fs::create_dir_all(&making).unwrap();
     fs::write(making.join("precious"), "precious").unwrap();
-    assert_refused(&sweep.run("a", &[]), "than the results of a sweep, _making/precious;");
+    assert_refused(&sweep.run("a", &[]), "contains _making/precious, which is not a result of a sweep;");
     fs::remove_file(making.join("precious")).unwrap();
     // A file of a sweep that was killed, whose plan was removed.
     let half_made = making.join("0123456789abcdef0123456789abcdefaB3xYz");
@@ -91,10 +94,10 @@ fn where_nothing_is_done_there_is_no_more_to_see() {
     let mut sweep = Sweep::new(PLAN, 1);
     sweep.files[0].clone_from(&sweep.plan);
     let said = String::from_utf8(sweep.run("a", &[]).stdout).unwrap();
-    assert!(said.contains("There is nothing to compare yet") && !said.contains("--all"), "{said}");
+    assert!(said.contains("No comparison yet") && !said.contains("--all"), "{said}");
     fs::write(sweep.sandbox.path("a/_plan.json"), "junk").unwrap();
     let report = freehold(&["sweep", "--report", &sweep.sandbox.argument("a")]);
-    assert_refused(&report, "a/_plan.json: this is not the plan of a sweep");
+    assert_refused(&report, "a/_plan.json: not the plan of a sweep");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Freehold: record what a Linux machine's page allocator did, look at it, and compare policies on it.
+"""Freehold: record the page allocator of a Linux machine, inspect the recording, and compare policies on it.
 
 Each function is a command of `freehold`, its keywords are the command's long options, and what it answers is a
 `Report`. A `Recording` has the decoded rows of a file. `sweep` does many replays or simulations, here or on a cluster.

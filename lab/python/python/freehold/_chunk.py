@@ -61,7 +61,7 @@ def do(manifest: str, into: Store, pieces: "list[Piece]") -> Tally:
         plan = SweepPlan.of_manifest(manifest)
     except Error as error:
         # A worker with another version, which joined after the client had checked the versions.
-        tally.refusal = f"the worker {_address()} has another version than this: {error}; install the same there"
+        tally.refusal = f"the worker {_address()} has another version of freehold: {error}; install the same one"
         return tally
     for piece in pieces:
         if tally.refusal is None:
@@ -112,7 +112,7 @@ def _do_task(worker: SweepWorker, place: int, into: Store, name: str, tally: Tal
         there = into.read(path)
         found = "damaged" if there is None else worker.found(place, there)
         if found == "strange":
-            tally.refusal = f"{into.url}/{path} is the part of another task; remove it, or name another folder by into="
+            tally.refusal = f"{into.url}/{path} is the result of another task; remove it, or name another with into="
         elif found == "whole":
             tally.kept += 1
         else:

@@ -54,9 +54,9 @@ def sweep(
         expect_private(client)
     store = Store(into, options)
     if plan.takes_recordings and not recordings:
-        raise InputError("the plan replays recordings; name some by recordings=")
+        raise InputError("the plan replays recordings, but none is given; name some with recordings=")
     if recordings and not plan.takes_recordings:
-        raise InputError("the plan simulates; take the recordings out")
+        raise InputError("the plan simulates, but recordings are given; remove them")
     expect_same_program(client)
     claim(store, plan)
     sources, failures = found(recordings, options)
@@ -78,7 +78,7 @@ def expect_client(client: Any) -> None:
     if not isinstance(client, Client):
         raise CallError(f"sweep(): client must be a distributed.Client, not {type(client).__name__}")
     if client.asynchronous:
-        raise CallError("sweep(): client must be one that waits; make it without asynchronous=True")
+        raise CallError("sweep(): client must be synchronous; create it without asynchronous=True")
 
 
 def expect_private(client: Any) -> None:
@@ -88,8 +88,8 @@ def expect_private(client: Any) -> None:
     for address in (connected, announced):
         if address is not None and not is_private(address):
             raise InputError(
-                f"the scheduler at {address} is reached without encryption, and every client that reaches it can run "
-                "code on the cluster; use TLS (docs/cluster.md), or give insecure=True on a network that you trust"
+                f"the scheduler at {address} is reached without encryption, and every client that connects to it can "
+                "run code on the cluster; use TLS (docs/cluster.md), or give insecure=True on a network that you trust"
             )
 
 
@@ -114,9 +114,9 @@ def expect_same_program(client: Any) -> None:
     for worker, theirs in sorted(_asked(lambda: client.run(_chunk.program, on_error="return")).items()):
         if isinstance(theirs, BaseException):
             said = " ".join(str(theirs).split())
-            raise InputError(f"the worker {worker} has no freehold that works ({said}); install the same wheel there")
+            raise InputError(f"the worker {worker} has no working freehold ({said}); install the same wheel there")
         if theirs != ours:
-            raise InputError(f"the worker {worker} has freehold {theirs}, and this is {ours}; install the same there")
+            raise InputError(f"the worker {worker} has freehold {theirs}, and not {ours}; install the same there")
 
 
 def claim(store: Store, plan: SweepPlan) -> None:
@@ -131,7 +131,7 @@ def claim(store: Store, plan: SweepPlan) -> None:
         there = store.manifest() or ""
     difference = plan.difference(there)
     if difference is not None:
-        raise InputError(f"{store.url} {difference}; name another by into=")
+        raise InputError(f"{store.url} {difference}; name another with into=")
 
 
 def found(recordings: "list[str]", options: Mapping[str, Any]) -> "tuple[list[Source], list[tuple[str, str]]]":
@@ -158,7 +158,7 @@ def _entries(system: Any, path: str, url: str) -> "Iterator[tuple[str, Optional[
         # The name of an existing file is never used as a glob.
         matched = system.glob(path, detail=True) if any(letter in path for letter in "*?[") else {}
         if not matched:
-            raise FileNotFoundError(f"there is no {url}") from None
+            raise FileNotFoundError(f"{url} does not exist") from None
         yield from _files(matched.values())
         return
     if there["type"] != "directory":
@@ -217,7 +217,7 @@ class _Run:
                 called.update(zip(batch, outcome))
             return len(batch)
 
-        self._flow(look, note, "looking at recordings", len(doubtful), "recordings")
+        self._flow(look, note, "comparing recordings", len(doubtful), "recordings")
         seen: "set[str]" = set()
         kept: "list[Source]" = []
         repeated: "list[str]" = []
@@ -255,7 +255,7 @@ class _Run:
                 return 0
             else:
                 name = self._plan.title if pieces[0].source is None else pieces[0].source.path
-                failures.append((name, f"was given up by the cluster: {_said(outcome)}"))
+                failures.append((name, f"the cluster gave up this task: {_said(outcome)}"))
             return sum(piece.count for piece in pieces)
 
         self._flow(hand_out, take_in, self._plan.title, len(sources) * self._plan.tasks_max, "tasks")
@@ -299,7 +299,7 @@ class _Run:
                 self._progress.show([(self._stage, what, done, total, unit)])
 
 
-GONE = "the scheduler of the cluster went away; give the same call again on another one: what is done is kept"
+GONE = "the connection to the scheduler is lost; repeat the call with another cluster, which keeps finished tasks"
 
 
 def _asked(ask: "Callable[[], Any]") -> Any:

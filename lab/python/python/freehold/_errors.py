@@ -1,36 +1,36 @@
-"""What can go wrong. The text of each is one sentence that says what to do, the one that the command would say."""
+"""Exceptions of this package. The message is one sentence with the cause and the fix, as the command prints it."""
 
 
 import errno
 
 
 class Error(Exception):
-    """A command could not be carried out; or it was, and came to something that is not to be."""
+    """A command failed, or its result is an error, such as a regression."""
 
 
 class CallError(Error, TypeError):
-    """A keyword that there is not, or a value of another type than it takes."""
+    """An unknown keyword, or a value of a wrong type."""
 
 
 class InputError(Error, ValueError):
-    """Something that cannot be worked with: a policy that there is not, a file that is no recording."""
+    """An invalid input, such as an unknown policy or a file that is not a recording."""
 
 
 class NotFoundError(Error, FileNotFoundError):
-    """A file or a program that is not there."""
+    """A file or a program does not exist."""
 
     errno = errno.ENOENT
 
 
 class MissingPackageError(Error, ImportError):
-    """A package that this needs and that is not installed."""
+    """A required package is not installed."""
 
 
 class NotPermittedError(Error, PermissionError):
-    """Something that this process may not do: to record a machine is root's."""
+    """The process lacks a permission. For example, recording a machine requires root."""
 
     errno = errno.EPERM
 
 
 class SystemFailure(Error, OSError):
-    """The system failed, or lacks what is needed: a disk that is full, a kernel without tracing."""
+    """The system failed or lacks a resource, such as disk space or a kernel with tracing."""

@@ -96,7 +96,7 @@ class Store:
             return found.decode("utf-8", "replace")
         for name in self._names():
             if not name.startswith("_"):
-                raise InputError(f"{self.url} holds something else than the results of a sweep; name another by into=")
+                raise InputError(f"{self.url} contains files that are not results of a sweep; name another with into=")
         return None
 
     def claim(self, manifest: str) -> None:

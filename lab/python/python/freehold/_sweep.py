@@ -22,7 +22,7 @@ NAMED = 10
 
 
 class SweepWarning(UserWarning):
-    """Some recordings or tasks of a sweep could not be done. All of them are in `Report.failures`."""
+    """Some recordings or tasks of a sweep failed. All of them are in `Report.failures`."""
 
 
 def _suggesting(function: Function) -> Function:
@@ -60,23 +60,23 @@ def sweep(
     insecure: bool = False,
     progress: bool = True,
 ) -> Report:
-    """Do many replays or simulations by a plan, into one dataset, and say what they show together.
+    """Run the replays or simulations of a plan, write them to one dataset, and report the combined result.
 
     Args:
         plan: The plan, a TOML file
-        recordings: Recordings, folders of them, or globs; with a client also URLs that fsspec knows
-        into: Folder for the results; with a client also a URL. One that holds some of the same plan is gone on with
-        client: The cluster that does it; without one, this machine does
-        jobs: Without a client: do at most so many tasks at a time, else as many as this machine has CPUs
+        recordings: Recordings, folders of recordings, or globs; with a client also URLs that fsspec supports
+        into: Folder for the results; with a client also a URL. Results of the same plan in it are kept
+        client: The cluster that runs the sweep; without a client, this machine runs it
+        jobs: Without a client: largest number of tasks at a time; by default the number of CPUs
         margin: Relative changes of replays up to this are no change, in percent
-        all: Show everything: equal measures, tables, what is taken for granted
-        retries: With a client: how often a chunk of tasks that broke down is tried again
-        storage_options: With a client: what fsspec needs to open recordings and results
-        insecure: With a client: use a scheduler that is reached without encryption, on a network that is trusted
-        progress: Show how far it is: in a bar where tqdm is installed, else in a line of the terminal
+        all: Show everything: unchanged measures, tables and assumptions
+        retries: With a client: number of times that a lost chunk of tasks is repeated
+        storage_options: With a client: options of fsspec to open recordings and results
+        insecure: With a client: use a scheduler without encryption, on a trusted network
+        progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
-    What is there is not done again: a sweep that was interrupted goes on when it is called again. Recordings that
-    cannot be read, and tasks that fail, are warned of by name and stand in `Report.failures`; the rest is done.
+    Finished tasks are kept: an interrupted sweep resumes when it is called again. A warning names the recordings that
+    cannot be read and the tasks that failed, which are also in `Report.failures`. The other tasks are done.
     """
     _expect_types(
         ("plan", plan, (str, os.PathLike), "a str or an os.PathLike"),
@@ -96,15 +96,15 @@ def sweep(
     opened, named = SweepPlan.open(plan), _named(recordings)
     if client is None:
         if storage_options is not None:
-            raise CallError("sweep(): storage_options are for stores, which only a client reads; take them out")
+            raise CallError("sweep(): storage_options need a client, since only a client reads stores; remove them")
         if insecure:
-            raise CallError("sweep(): insecure is for the connection to a scheduler, which only a client has; take it out")
+            raise CallError("sweep(): insecure needs a client, since it is about a scheduler's connection; remove it")
         files = [file for name in named for file in _matched(name)]
         failures, repeated = opened.sweep_here(files, into, jobs, progress)
         _warn(failures, repeated)
         return opened.report_here(into, failures, float(margin), all, progress)
     if jobs is not None:
-        raise CallError("sweep(): jobs is for this machine; of a cluster its workers say how many; take it out")
+        raise CallError("sweep(): jobs is for this machine only; a cluster's workers set the number; remove it")
     cluster = _cluster()
     failures, repeated, store = cluster.sweep(
         client, opened, named, os.fspath(into), storage_options or {}, retries, insecure, progress
@@ -153,7 +153,7 @@ def _named(recordings: Any) -> "list[str]":
 def _matched(name: str) -> "list[str]":
     """Returns the files that a name or glob matches. The name of an existing file is never used as a glob."""
     if "://" in name and not os.path.exists(name):
-        raise InputError(f"{name} is in a store, which only a client reads: give client=, or name a file")
+        raise InputError(f"{name} is in a store, which only a client reads; give client=, or name a file")
     if os.path.lexists(name) or not glob.has_magic(name):
         return [name]
     return sorted(glob.glob(name, recursive=True)) or [name]
@@ -163,11 +163,11 @@ def _warn(failures: "list[tuple[str, str]]", repeated: "list[str]") -> None:
     """Warns of failures and of repeated recordings."""
     lines = [f"{_shown(of)}: {_shown(why)}" for of, why in failures[:NAMED]]
     if len(failures) > NAMED:
-        lines.append(f"and {len(failures) - NAMED} more, which Report.failures has")
+        lines.append(f"and {len(failures) - NAMED} more in Report.failures")
     for name in repeated[:NAMED]:
-        lines.append(f"{_shown(name)} is another of these recordings again, and was passed over")
+        lines.append(f"{_shown(name)} is a copy of another recording, and was skipped")
     if lines:
-        warnings.warn("not all was done:\n" + "\n".join(lines), SweepWarning, stacklevel=4)
+        warnings.warn("some recordings or tasks were not done:\n" + "\n".join(lines), SweepWarning, stacklevel=4)
 
 
 def _shown(text: str) -> str:

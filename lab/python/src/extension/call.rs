@@ -40,5 +40,5 @@ pub(super) fn call(
 fn parse(py: Python<'_>, function: &Function, words: Vec<OsString>) -> PyResult<Command> {
     let cli = Cli::try_parse_from([OsString::from("freehold")].into_iter().chain(words));
     let command = cli.map_err(|error| errors::input(py, &function.sentence(&error)))?.command;
-    command.ok_or_else(|| errors::input(py, "there is no command"))
+    command.ok_or_else(|| errors::input(py, "no command is given"))
 }

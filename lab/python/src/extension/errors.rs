@@ -50,7 +50,7 @@ pub(super) fn system(py: Python<'_>, sentence: &str) -> PyErr {
 
 /// Returns the exception for a defect of the program.
 pub(super) fn fault(py: Python<'_>) -> PyErr {
-    exception(py, "Error", "this is a fault of the program, which has said more on stderr; please report it")
+    exception(py, "Error", "this is a fault of the program; please report it, with the messages on stderr")
 }
 
 fn exception(py: Python<'_>, class: &str, sentence: &str) -> PyErr {

@@ -11,7 +11,7 @@ use pyo3::types::{PyCapsule, PyType};
 use super::{capsule, errors};
 use crate::rows;
 
-/// A recording: what it says of the machine, and its rows.
+/// A recording: facts of the machine, and rows.
 #[pyclass(frozen, module = "freehold")]
 pub struct Recording {
     /// Path as the caller gave it.
@@ -27,7 +27,7 @@ impl Recording {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Recording> {
         let recording = open(py, &path)?;
-        let facts = serde_json::to_string(recording.reader.facts()).expect("facts are plain data");
+        let facts = serde_json::to_string(recording.reader.facts()).expect("facts serialize to JSON");
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         Ok(Recording { path, file, facts, rows: recording.reader.row_count() })
     }
@@ -37,13 +37,13 @@ impl Recording {
         &self.path
     }
 
-    /// A recording may stand wherever its file may.
+    /// Returns the path, so that a recording can be used as a path.
     fn __fspath__(&self) -> PyResult<String> {
         let path = self.file.to_str().map(str::to_owned);
-        path.ok_or_else(|| PyValueError::new_err("the path of this recording is no text; use .path"))
+        path.ok_or_else(|| PyValueError::new_err("the path of this recording is not valid Unicode; use .path"))
     }
 
-    /// Another process opens the file anew.
+    /// Another process opens the file again.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (PathBuf,))> {
         Ok((slf.get_type(), (slf.get().file.clone(),)))
     }
@@ -80,7 +80,7 @@ impl Recording {
     }
 }
 
-/// Rows of a recording, read anew by each reader.
+/// Rows of a recording. Each reader reads them again.
 #[pyclass(frozen, module = "freehold")]
 pub struct Rows {
     file: PathBuf,

@@ -10,7 +10,7 @@ use super::errors;
 use super::table::Table;
 use crate::tables;
 
-/// What a command answers.
+/// Result of a command.
 #[pyclass(frozen, module = "freehold")]
 pub struct Report {
     answer: Box<dyn Views>,
@@ -75,7 +75,7 @@ impl Report {
 
     /// An answer holds all that its views are made of, in the form of this process.
     fn __reduce__(&self) -> PyResult<()> {
-        Err(PyTypeError::new_err("a Report stays in its process; hand over its .json(), .html() or .measures"))
+        Err(PyTypeError::new_err("a Report cannot be pickled; pass its .json(), .html() or .measures"))
     }
 
     fn __repr__(&self) -> String {

@@ -32,20 +32,20 @@ pub struct SweepPlan(Arc<Plan>);
 
 #[pymethods]
 impl SweepPlan {
-    /// The plan in a file.
+    /// Reads the plan from a file.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<SweepPlan> {
         let opened = py.detach(|| Plan::open(&path));
         opened.map(SweepPlan::new).map_err(|error| errors::from_sweep(py, error))
     }
 
-    /// The plan that another process wrote down.
+    /// Returns the plan of a manifest that another process wrote.
     #[staticmethod]
     fn of_manifest(py: Python<'_>, manifest: &str) -> PyResult<SweepPlan> {
         Plan::from_manifest(manifest).map(SweepPlan::new).map_err(|error| errors::from_sweep(py, error))
     }
 
-    /// Version and commit of this program.
+    /// Returns the version and commit of this program.
     #[staticmethod]
     fn program() -> String {
         Program::this().version()
@@ -71,18 +71,18 @@ impl SweepPlan {
         self.0.tasks_max()
     }
 
-    /// Why results under this manifest are not the plan's, as words that follow the folder's name.
+    /// Returns why results with this manifest are not results of the plan, as words that follow the name of the folder.
     fn difference(&self, manifest: &str) -> Option<String> {
         self.0.difference(manifest)
     }
 
-    /// Makes a folder of this machine the one for the plan's results.
+    /// Makes a folder of this machine the folder for the results of the plan.
     fn claim(&self, py: Python<'_>, into: PathBuf) -> PyResult<()> {
         let claimed = py.detach(|| Folder::create(&into, &self.0));
         claimed.map(|_| ()).map_err(|error| errors::from_sweep(py, error))
     }
 
-    /// Does all tasks on this machine that are not done yet: failures, and recordings that are another one again.
+    /// Runs all unfinished tasks on this machine. Returns failures, and recordings that are copies of another one.
     fn sweep_here(
         &self,
         py: Python<'_>,
@@ -108,7 +108,7 @@ impl SweepPlan {
         Ok((failures.collect(), summary.repeated))
     }
 
-    /// What the parts in a folder of this machine say.
+    /// Returns the report on the parts in a folder of this machine.
     fn report_here(
         &self,
         py: Python<'_>,
@@ -134,7 +134,7 @@ impl SweepPlan {
         answer(py, reported, &name, failures)
     }
 
-    /// What parts say, which come as pairs of a name and bytes, in any order.
+    /// Returns the report on parts, which are pairs of a name and bytes in any order.
     fn report(
         &self,
         py: Python<'_>,
@@ -192,7 +192,7 @@ impl SweepPlan {
     }
 }
 
-/// Whoever does the tasks of one recording, or of a plan that takes none. Several threads may share it.
+/// Worker for the tasks of one recording, or of a plan without recordings. Several threads may share it.
 #[pyclass(frozen, module = "freehold._freehold")]
 pub struct SweepWorker {
     plan: Arc<Plan>,
@@ -212,18 +212,18 @@ impl SweepWorker {
         py.detach(|| SweepWorker::read(plan, recording)).map_err(|error| errors::input(py, &error.to_string()))
     }
 
-    /// Number of the tasks.
+    /// Returns the number of tasks.
     fn __len__(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Number of a task, and where its part lies in the dataset.
+    /// Returns the number of a task, and the path of its part in the dataset.
     fn task(&self, py: Python<'_>, place: usize) -> PyResult<(String, String)> {
         let task = self.get_task(py, place)?;
         Ok((task.number.clone(), task.path()))
     }
 
-    /// Whether these bytes are the task's part: `"whole"`, `"damaged"`, or `"strange"` if they are another task's.
+    /// Checks the bytes of a task's part: `"whole"`, `"damaged"`, or `"strange"` for the part of another task.
     fn found(&self, py: Python<'_>, place: usize, bytes: &[u8]) -> PyResult<&'static str> {
         let task = self.get_task(py, place)?;
         Ok(match part::check(Bytes::copy_from_slice(bytes), &self.plan, task, self.identity.as_ref()) {
@@ -233,7 +233,7 @@ impl SweepWorker {
         })
     }
 
-    /// Does a task: the bytes of its part.
+    /// Runs a task, and returns the bytes of its part.
     fn run<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyBytes>> {
         let task = self.get_task(py, place)?;
         match py.detach(|| self.worker.run(&self.plan, task)) {
@@ -253,8 +253,8 @@ impl SweepWorker {
     }
 
     fn get_task(&self, py: Python<'_>, place: usize) -> PyResult<&Task> {
-        self.tasks
-            .get(place)
-            .ok_or_else(|| errors::input(py, &format!("there is no task {place}; there are {}", self.tasks.len())))
+        self.tasks.get(place).ok_or_else(|| {
+            errors::input(py, &format!("there is no task {place}; the number of tasks is {}", self.tasks.len()))
+        })
     }
 }

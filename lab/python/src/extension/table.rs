@@ -6,16 +6,16 @@ use pyo3::types::PyCapsule;
 
 use super::capsule;
 
-/// A table of an answer: whatever reads Arrow reads it.
+/// A table of a report, for readers of Arrow.
 #[pyclass(frozen, module = "freehold")]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table.
     #[pyo3(get)]
     pub title: String,
-    /// What its columns are.
+    /// Explanation of the columns.
     #[pyo3(get)]
     pub about: String,
-    /// What follows from it.
+    /// Conclusions from the table.
     #[pyo3(get)]
     pub conclusions: Vec<String>,
     /// Rows of the table.
@@ -32,7 +32,7 @@ impl Table {
         capsule::schema(py, &self.rows.schema())
     }
 
-    /// A reader may ask for other types; these are what there is, as the interface allows.
+    /// Returns the only available types, as the interface allows, even if the reader requests others.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

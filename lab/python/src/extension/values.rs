@@ -41,7 +41,7 @@ fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         let member = item?;
         list.push(read_single(&member)?.unwrap_or_else(|| Value::Other(type_name(&member))));
         if list.len() > VALUES_MAX {
-            return Err(errors::call(value.py(), &format!("more than {VALUES_MAX} values are too many for a call")));
+            return Err(errors::call(value.py(), &format!("more than {VALUES_MAX} values in a list are too many")));
         }
         if list.len().is_multiple_of(STRIDE) {
             value.py().check_signals()?;
@@ -91,7 +91,7 @@ fn unwrap_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
 fn text(value: &Bound<'_, PyAny>) -> Value {
     value.extract().map(Value::Text).unwrap_or_else(|_| {
         let name = value.extract::<OsString>().map(Value::Path);
-        name.unwrap_or_else(|_| Value::Other("a str with half a letter in it".to_owned()))
+        name.unwrap_or_else(|_| Value::Other("a str with a lone surrogate".to_owned()))
     })
 }
 

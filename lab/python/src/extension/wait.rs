@@ -87,7 +87,8 @@ pub(super) fn for_work<T: Send + 'static>(
     let observer = Arc::new(Observer::default());
     let watcher = Arc::clone(&observer);
     let begun = parallel::begin(move || watcher.watch(work));
-    let mut receiver = begun.map_err(|error| errors::system(py, &format!("there is no thread for this ({error})")))?;
+    let mut receiver = begun
+        .map_err(|error| errors::system(py, &format!("cannot create a thread ({error}); close other programs")))?;
     let mut screen = Screen::new(py, display)?;
     let mut raised = None;
     let worked = loop {

@@ -97,7 +97,7 @@ impl Function {
             let parameter =
                 self.parameters().find(|one| one.name == name).ok_or_else(|| self.unknown_keyword(&name))?;
             if given.iter().any(|(other, _)| other.name == name) {
-                return Err(CallError(format!("{}() is given {name} by position and by name", self.name)));
+                return Err(CallError(format!("{}() gets {name} by position and by name", self.name)));
             }
             given.push((parameter, value));
         }
@@ -116,7 +116,7 @@ impl Function {
                 let places: Vec<Value> = values.by_ref().collect();
                 if places.contains(&Value::List(Vec::new())) {
                     let (function, name) = (self.name, &parameter.name);
-                    return Err(CallError(format!("{function}(): {name} is a list with nothing in it")));
+                    return Err(CallError(format!("{function}(): {name} is an empty list")));
                 }
                 let all: Vec<Value> = places.into_iter().flat_map(list_values).collect();
                 given.extend((!all.is_empty()).then_some((parameter, Value::List(all))));
@@ -130,7 +130,7 @@ impl Function {
                 let names: Vec<&str> = self.positions.iter().map(|one| one.name.as_str()).collect();
                 let (name, most, names) = (self.name, names.len(), names.join(", "));
                 Err(CallError(format!(
-                    "{name}() takes {most} by position ({names}), and is given {count}; name the others"
+                    "{name}() takes {most} by position ({names}), but {count} are given; name the others"
                 )))
             }
         }
@@ -174,7 +174,10 @@ impl Function {
         let escaped = name.escape_debug();
         CallError(match nearest {
             _ if is_format => {
-                format!("{}() has no keyword {escaped}; formats are the answer's: .json(), .html(), .tables", self.name)
+                format!(
+                    "{}() has no keyword {escaped}; formats are methods of the report: .json(), .html(), .tables",
+                    self.name
+                )
             }
             Some((_, nearest)) => format!("{}() has no keyword {escaped}; did you mean {}?", self.name, nearest.name),
             None => {
@@ -308,12 +311,9 @@ mod tests {
         );
         assert_eq!(
             refusal("replay", &[], &[("json", text("x"))]),
-            "replay() has no keyword json; formats are the answer's: .json(), .html(), .tables"
+            "replay() has no keyword json; formats are methods of the report: .json(), .html(), .tables"
         );
-        assert_eq!(
-            refusal("compare", &[Value::List(Vec::new())], &[]),
-            "compare(): recordings is a list with nothing in it"
-        );
+        assert_eq!(refusal("compare", &[Value::List(Vec::new())], &[]), "compare(): recordings is an empty list");
         assert_eq!(refusal("replay", &[], &[]), "replay() needs recording");
         assert_eq!(refusal("replay", &[int(1)], &[]), "replay(): recording must be a str or an os.PathLike, not int");
         assert_eq!(
@@ -326,11 +326,11 @@ mod tests {
         );
         assert_eq!(
             refusal("replay", &[text("x"), text("y")], &[]),
-            "replay() takes 1 by position (recording), and is given 2; name the others"
+            "replay() takes 1 by position (recording), but 2 are given; name the others"
         );
         assert_eq!(
             refusal("replay", &[text("x")], &[("recording", text("y"))]),
-            "replay() is given recording by position and by name"
+            "replay() gets recording by position and by name"
         );
         let hostile = refusal("replay", &[], &[("a\u{1b}[2J", int(1))]);
         assert!(!hostile.contains('\u{1b}'), "hostile names are escaped");

@@ -57,7 +57,7 @@ impl Function {
     }
 
     fn from_cli(cli: &clap::Command, name: &'static str) -> Function {
-        let command = cli.find_subcommand(name).expect("it is a command");
+        let command = cli.find_subcommand(name).expect("every function has a command");
         let formats = formats();
         let arguments = command.get_arguments().filter(|arg| is_parameter(arg, &formats));
         let parameters = arguments.map(Parameter::from_arg);

@@ -81,7 +81,7 @@ impl Parameter {
             is_many: false,
             is_required: false,
             default: None,
-            help: "Count what only the page of the answer shows too: memory, pageblock by pageblock".to_owned(),
+            help: "Include the data of the page: memory, pageblock by pageblock".to_owned(),
             spelling: Spelling::Format(long),
             called: Vec::new(),
         }

@@ -1,5 +1,5 @@
 # Written by `cargo run -p freehold-python --example stubs`, from the definition of the command line. Do not edit.
-"""The laboratory's commands as functions, what they answer, and recordings."""
+"""The commands of the laboratory as functions, their reports, and recordings."""
 
 import os
 from pathlib import Path
@@ -11,22 +11,22 @@ __version__: str
 
 @final
 class Table:
-    """A table of an answer: whatever reads Arrow reads it, without a copy.
+    """A table of a report, which readers of Arrow read without a copy.
 
     `polars.DataFrame(table)`, `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`, and DuckDB by its name.
     """
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """Title of the table."""
 
     @property
     def about(self) -> str:
-        """What its columns are, where their names do not say it."""
+        """Explanation of the columns, if their names need one."""
 
     @property
     def conclusions(self) -> list[str]:
-        """What follows from it, in sentences."""
+        """Conclusions from the table, in sentences."""
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -34,51 +34,51 @@ class Table:
 
 @final
 class Report:
-    """What a command answers. A notebook shows it as the page that `--html` writes, `print` as a terminal does."""
+    """The result of a command. A notebook shows the page of `--html`, and `print` shows the text of a terminal."""
 
     def json(self) -> str:
-        """The text that `--json` writes."""
+        """Returns the text that `--json` writes."""
 
     @property
     def dict(self) -> dict[str, Any]:
-        """The same, read."""
+        """The parsed text of `--json`."""
 
     def html(self) -> str:
-        """The page that `--html` writes: one file, which asks no network for anything."""
+        """Returns the page that `--html` writes: one file that loads nothing from the network."""
 
     @property
     def text(self) -> str:
-        """What a terminal shows, without colours."""
+        """The text for a terminal, without colours."""
 
     @property
     def verdict(self) -> list[str]:
-        """What was found, in sentences."""
+        """The verdict, in sentences."""
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """Of a sweep: what could not be done, by name, and why. The report stands on the rest."""
+        """Failures of a sweep: name and reason. The report uses the other results."""
 
     @property
     def tables(self) -> list[Table]:
-        """Its tables."""
+        """The tables of the report."""
 
     @property
     def measures(self) -> Table:
-        """Everything that was measured under A and under B: a row a measure and case.
+        """All measures under A and under B: one row for each measure and case.
 
-        Where there are several cases, a row without `of` has what they give together, and `cases` says how many of
-        them it stands on. `change` is (b - a) / |a|, and `low` to `high` its interval where there is one.
+        If there are several cases, a row without `of` has their pooled result, and `cases` is the number of pooled
+        cases. `change` is (b - a) / |a|, and `low` to `high` is its interval, if there is one.
         """
 
     def _repr_html_(self) -> str: ...
 
 @final
 class Rows:
-    """Rows of a recording, decoded, for whatever reads Arrow. They are read batch by batch, each time anew.
+    """Decoded rows of a recording, for readers of Arrow. Each reader reads the file again, batch by batch.
 
     Columns: `time` in nanoseconds since the start; `cpu`; `pid` and `task`, the task's name; `kind`; `pfn`, the frame,
-    null where a row names none; `order`; `gfp`, the flags as Linux prints them, null where there are none;
-    `migratetype`; and `arg0` to `arg2`, which mean what the kind says (lab/trace/FORMAT.md).
+    or null; `order`; `gfp`, the flags as Linux prints them, or null; `migratetype`; and `arg0` to `arg2`, whose
+    meaning depends on the kind (lab/trace/FORMAT.md).
     """
 
     def __arrow_c_schema__(self) -> object: ...
@@ -86,7 +86,7 @@ class Rows:
 
 @final
 class Recording:
-    """A recording: what it says of the machine, and its rows."""
+    """A recording: facts of the machine, and rows."""
 
     def __new__(cls, path: _StrPath) -> Recording: ...
     @property
@@ -95,66 +95,66 @@ class Recording:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the recording says of the machine (lab/trace/FORMAT.md)."""
+        """Facts of the recorded machine (lab/trace/FORMAT.md)."""
 
     def __fspath__(self) -> str:
-        """Its path, since a recording may stand wherever its file may."""
+        """Returns the path, so that a recording can be used as a path."""
 
     def __len__(self) -> int:
-        """Number of its rows: events, and the state at both ends."""
+        """Returns the number of rows: events, and the state at both ends."""
 
     def events(self) -> Rows:
-        """What the kernel's allocator did, in order of time."""
+        """Returns the events of the kernel's allocator, in order of time."""
 
     def start(self) -> Rows:
-        """The state of memory when it started: free blocks, allocated ones, pageblocks."""
+        """Returns the state of memory at the start: free blocks, allocated blocks, pageblocks."""
 
     def end(self) -> Rows:
-        """The state of memory when it ended."""
+        """Returns the state of memory at the end."""
 
 @final
 class SweepPlan:
-    """A plan of a sweep: what `freehold.sweep` is made of, and nobody else."""
+    """A plan of a sweep, for `freehold.sweep` only."""
 
     @staticmethod
     def open(path: _StrPath) -> SweepPlan:
-        """The plan in a file."""
+        """Reads the plan from a file."""
 
     @staticmethod
     def of_manifest(manifest: str) -> SweepPlan:
-        """The plan that another process wrote down; refused if that was another version."""
+        """Returns the plan of a manifest that another process wrote. Another version is an error."""
 
     @staticmethod
     def program() -> str:
-        """Version and commit of this program."""
+        """Returns the version and commit of this program."""
 
     @property
     def title(self) -> str: ...
     @property
     def manifest(self) -> str:
-        """All of the plan: what stands in the folder of its results, and goes to whoever works on it elsewhere."""
+        """The whole plan, as in the folder of results. Workers on other machines receive it."""
 
     @property
     def takes_recordings(self) -> bool: ...
     @property
     def tasks_max(self) -> int:
-        """How many tasks there are: of each recording at most, or in all."""
+        """The largest number of tasks of a recording, or the number of all tasks."""
 
     def difference(self, manifest: str) -> str | None:
-        """Why results under this manifest are not the plan's, as words that follow the folder's name."""
+        """Returns why results with this manifest are not of this plan, as words that follow the folder's name."""
 
     def claim(self, into: _StrPath) -> None:
-        """Makes a folder of this machine the one for the plan's results."""
+        """Makes a folder of this machine the folder for the results of the plan."""
 
     def sweep_here(
         self, recordings: Sequence[_StrPath], into: _StrPath, jobs: int | None, progress: bool
     ) -> tuple[list[tuple[str, str]], list[str]]:
-        """Does all tasks that are not done yet, here: failures, and recordings that are another one again."""
+        """Runs all unfinished tasks. Returns failures, and recordings that are copies of another one."""
 
     def report_here(
         self, into: _StrPath, failures: list[tuple[str, str]], margin: float, all: bool, progress: bool
     ) -> Report:
-        """What the parts in a folder of this machine say."""
+        """Returns the report on the parts in a folder of this machine."""
 
     def report(
         self,
@@ -164,21 +164,21 @@ class SweepPlan:
         margin: float,
         all: bool,
     ) -> Report:
-        """What parts say, in any order."""
+        """Returns the report on parts, which may be in any order."""
 
 @final
 class SweepWorker:
-    """Whoever does the tasks of one recording, or of a plan that takes none. Several threads may share it."""
+    """Worker for the tasks of one recording, or of a plan without recordings. Several threads may share it."""
 
     def __new__(cls, plan: SweepPlan, recording: tuple[str, bytes] | None = None) -> SweepWorker: ...
     def __len__(self) -> int:
-        """Number of the tasks."""
+        """Returns the number of tasks."""
 
     def task(self, place: int) -> tuple[str, str]:
-        """Number of a task, and where its part lies in the dataset."""
+        """Returns the number of a task, and the path of its part in the dataset."""
 
     def found(self, place: int, bytes: bytes) -> Literal["whole", "damaged", "strange"]:
-        """What lies where a task's part is to be: `strange` is another task's."""
+        """Checks the bytes of a task's part. `strange` is the part of another task."""
 
     def run(self, place: int) -> bytes:
-        """Does a task: the bytes of its part."""
+        """Runs a task, and returns the bytes of its part."""

@@ -12,7 +12,7 @@ const CLASSES: &str = include_str!("classes.pyi");
 const WIDTH: usize = 100;
 
 /// Help text of the keyword that every function has and that is not an option of its command.
-const PROGRESS: &str = "Show how far it is: in a bar where tqdm is installed, else in a line of the terminal";
+const PROGRESS: &str = "Show the progress: a bar if tqdm is installed, else a line in the terminal";
 
 /// Names of the module that are not functions.
 const OTHERS: [&str; 7] = ["Recording", "Report", "Rows", "SweepPlan", "SweepWorker", "Table", "__version__"];
@@ -131,7 +131,7 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/python/freehold/_freehold.pyi");
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         let is_same = committed == text();
-        assert!(is_same, "`cargo run -p freehold-python --example stubs` writes them anew");
+        assert!(is_same, "the stubs differ from the command line; run `cargo run -p freehold-python --example stubs`");
     }
 
     fn first_line(name: &'static str) -> String {

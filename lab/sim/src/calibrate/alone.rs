@@ -111,7 +111,7 @@ impl Scenario {
     pub(super) fn measure(&self) -> Result<Measurement, Error> {
         let policy = freehold_policies::parse(self.policy)?.policy;
         let measured = MACHINE.run_released(Threads::new(1, ALWAYS), 1, policy, |allocator| self.measure_on(allocator));
-        measured.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))
+        measured.map_err(|error| Error::Input(format!("cannot build a machine for the calibration: {error}")))
     }
 
     fn measure_on(&self, allocator: &PageAllocator<'_, Threads>) -> Measurement {
@@ -142,7 +142,7 @@ impl Scenario {
                 taken.extend(cpu.alloc(Gfp::HIGHUSER_MOVABLE, order));
             }
         });
-        assert_eq!(taken.len(), turns.len(), "the machine is large enough");
+        assert_eq!(taken.len(), turns.len(), "the machine has too little memory for all blocks");
         let free = time(u64::from(self.blocks), || turns.iter().for_each(|&turn| cpu.free(taken[turn as usize])));
         (alloc, free)
     }

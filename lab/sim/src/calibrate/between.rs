@@ -103,7 +103,7 @@ pub(super) fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
 }
 
 fn alloc_and_free(cpu: &mut Cpu<'_, '_, Threads>) {
-    let block = cpu.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is plenty");
+    let block = cpu.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the machine has free memory");
     cpu.free(block);
 }
 
@@ -192,5 +192,5 @@ fn with_machine<R>(
     let policy = freehold_policies::parse(policy)?.policy;
     let world = World::new(cpus, ALWAYS, 0);
     let done = MACHINE.run_released(Threads::new(cpus, ALWAYS), cpus, policy, |allocator| run(allocator, &world));
-    done.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))
+    done.map_err(|error| Error::Input(format!("cannot build a machine for the calibration: {error}")))
 }

@@ -94,11 +94,11 @@ impl Calibration {
     pub fn remarks(&self) -> Vec<String> {
         let error = self.worst_error * 100.0;
         let mut remarks = vec![
-            format!("The table explains what one CPU did in each scenario within {error:.1} %."),
-            "What comes from another node, reclaim and compaction were not measured.".to_owned(),
+            format!("Largest error of the table in a scenario of one CPU: {error:.1} %."),
+            "Not measured: transfers from another node, reclaim and compaction.".to_owned(),
         ];
         if !self.has_partner {
-            remarks.push("It was measured on one CPU; what takes two is from the table that is checked in.".to_owned());
+            remarks.push("Measured on one CPU; costs between two CPUs are those of the reference table.".to_owned());
         }
         remarks
     }

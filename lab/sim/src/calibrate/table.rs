@@ -29,22 +29,22 @@ pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 19] {
     [
         ("alloc", costs.alloc_ps, "allocation from a filled per-CPU list"),
         ("free", costs.free_ps, "free to a per-CPU list with room"),
-        ("zone_lock", costs.zone_lock_ps, "taking a zone lock, and what is done under it for any number of blocks"),
-        ("link", costs.link_ps, "putting a block on a free list, or taking it off"),
-        ("block", costs.block_ps, "moving a block between a per-CPU list and the zone, besides links"),
-        ("split", costs.split_ps, "part cut off a block of a per-CPU list"),
-        ("merge", costs.merge_ps, "block of a per-CPU list looked at to be merged"),
-        ("push", costs.push_ps, "push to another CPU's stack, beyond the free"),
+        ("zone_lock", costs.zone_lock_ps, "taking a zone lock, with the work under it that does not depend on blocks"),
+        ("link", costs.link_ps, "adding a block to a free list, or removing it"),
+        ("block", costs.block_ps, "moving a block between a per-CPU list and the zone, without links"),
+        ("split", costs.split_ps, "splitting a part off a block of a per-CPU list"),
+        ("merge", costs.merge_ps, "examining a block of a per-CPU list for a merge"),
+        ("push", costs.push_ps, "pushing to another CPU's stack, in addition to the free"),
         ("take", costs.take_ps, "taking a stack"),
-        ("absorb", costs.absorb_ps, "bringing a block from a stack to a list"),
-        ("line", costs.line_ps, "line of metadata that another CPU touched last"),
-        ("line_remote", costs.line_remote_ps, "the same from another node"),
-        ("lock_transfer", costs.lock_transfer_ps, "lock that another CPU had last, with what it protects"),
-        ("lock_transfer_remote", costs.lock_transfer_remote_ps, "the same from another node"),
-        ("parcel", costs.parcel_ps, "parcel of blocks handed to another CPU, or taken"),
+        ("absorb", costs.absorb_ps, "moving a block from a stack to a list"),
+        ("line", costs.line_ps, "cache line of metadata that another CPU used last"),
+        ("line_remote", costs.line_remote_ps, "cache line of metadata from another node"),
+        ("lock_transfer", costs.lock_transfer_ps, "lock that another CPU held last, with the protected data"),
+        ("lock_transfer_remote", costs.lock_transfer_remote_ps, "lock from another node, with the protected data"),
+        ("parcel", costs.parcel_ps, "parcel of blocks passed to another CPU, or received"),
         ("reclaim", costs.reclaim_ps, "choosing a page of the page cache"),
-        ("scan", costs.scan_ps, "looking at a page in vain, in reclaim"),
-        ("compact_scan", costs.compact_scan_ps, "looking at a frame, in compaction"),
+        ("scan", costs.scan_ps, "scanning a page in reclaim without freeing it"),
+        ("compact_scan", costs.compact_scan_ps, "scanning a frame in compaction"),
         ("migrate", costs.migrate_ps, "moving a page"),
     ]
 }
@@ -53,7 +53,7 @@ pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 19] {
 pub fn text(calibration: &Calibration, recipe: &Recipe) -> String {
     let Recipe { program, machine } = recipe;
     let mut lines = vec![
-        "What the steps of a simulated CPU take, in picoseconds. `freehold calibrate` prints what each entry means."
+        "Costs of the steps of a simulated CPU, in picoseconds. `freehold calibrate` prints the meaning of each entry."
             .to_owned(),
         format!("measured by `{}`", program.command),
         format!("(freehold {}, {} build)", program.version(), machine.build),

@@ -70,7 +70,7 @@ impl Host {
 
     /// Returns the memory and nodes of the host.
     pub fn machine(&self) -> Machine {
-        self.point.machine.machine(self.cpus).expect("the plan was checked")
+        self.point.machine.machine(self.cpus).expect("the machine of a checked plan is valid")
     }
 
     /// Returns the measured part of the run.

@@ -37,7 +37,9 @@ pub struct Estimate {
 /// Returns the minimum number of hosts for an interval. For example, the probability that all hosts are on one side of
 /// the median is 3 % for six hosts, and 6 % for five.
 pub fn hosts_min(confidence: f64) -> usize {
-    (1..).find(|&hosts| intervals::has_rank_interval(hosts, confidence)).expect("enough hosts are as sure as one likes")
+    (1..)
+        .find(|&hosts| intervals::has_rank_interval(hosts, confidence))
+        .expect("there is an interval for every confidence if there are enough hosts")
 }
 
 /// Comparison of policy B with policy A on the same hosts, in one measure.

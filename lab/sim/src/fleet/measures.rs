@@ -66,7 +66,7 @@ measures! {
         |host| Some(host.count("highatomic_from_ordinary") as f64);
     RESERVES = "reserves", "pageblocks put into the reserve, all hosts", Sum Pageblocks, Neutral,
         |host| Some(host.count("reserves") as f64);
-    UNRESERVES = "unreserves", "pageblocks taken out of it, all hosts", Sum Pageblocks, Neutral,
+    UNRESERVES = "unreserves", "pageblocks taken out of the reserve, all hosts", Sum Pageblocks, Neutral,
         |host| Some(host.count("unreserves") as f64);
 }
 

@@ -83,7 +83,7 @@ impl Fleet {
         let mut new = new.into_iter();
         let mut results = Vec::with_capacity(runs.len());
         for known in done {
-            results.push(known.cloned().or_else(|| new.next()).expect("what was not done is done now"));
+            results.push(known.cloned().or_else(|| new.next()).expect("every missing run has a new result"));
         }
         Ok(results.chunks(policies.len()).map(<[HostResult]>::to_vec).collect())
     }
@@ -91,7 +91,7 @@ impl Fleet {
     fn header(&self) -> Result<Header, Error> {
         let Plan { text, changes, points, cpus, .. } = &self.plan;
         let question = Question { text, changes, points, cpus, costs: &self.costs, seed: self.seed };
-        let question_json = serde_json::to_vec(&question).expect("a plan is plain data");
+        let question_json = serde_json::to_vec(&question).expect("a plan serializes to JSON");
         let policies: Vec<String> = self.plan.policies.iter().map(|policy| policy.name.clone()).collect();
         Header::new(&self.plan.name, Fingerprint::default().with(question_json), &policies)
     }
@@ -102,10 +102,10 @@ fn print_kept_runs(runs: usize, open: usize, state: &State) {
     let is_printed = open > 0 && !observer::is_watched();
     let Some(path) = state.path().map(|path| path.display()).filter(|_| is_printed) else { return };
     if open < runs {
-        eprintln!("freehold: {} of {runs} runs are in {path} already", runs - open);
+        eprintln!("freehold: {} of {runs} runs are already in {path}", runs - open);
     } else {
         eprintln!(
-            "freehold: runs that are done are kept in {path}; if this is interrupted, the same command goes on there"
+            "freehold: finished runs are kept in {path}; after an interruption, run the same command again to resume"
         );
     }
 }

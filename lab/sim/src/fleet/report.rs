@@ -97,8 +97,8 @@ impl FleetReport {
         let drawn: Vec<String> =
             draws.map(|draw| format!("{} from {} to {}", draw.key, draw.least, draw.most)).collect();
         let differences = match drawn.as_slice() {
-            [] => "Hosts differ by seed alone".to_owned(),
-            _ => format!("Each draws {}", drawn.join(", ")),
+            [] => "Hosts differ only by their seed".to_owned(),
+            _ => format!("Drawn by each host: {}", drawn.join(", ")),
         };
         format!("{}. {differences}.", self.size_text())
     }
@@ -120,7 +120,7 @@ impl FleetReport {
         let point = &fleet.plan.points[0];
         let pages = point.machine.machine(fleet.plan.cpus[0]).map_or(0, |machine| u64::from(machine.pages));
         format!(
-            "{} of {} MiB and {} CPUs, {} of virtual time each after {} that do not count",
+            "{} of {} MiB and {} CPUs, {} of virtual time each after a warm-up of {}",
             format_args!("{} {}", number::count(fleet.hosts.into()), number::unit(fleet.hosts.into(), "hosts")),
             number::count(pages >> 8),
             fleet.plan.cpus[0],

@@ -30,12 +30,12 @@ impl Fleet {
         if plan.cpus.len() > 1 {
             let cpus = plan.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::Input(format!(
-                "the plan {name} is for {cpus} CPUs, but the hosts of a fleet all have the same number; choose one with --cpus"
+                "the plan {name} is for {cpus} CPUs, but all hosts of a fleet have equally many; choose with --cpus"
             )));
         }
         if let Some(key) = &plan.swept {
             return Err(Error::Input(format!(
-                "the plan {name} sweeps `{key}`, but a fleet stands for one value of it; take out its table [sweep]"
+                "the plan {name} sweeps `{key}`, but a fleet uses one value of it; remove the table [sweep]"
             )));
         }
         Ok(Fleet { plan, costs, hosts, seed })

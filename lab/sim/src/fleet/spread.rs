@@ -25,8 +25,7 @@ pub(super) fn plots(report: &FleetReport) -> Vec<Plot> {
 fn plot(report: &FleetReport, measure: &Measure) -> Plot {
     Plot {
         title: measure.about.trim_end_matches(", a minute").replace(", all hosts", ", a host"),
-        caption: "All hosts, from the one with the least to the one with the most: at 50 stands the median host."
-            .to_owned(),
+        caption: "All hosts, in ascending order. The median host is at 50 %.".to_owned(),
         unit: if measure.unit == Unit::Share { "".into() } else { measure.unit.name().into() },
         along: "% of the hosts".into(),
         scale: Scale::Even,

@@ -101,17 +101,17 @@ impl Header {
             return Some(format!("was written by another build of this program ({})", other.program));
         }
         if other.plan != self.plan {
-            return Some(format!("is about the plan {}", other.plan));
+            return Some(format!("belongs to the plan {}", other.plan));
         }
         if other.question != self.question {
-            return Some("is about the same plan with other values, costs or another seed".to_owned());
+            return Some("belongs to the same plan with other values, costs or another seed".to_owned());
         }
-        (other.policies != self.policies).then(|| format!("is about the policies {}", other.policies.join(" ")))
+        (other.policies != self.policies).then(|| format!("belongs to the policies {}", other.policies.join(" ")))
     }
 
     /// Returns a file name that is unique to the question.
     fn file_name(&self) -> String {
-        let all = serde_json::to_vec(self).expect("a header is plain data");
+        let all = serde_json::to_vec(self).expect("a header serializes to JSON");
         format!("fleet-{}.jsonl", Fingerprint::default().with(all).text())
     }
 }
@@ -185,7 +185,7 @@ fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
 }
 
 fn json_line(line: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec(line).expect("a line is plain data");
+    let mut text = serde_json::to_vec(line).expect("a line serializes to JSON");
     text.push(b'\n');
     text
 }

@@ -65,12 +65,12 @@ pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
         .filter(|(label, count)| *count > 0 && !label.is_decided())
         .map(|(label, count)| format!("{} {count}", label.word()))
         .collect();
-    let rest = format!("Other labels of {} measures: {}.", compared.len(), counts.join(", "));
+    let rest = format!("Other labels ({} measures): {}.", compared.len(), counts.join(", "));
     match (better.is_empty(), worse.is_empty()) {
-        (true, true) => format!("{b} is better or worse in no measure. {rest}"),
-        (false, true) => format!("{b} is better: {better}. {rest}"),
-        (true, false) => format!("{b} is worse: {worse}. {rest}"),
-        (false, false) => format!("{b} is better: {better}. It is worse: {worse}. {rest}"),
+        (true, true) => format!("{b}: no measure is better or worse. {rest}"),
+        (false, true) => format!("{b}: better: {better}. {rest}"),
+        (true, false) => format!("{b}: worse: {worse}. {rest}"),
+        (false, false) => format!("{b}: better: {better}. Worse: {worse}. {rest}"),
     }
 }
 
@@ -89,16 +89,17 @@ pub(super) fn belief(report: &FleetReport) -> Vec<String> {
     let percent = (report.confidence * 1e5).round() / 1e3;
     let enough = match judge::hosts_min(report.confidence) {
         least if report.hosts.len() < least => {
-            format!("With fewer than {least} hosts there is no interval, and nothing is decided: --hosts.")
+            format!("No verdicts: an interval needs at least {least} hosts (--hosts).")
         }
         _ => format!(
-            "Verdicts stand on {percent} % intervals of the differences on the same hosts: from and to hold the value for all \
-             hosts that might have been drawn. A value is the median of hosts, or the sum where it says all hosts."
+            "Verdicts use {percent} % intervals of the differences on the same hosts. From and to are the bounds of \
+             the value over all hosts that could have been drawn. A value is the median of the hosts, or their sum if \
+             its name has \"all hosts\"."
         ),
     };
     let exact = format!(
-        "Each host is a simulation of the real engine: exact, the same on every machine, and as near to a real one as the \
-         plan and the prices in the cost table `{}` are.",
+        "Each host is a simulation of the real engine. Its results are exact and equal on every machine. Their \
+         distance from a real host depends on the plan and on the cost table `{}`.",
         report.recipe.costs.name
     );
     report.is_calm().then(|| NEVER_FULL.to_owned()).into_iter().chain([enough, exact]).collect()

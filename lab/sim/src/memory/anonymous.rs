@@ -24,7 +24,7 @@ const ABSENT: u32 = u32::MAX;
 /// Memory of a task: a span of addresses, counted in pages, of which faults populate some.
 ///
 /// Release it with [`Cpu::unmap`](crate::cpu::Cpu::unmap). Memory that is not released stays until the run ends.
-#[must_use = "memory that is mapped stays until it is unmapped"]
+#[must_use = "mapped memory stays in use until it is unmapped"]
 #[derive(Debug, Default)]
 pub struct Mapping {
     pub(super) ranges: Vec<u32>,
@@ -91,7 +91,7 @@ type Entries = [u32; RANGE_PAGES as usize];
 pub(super) struct Ranges {
     table: RefCell<Vec<Range>>,
     unused: RefCell<Vec<u32>>,
-    #[expect(clippy::vec_box, reason = "they come from ranges and go to ranges: a box moves as a pointer")]
+    #[expect(clippy::vec_box, reason = "boxes move between ranges as pointers")]
     spare: RefCell<Vec<Box<Entries>>>,
     pages: Cell<u64>,
     huge: Cell<u64>,

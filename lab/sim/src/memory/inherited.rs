@@ -40,7 +40,10 @@ impl Model {
     /// Adds the memory of tasks: huge pages, and single pages, of which every 512 consecutive ones form a range.
     pub fn inherit_tasks(&self, blocks: &[(Pfn, Order)]) {
         let (huge, small): (Vec<_>, Vec<_>) = blocks.iter().partition(|&&(_, order)| order == HUGE);
-        debug_assert!(small.iter().all(|&(_, order)| order == Order::ZERO), "a task has huge pages and single ones");
+        debug_assert!(
+            small.iter().all(|&(_, order)| order == Order::ZERO),
+            "a block of a task is neither a huge page nor a single page"
+        );
         let pages: Vec<Pfn> = small.into_iter().map(|(pfn, _)| pfn).collect();
         let ranges = huge.iter().map(|(pfn, _)| (Some(*pfn), &[][..]));
         let ranges = ranges.chain(pages.chunks(RANGE_PAGES as usize).map(|pages| (None, pages)));

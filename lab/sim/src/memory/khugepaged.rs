@@ -113,7 +113,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
             left.push((pfn, order));
         });
         let is_filled = self.model.ranges.fill_huge(range, huge);
-        debug_assert!(is_filled, "it was emptied");
+        debug_assert!(is_filled, "range {range} is not empty");
         self.model.frames.set_owner(huge, Owner::task(Place { range, page: 0 }));
         self.executor().charge_times(Step::Migrate, left.len() as u64);
         self.free(&left);
@@ -124,7 +124,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
             self.executor().touch(pfn);
             self.executor().charge(Step::Free);
             let freed = self.allocator.free_pages(pfn, order);
-            freed.unwrap_or_else(|error| panic!("khugepaged freed what it does not have: {error}"));
+            freed.unwrap_or_else(|error| panic!("khugepaged freed a block that it does not own: {error}"));
         }
     }
 

@@ -128,7 +128,7 @@ impl Ends {
 }
 
 fn list_of(owner: Owner) -> List {
-    owner.list().expect("only files' pages are on lists")
+    owner.list().expect("every page on a list belongs to a file")
 }
 
 fn pages_of(owner: Owner) -> u64 {

@@ -61,7 +61,7 @@ impl Slabs {
         let index = rng.usize(0..blocks.len());
         let pfn = blocks[index];
         let owner = frames.owner(pfn);
-        let (objects, order) = owner.objects().zip(owner.order()).expect("what is here is a slab");
+        let (objects, order) = owner.objects().zip(owner.order()).expect("the owner of this block is a slab");
         self.objects.set(self.objects.get() - 1);
         if objects > 1 {
             frames.set_owner(pfn, Owner::slab(order, objects - 1));

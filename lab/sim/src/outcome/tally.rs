@@ -66,7 +66,7 @@ impl Tally {
         self.frees += other.frees;
         self.remote_frees += other.remote_frees;
         self.freed_pages += other.freed_pages;
-        self.latency.add(&other.latency).expect("both have the same bounds");
+        self.latency.add(&other.latency).expect("both histograms have the same bounds");
     }
 
     /// Returns a quantile of the latency of timed allocations, in picoseconds, within 1 %. The quantile is given per
@@ -86,7 +86,7 @@ impl Default for Tally {
             frees: 0,
             remote_frees: 0,
             freed_pages: 0,
-            latency: latency.expect("the bounds are constants"),
+            latency: latency.expect("the constant bounds are valid"),
         }
     }
 }

@@ -123,7 +123,7 @@ impl<'de> Visitor<'de> for Rows {
     type Value = Vmstat;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of counters, each with its value")
+        f.write_str("an object with a value for each counter")
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Vmstat, M::Error> {

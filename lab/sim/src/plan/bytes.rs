@@ -17,7 +17,7 @@ pub struct Bytes(u64);
 
 /// Error for a text that is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no size of memory; write a whole number above 0 and KiB, MiB, GiB or TiB, as in \"512 MiB\"")]
+#[error("`{0}` is not a size of memory; write a whole number above 0 and KiB, MiB, GiB or TiB, as in \"512 MiB\"")]
 pub struct BytesError(String);
 
 impl Bytes {

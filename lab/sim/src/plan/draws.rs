@@ -50,7 +50,7 @@ impl Plan {
         set_all(&mut source, &self.changes)?;
         for (DrawnValue { key, .. }, text) in drawn.iter().zip(&values) {
             let span = span_of(&source, key);
-            let value = DeValue::parse(text).expect("what was drawn is a number").into_inner();
+            let value = DeValue::parse(text).expect("a drawn value is a number").into_inner();
             source = source.with(key, span.clone(), &Spanned::new(span, value))?;
         }
         let Point { warmup_ms, duration_ms, .. } = self.points[0];

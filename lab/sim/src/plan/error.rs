@@ -86,7 +86,7 @@ pub enum OpenError {
     #[error(transparent)]
     Wrong(#[from] PlanError),
     /// A `--set` without `=`.
-    #[error("`--set {0}` changes nothing; write it as key=value, for instance `--set duration_ms=5`")]
+    #[error("`--set {0}` has no value; write it as key=value, for example `--set duration_ms=5`")]
     NoValue(String),
     /// An unknown policy on the command line.
     #[error("{option} {name}: {error}")]
@@ -119,10 +119,10 @@ impl fmt::Display for PlanError {
         let key = if key.is_empty() { "the file".to_owned() } else { format!("`{key}`") };
         match trouble {
             Trouble::NotToml(words) => write!(f, "{key} cannot be read as TOML ({words}); correct that line"),
-            Trouble::UnknownKey { hint } => write!(f, "{key} is no key that is known here; {hint}"),
+            Trouble::UnknownKey { hint } => write!(f, "{key} is not a known key; {hint}"),
             Trouble::MissingKey { name } => write!(f, "{key} lacks `{name}`; add it"),
             Trouble::WrongKind { found, wanted } => write!(f, "{key} is {found}; write {wanted}"),
-            Trouble::NoTable { name, hint } => write!(f, "{key} leads through `{name}`, which is no table; {hint}"),
+            Trouble::NoTable { name, hint } => write!(f, "{key} is a key in `{name}`, which is not a table; {hint}"),
             Trouble::Unfit(sentence) => write!(f, "{key} {sentence}"),
         }
     }
@@ -143,7 +143,7 @@ impl Trouble {
         match kinds.and_then(|kinds| kinds.split_once(", expected ")) {
             Some((found, wanted)) => Trouble::WrongKind { found: found.replace('`', ""), wanted: in_words(wanted) },
             // Messages of this crate's types are sentences already.
-            None => Trouble::Unfit(format!("cannot be that: {message}")),
+            None => Trouble::Unfit(format!("is invalid: {message}")),
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn read_head(source: &Source<'_>) -> Result<Head, PlanError> {
     let head: Head = source.read("", Spanned::new(0..0, DeValue::Table(table)), &TABLES)?;
     for (key, text) in [("title", &head.title), ("shows", &head.shows)] {
         if text.trim().is_empty() {
-            return Err(source.unfit(key, "is empty; say what the plan is for"));
+            return Err(source.unfit(key, "is empty; describe the purpose of the plan"));
         }
     }
     Ok(head)

@@ -82,10 +82,10 @@ impl MachineSpec {
             (Some(size), None) => ("memory", size, 1),
             (None, Some(size)) => ("memory_per_cpu", size, u64::from(cpus)),
             (Some(_), Some(_)) => {
-                return Err(Impossible::new("memory_per_cpu", "stands beside `memory`; keep one of the two"));
+                return Err(Impossible::new("memory_per_cpu", "conflicts with `memory`; keep one of the two"));
             }
             (None, None) => {
-                let sentence = "is missing; say how much memory there is, as in memory = \"4 GiB\", or memory_per_cpu";
+                let sentence = "is missing; add it, as in memory = \"4 GiB\", or add memory_per_cpu";
                 return Err(Impossible::new("memory", sentence));
             }
         };
@@ -106,7 +106,7 @@ impl MachineSpec {
             return Err(Impossible::new("age", sentence));
         }
         if self.age > 0 && self.start.is_some() {
-            return Err(Impossible::new("age", "stands beside `start`; keep one of the two"));
+            return Err(Impossible::new("age", "conflicts with `start`; keep one of the two"));
         }
         Ok(Machine { pages: pages as u32, nodes: self.nodes })
     }
@@ -138,7 +138,7 @@ impl MachineSpec {
     }
 
     fn pageblocks(&self, cpus: u16) -> u32 {
-        let machine = self.machine(cpus).expect("there is such a machine");
+        let machine = self.machine(cpus).expect("the machine was checked before");
         (machine.pages_per_node() >> PAGEBLOCK_ORDER) * u32::from(machine.nodes)
     }
 
@@ -165,12 +165,12 @@ impl MachineSpec {
     /// # Panics
     /// Panics if [`machine`](Self::machine) returns an error.
     pub fn list_high(&self, cpus: u16) -> u32 {
-        let machine = self.machine(cpus).expect("there is such a machine");
+        let machine = self.machine(cpus).expect("the machine was checked before");
         let high = machine.run_released(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| {
             let zone = allocator.zones().iter().find(|zone| zone.is_populated());
             zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).inspect(|lists| lists.high()))
         });
-        high.expect("there is such a machine")
+        high.expect("the machine was checked before")
     }
 
     /// Returns the key that gives the size of memory.

@@ -49,10 +49,10 @@ pub(super) fn read_point(source: &Source<'_>, value: Option<String>, cpus: &[u16
 /// Reads the workload. Its kind determines the other keys of its table.
 fn read_workload(source: &Source<'_>) -> Result<Workload, PlanError> {
     let Some(value) = source.table().get("workload") else {
-        return Err(source.unfit("workload", "is missing; add a table [workload] that says what happens"));
+        return Err(source.unfit("workload", "is missing; add a table [workload]"));
     };
     let Some(table) = value.get_ref().as_table() else {
-        return Err(source.unfit("workload", "is no table; write [workload] and its keys below it"));
+        return Err(source.unfit("workload", "is not a table; write [workload] and its keys below it"));
     };
     let kinds = KINDS.join(", ");
     let kind = table.get("kind").and_then(|kind| kind.get_ref().as_str());
@@ -113,9 +113,9 @@ fn fits(source: &Source<'_>, point: &Point, cpus: u16) -> Result<(), PlanError> 
     if needed + held < u64::from(machine.pages) {
         return Ok(());
     }
-    let beside = format!(" beside the {} MiB that are in use from the start", mebibytes(held));
+    let beside = format!(", and {} MiB are in use at the start", mebibytes(held));
     let sentence = format!(
-        "makes {} MiB with {cpus} CPUs, but the workload uses {} MiB at a time{}; give it more, or lower a parameter of \
+        "makes {} MiB with {cpus} CPUs, but the workload uses {} MiB at a time{}; raise it, or lower a parameter of \
          the workload",
         mebibytes(machine.pages.into()),
         mebibytes(needed),
@@ -126,7 +126,7 @@ fn fits(source: &Source<'_>, point: &Point, cpus: u16) -> Result<(), PlanError> 
 
 /// Formats an error of a start, as words that follow its key.
 fn start_error(error: &dyn Error) -> String {
-    format!("cannot be had: {error}")
+    format!("cannot be used: {error}")
 }
 
 /// Converts pages to MiB, rounded up.

@@ -63,8 +63,8 @@ pub(super) fn read_outline(source: &Source<'_>) -> Result<Outline, PlanError> {
 fn read_cpus(source: &Source<'_>, head: &Head) -> Result<Vec<u16>, PlanError> {
     let range = format!("give numbers of CPUs from 1 to {CPUS_MAX}");
     match head.cpus.iter().find(|cpus| !(1..=CPUS_MAX).contains(cpus)) {
-        Some(0) => Err(source.unfit("cpus", format!("holds 0, but nothing runs without a CPU; {range}"))),
-        Some(many) => Err(source.unfit("cpus", format!("holds {many}, which is too many; {range}"))),
+        Some(0) => Err(source.unfit("cpus", format!("contains 0; {range}"))),
+        Some(many) => Err(source.unfit("cpus", format!("contains {many}, which is too many; {range}"))),
         None if head.cpus.is_empty() => Err(source.unfit("cpus", format!("is empty; {range}"))),
         None => Ok(sorted(&head.cpus)),
     }
@@ -93,7 +93,7 @@ fn read_policies(source: &Source<'_>, head: &Head, changes: &Changes) -> Result<
 
 /// Parses the name of a policy that is the value of this key.
 fn parse_policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
-    freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
+    freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("is not a policy: {error}")))
 }
 
 /// The swept key, and the plan with each of its values in place.
@@ -112,9 +112,7 @@ fn read_sweep<'t>(source: &Source<'t>) -> Result<SweepSources<'t>, PlanError> {
     let values = table.get_ref().get("values").and_then(|values| values.get_ref().as_array());
     let values: Vec<&Value<'t>> = values.into_iter().flatten().collect();
     if values.is_empty() {
-        return Err(
-            source.unfit("sweep.values", "is empty; give the values that the key is to have, one after the other")
-        );
+        return Err(source.unfit("sweep.values", "is empty; give a list of values for the key"));
     }
     let mut sources = Vec::with_capacity(values.len());
     for value in values {

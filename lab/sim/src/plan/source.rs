@@ -54,7 +54,7 @@ impl<'t> Source<'t> {
         let place = start..start + 1;
         let parsed = DeValue::parse(value).map_or_else(|_| DeValue::String(value.into()), Spanned::into_inner);
         if parsed.is_array() || parsed.is_table() {
-            let sentence = "takes one number or word here; write lists and tables into a plan of your own";
+            let sentence = "takes one number or word; write lists and tables in a plan file";
             return Err(self.complaint(Some(place), path, Trouble::Unfit(sentence.to_owned())));
         }
         *self = self.with(path, place.clone(), &Spanned::new(place, parsed))?;

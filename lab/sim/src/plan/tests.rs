@@ -68,8 +68,8 @@ fn every_mistake_is_one_sentence_with_file_line_and_key() {
         ("duration_ms", "duration_ms = -5", "my.toml:5: `duration_ms`", "write a whole number"),
         ("duration_ms", "duration_ms = 0", "my.toml:5: `duration_ms`", "from 1 to"),
         ("duration_ms", "", "`duration_ms`", "add it"),
-        ("title", "title = ''", "my.toml:1: `title`", "say what the plan is for"),
-        ("cpus", "cpus = [1, 0]", "my.toml:3: `cpus`", "nothing runs without a CPU"),
+        ("title", "title = ''", "my.toml:1: `title`", "describe the purpose of the plan"),
+        ("cpus", "cpus = [1, 0]", "my.toml:3: `cpus`", "contains 0"),
         ("cpus", "cpus = [513]", "my.toml:3: `cpus`", "from 1 to 512"),
         ("cpus", "cpus = []", "my.toml:3: `cpus`", "is empty"),
         ("cpus", "cpus = 4", "my.toml:3: `cpus`", "a list in brackets"),
@@ -113,7 +113,7 @@ fn tasks_that_a_recording_does_not_have_are_refused() {
         let workload = format!("kind = 'recording'\nfile = 'malloc-glibc.parquet'\n{key} = ['recieve']");
         let text = RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", &workload).replace("think_ns", "offset_ms");
         let error = parse(&text).unwrap_err();
-        assert!(error.contains("`workload.file` cannot be played: no task in it is called recieve"), "{error}");
+        assert!(error.contains("`workload.file` cannot be played: the recording has no task recieve"), "{error}");
         assert!(error.contains("answer") && error.contains("receive") && !error.contains('\n'), "{error}");
     }
 }

@@ -10,7 +10,7 @@ pub enum PlaybackError {
     #[error(transparent)]
     Recording(#[from] freehold_trace::Error),
     /// A bundled recording cannot be unpacked.
-    #[error("there is no memory for {name}: {source}")]
+    #[error("cannot unpack {name} into memory: {source}")]
     Unpack {
         /// Name of the recording.
         name: &'static str,
@@ -18,7 +18,7 @@ pub enum PlaybackError {
         source: io::Error,
     },
     /// No task of the recording has one of the names that the plan gives.
-    #[error("no task in it is called {}; there are {}", wanted.join(" or "), present.join(", "))]
+    #[error("the recording has no task {}; its tasks are {}", wanted.join(" or "), present.join(", "))]
     UnknownTask {
         /// Names that the plan gives.
         wanted: Vec<String>,
@@ -27,7 +27,7 @@ pub enum PlaybackError {
     },
     /// The recording is shorter than the part that a run would play.
     #[error(
-        "{path} lasts {recorded_ms} ms, and a run at {pace_percent} % of its pace would play {played_ms} ms of it; make \
+        "{path} lasts {recorded_ms} ms, and a run at {pace_percent} % of its pace would play {played_ms} ms; make \
          the run shorter, or its pace slower",
         path = path.display()
     )]

@@ -66,9 +66,9 @@ measures! {
         |run| Some(run.end.unusable_permille as f64 / 1000.0);
     UNUSABLE_WORST = "unusable_free_index_order9_worst", "share of free memory below order 9 at its worst", Share, Lower,
         |run| Some(run.worst.unusable_permille as f64 / 1000.0);
-    MIXED_END = "mixed_pageblocks_end", "pageblocks with pages of both kinds at the end", Pageblocks, Lower,
+    MIXED_END = "mixed_pageblocks_end", "pageblocks with movable and immovable pages at the end", Pageblocks, Lower,
         |run| Some(run.end.mixed_pageblocks as f64);
-    MIXED_WORST = "mixed_pageblocks_worst", "most pageblocks with pages of both kinds", Pageblocks, Lower,
+    MIXED_WORST = "mixed_pageblocks_worst", "most pageblocks with movable and immovable pages", Pageblocks, Lower,
         |run| Some(run.worst.mixed_pageblocks as f64);
     HELD_END = "held_pages_end", "pages on per-CPU lists and stacks at the end", Pages, Lower,
         |run| Some((run.end.listed_pages + run.end.stacked_pages) as f64);
@@ -78,7 +78,7 @@ measures! {
         |run| Some(run.end.owned_pageblocks as f64);
     RESERVED = "highatomic_pageblocks", "HighAtomic pageblocks at the end", Pageblocks, Neutral,
         |run| Some(run.counted("nr_reserved_highatomic") as f64 / PAGEBLOCK_PAGES);
-    THP_SUCCESS = "thp_success", "faults that asked for a huge page and got one", Share, Higher,
+    THP_SUCCESS = "thp_success", "faults for a huge page that were served with one", Share, Higher,
         |run| share(run.counted("thp_fault_alloc"), run.counted("thp_fault_fallback")),
         events |run| run.counted("thp_fault_alloc") + run.counted("thp_fault_fallback");
     COMPACTION_SUCCESS = "compaction_success", "direct compactions that succeeded", Share, Higher,
@@ -90,14 +90,14 @@ measures! {
         |run| Some(run.per_minute("pgscan_direct")), events |run| run.counted("pgscan_direct");
     ATOMIC = "atomic_requests", "atomic requests of order 1 to 3", Requests, Neutral,
         |run| Some(run.counted("atomic_order1_3") as f64);
-    ATOMIC_FAILED = "atomic_failures", "those of them that failed", Requests, Lower,
+    ATOMIC_FAILED = "atomic_failures", "atomic requests of order 1 to 3 that failed", Requests, Lower,
         |run| Some(run.counted("atomic_order1_3_failed") as f64);
     REFILLS = "pcp_refills_per_1000", "refills of per-CPU lists in 1000 operations", Per1000, Lower,
         |run| Some(run.counted_per_1000("pcp_refills")), events |run| run.counted("pcp_refills");
     STALLS = "allocstall_per_1000", "direct reclaims in 1000 operations", Per1000, Lower,
         |run| Some(ALLOCSTALLS.iter().map(|name| run.counted_per_1000(name)).sum()),
         events |run| ALLOCSTALLS.iter().map(|name| run.counted(name)).sum();
-    WORK = "work_share", "work that is not the allocator's", Share, Neutral, |run| Some(run.share(run.times.work));
+    WORK = "work_share", "work outside the allocator", Share, Neutral, |run| Some(run.share(run.times.work));
     OPERATIONS = "operations_share", "allocations and frees from and to filled lists", Share, Neutral,
         |run| Some(run.share(run.times.operations));
     LISTS = "lists_share", "cutting and merging on per-CPU lists", Share, Neutral,
@@ -108,7 +108,7 @@ measures! {
     LIST_WAIT = "list_wait_share", "fetching or awaiting per-CPU lists' locks", Share, Neutral,
         |run| Some(run.share(run.times.list_wait));
     RECLAIM = "reclaim_share", "freeing the page cache", Share, Neutral, |run| Some(run.share(run.times.reclaim));
-    IDLE = "idle_share", "nothing to do", Share, Neutral, |run| Some(1.0 - run.share(run.times.sum()));
+    IDLE = "idle_share", "idle time", Share, Neutral, |run| Some(1.0 - run.share(run.times.sum()));
 }
 
 /// Measures of throughput and latency.

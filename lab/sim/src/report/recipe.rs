@@ -27,7 +27,7 @@ impl Recipe {
 
     /// Returns the entries of the cost table in one line.
     pub fn costs_text(&self) -> String {
-        let table = serde_json::to_value(&self.costs).expect("a table is plain data");
+        let table = serde_json::to_value(&self.costs).expect("a cost table serializes to JSON");
         let entries = table.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
         entries.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
     }

@@ -24,9 +24,9 @@ const LOCKS: &[Head] = &[
     ("held, ns", measures::ZONE_HOLD),
     ("allocator", measures::ALLOCATOR),
 ];
-const LOCKS_ABOUT: &str = "waiting: share of CPU time spent waiting for a zone lock; locks: how often one was taken in \
-                           1000 operations; pages: moved each time; held: for so long in 1000 operations; allocator: \
-                           share of CPU time spent in it.";
+const LOCKS_ABOUT: &str = "waiting: share of CPU time spent waiting for a zone lock; locks: acquisitions per 1000 \
+                           operations; pages: moved per acquisition; held: time per 1000 operations; allocator: \
+                           share of CPU time spent in the allocator.";
 
 /// Columns on free memory.
 const FREE: &[Head] = &[
@@ -55,20 +55,20 @@ const PRESSURE: &[Head] = &[
     ("atomic", measures::ATOMIC),
     ("failed", measures::ATOMIC_FAILED),
 ];
-const PRESSURE_ABOUT: &str = "reserve: HighAtomic pageblocks at the end; huge pages, compaction: share of attempts that \
-                              succeeded; atomic: requests of orders 1 to 3; failed: those of them that found none.";
+const PRESSURE_ABOUT: &str = "reserve: HighAtomic pageblocks at the end; huge pages, compaction: share of successful \
+                              attempts; atomic: requests of orders 1 to 3; failed: atomic requests that failed.";
 
 /// Columns on reclaim.
-const RECLAIM: &[Head] = &[("by kswapd", measures::KSWAPD_SCANNED), ("directly", measures::DIRECT_SCANNED)];
+const RECLAIM: &[Head] = &[("by kswapd", measures::KSWAPD_SCANNED), ("by direct reclaim", measures::DIRECT_SCANNED)];
 
 /// Returns all tables of a report.
 pub(super) fn tables(report: &SimReport) -> Vec<Table> {
     let looks = number::count(LOOKS + 1);
     let free = format!(
-        "free blocks: whole free pageblocks at the end, and at the worst of {looks} looks; unusable: share of free memory \
-         that lies below order 9, likewise; failed: allocations that found no memory."
+        "free blocks: whole free pageblocks at the end, and the worst of {looks} samples; unusable: share of free \
+         memory in blocks below order 9, likewise; failed: allocations that found no memory."
     );
-    let held = "mixed: pageblocks with pages that can and that cannot move; held: pages on per-CPU lists and stacks; owned: \
+    let held = "mixed: pageblocks with movable and immovable pages; held: pages on per-CPU lists and stacks; owned: \
                 pageblocks that a CPU owns; remote: share of frees on another CPU than the allocation.";
     let mut tables = vec![speed(report)];
     tables.push(measure_table(report, "Zone locks", LOCKS_ABOUT, LOCKS));
@@ -97,8 +97,8 @@ fn speed(report: &SimReport) -> Table {
         WorkPace::Set => SAME_DEMAND,
     };
     let about = format!(
-        "{throughput}; p99: upper border of the histogram bucket with the 99th percentile; change: against {}; no change: at most {margin} % \
-         under every seed.",
+        "{throughput}; p99: upper border of the histogram bucket with the 99th percentile; change: against {}; no \
+         change: at most {margin} % under every seed.",
         report.plan.policies[0].name
     );
     let rows = report.cells.iter().map(|cell| speed_row(report, cell, heads));
@@ -120,7 +120,7 @@ fn speed_row(report: &SimReport, cell: &Cell, heads: &[Head]) -> Vec<Value> {
 }
 
 /// Reason why throughput is not judged at a set pace.
-const SAME_DEMAND: &str = "As much is asked for under every policy, so more throughput would be neither good nor bad";
+const SAME_DEMAND: &str = "The demand is the same under every policy, so throughput is not judged";
 
 /// Returns the verdicts on throughput and latency in one cell, or a single verdict if they are equal.
 fn verdict_value(comparisons: &[Comparison]) -> Value {

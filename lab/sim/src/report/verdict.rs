@@ -15,8 +15,8 @@ use crate::sweep::Cell;
 use crate::workload::WorkPace;
 
 /// Remark on a run in which memory never filled.
-pub const NEVER_FULL: &str = "Memory never filled, so nothing was under pressure, and no policy could show what it does \
-                              about that: give it more time, or less memory.";
+pub const NEVER_FULL: &str = "Memory never filled, so the policies were not tested under pressure: simulate a longer \
+                              time, or less memory.";
 
 /// One number of CPUs at one value of the swept parameter.
 struct Case {
@@ -75,10 +75,7 @@ pub fn sentences(report: &SimReport, policy: usize) -> Vec<String> {
         WorkPace::Free => format!("throughput {}; ", describe_cases(&throughput)),
         WorkPace::Set => String::new(),
     };
-    let first = format!(
-        "{b}: {speed}the latency of 99 % of allocations (p99, upper border of a histogram bucket) {}.",
-        describe_cases(&latency)
-    );
+    let first = format!("{b}: {speed}p99 latency of allocations {}.", describe_cases(&latency));
     let mut sentences = vec![first];
     sentences.extend(disagreement(&throughput, &latency));
     sentences.push(elsewhere(report, policy));
@@ -134,15 +131,15 @@ fn disagreement(throughput: &[Case], latency: &[Case]) -> Option<String> {
         throughput.iter().zip(latency).filter(|(one, other)| is_opposed(one.verdict, other.verdict)).collect();
     let (one, other) = *pairs.iter().max_by(|a, b| {
         let [a, b] = [a, b].map(|(throughput, latency)| (change_size(latency), change_size(throughput)));
-        a.partial_cmp(&b).expect("changes are numbers")
+        a.partial_cmp(&b).expect("a change is not NaN")
     })?;
     let place = match throughput.len() {
-        1 => "The two disagree".to_owned(),
-        all => format!("The two disagree in {} of {all} cases, most on {}", pairs.len(), one.label),
+        1 => "Throughput and p99 disagree".to_owned(),
+        all => format!("Throughput and p99 disagree in {} of {all} cases, most on {}", pairs.len(), one.label),
     };
     let (a, b) = (latency_text(other.a), latency_text(other.b));
     let (word, p99) = (one.verdict.word(), other.verdict.word());
-    Some(format!("{place}: throughput {} ({word}), but p99 from {a} to {b} ns ({p99}).", change_text(one)))
+    Some(format!("{place}: throughput {} ({word}), p99 from {a} to {b} ns ({p99}).", change_text(one)))
 }
 
 /// Returns whether one verdict is better and the other one worse.
@@ -174,7 +171,7 @@ fn elsewhere(report: &SimReport, policy: usize) -> String {
             sentences.push(format!("{title}: {list}."));
         }
     }
-    if sentences.is_empty() { "Nothing else is better or worse.".to_owned() } else { sentences.join(" ") }
+    if sentences.is_empty() { "No other measure is better or worse.".to_owned() } else { sentences.join(" ") }
 }
 
 /// Returns whether an earlier sentence describes this measure, or another measure has its worst value.
@@ -199,16 +196,16 @@ fn list_measures(measures: &[(String, Vec<Case>)], verdict: Verdict) -> String {
 pub fn belief(report: &SimReport) -> Vec<String> {
     let margin = judge::MARGIN * 100.0;
     let seeds = match report.plan.seeds {
-        1 => "All of it stands on one seed, so chance is not told from effect; --seeds runs more.".to_owned(),
+        1 => "One seed: effects cannot be distinguished from chance; --seeds runs more.".to_owned(),
         seeds => format!(
-            "A verdict holds under each of {seeds} seeds and is beyond {margin} % in the middle; throughput differs by at \
-             most {} between them.",
+            "A verdict holds under each of {seeds} seeds, and its median change exceeds {margin} %. Throughput differs \
+             by at most {} between seeds.",
             apart(report)
         ),
     };
     let exact = format!(
-        "This is a simulation of the real engine: exact, the same numbers on every machine, and as near to a real one as \
-         the prices in the cost table `{}` are (`freehold calibrate --check`).",
+        "This is a simulation of the real engine. Its results are exact and equal on every machine. Their distance \
+         from a real machine depends on the cost table `{}` (`freehold calibrate --check`).",
         report.recipe.costs.name
     );
     report.is_calm().then(|| NEVER_FULL.to_owned()).into_iter().chain([seeds, exact]).collect()
@@ -242,7 +239,8 @@ mod tests {
         let sentence = disagreement(&throughput, &latency).unwrap();
         assert_eq!(
             sentence,
-            "The two disagree in 1 of 2 cases, most on 32 CPUs: throughput +14.0 % (better), but p99 from 12 to 150 ns (worse)."
+            "Throughput and p99 disagree in 1 of 2 cases, most on 32 CPUs: throughput +14.0 % (better), p99 from 12 to \
+             150 ns (worse)."
         );
         assert_eq!(describe_cases(&throughput), "better in 1 of 2 cases (+14.0 %), no change in 1");
         assert_eq!(disagreement(&throughput, &throughput), None);

@@ -89,7 +89,7 @@ const TABLE: [Column; 4] = [
 /// # Panics
 /// Panics if the age is above [`AGE_MAX`].
 pub fn figures(age: u8, pageblocks: u64) -> Figures {
-    let older = TABLE.iter().position(|column| age <= column.age).expect("no age is above the oldest");
+    let older = TABLE.iter().position(|column| age <= column.age).expect("an age is at most AGE_MAX");
     let scale = Interpolation { from: &TABLE[older.saturating_sub(1)], to: &TABLE[older], age };
     let pages = pageblocks << super::PAGEBLOCK_ORDER;
     let known = Figures {

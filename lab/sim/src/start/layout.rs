@@ -92,12 +92,12 @@ impl Kind {
     /// Returns the name in tables.
     pub fn about(self) -> &'static str {
         match self {
-            Kind::Free => "free as a whole",
+            Kind::Free => "wholly free",
             Kind::Huge => "one huge page of a task",
             Kind::Unmovable => "unmovable",
             Kind::Reclaimable => "reclaimable",
-            Kind::Polluted => "movable, with something fixed",
-            Kind::Movable => "movable, with nothing else",
+            Kind::Polluted => "movable, with fixed pages",
+            Kind::Movable => "movable only",
         }
     }
 }

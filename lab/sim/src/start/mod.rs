@@ -127,7 +127,7 @@ impl Start {
         let begin = self.runs.len();
         self.runs.extend(runs);
         let pages: u32 = self.runs[begin..].iter().map(Run::pages).sum();
-        assert_eq!(pages, PAGEBLOCK_PAGES, "the runs of a pageblock are all of its pages");
+        assert_eq!(pages, PAGEBLOCK_PAGES, "the runs of a pageblock do not add up to all of its pages");
         self.pageblocks.push((migratetype, self.runs.len() as u32));
     }
 

@@ -38,12 +38,12 @@ impl StartReport {
         let all = figures.pageblocks;
         let rows = [
             share_row("all", figures.pageblocks, all),
-            share_row("free as a whole", figures.free_pageblocks, all),
+            share_row("wholly free", figures.free_pageblocks, all),
             share_row("one huge page of a task", figures.huge_pageblocks, all),
-            share_row("with something that can be neither moved nor given up", figures.fixed_pageblocks, all),
-            share_row("of the others, with objects that shrinkers give up", figures.reclaimable_pageblocks, all),
+            share_row("with fixed pages (neither movable nor reclaimable)", figures.fixed_pageblocks, all),
+            share_row("of the others, with reclaimable kernel objects", figures.reclaimable_pageblocks, all),
         ];
-        Table::new("Pageblocks", Column::several(&["which"], &["count", "share"]), rows)
+        Table::new("Pageblocks", Column::several(&["kind"], &["count", "share"]), rows)
     }
 
     fn pages(&self) -> Table {
@@ -52,21 +52,21 @@ impl StartReport {
         let rows = [
             share_row("all", figures.pages(), all),
             share_row("free", figures.free, all),
-            share_row("can be neither moved nor given up", figures.fixed, all),
-            share_row("kernel objects that shrinkers give up", figures.reclaimable, all),
+            share_row("fixed (neither movable nor reclaimable)", figures.fixed, all),
+            share_row("reclaimable kernel objects", figures.reclaimable, all),
             share_row("of files", figures.file, all),
-            share_row("- active ones", figures.active, all),
+            share_row("- active", figures.active, all),
             share_row("of tasks", figures.task, all),
         ];
-        Table::new("Pages", Column::several(&["which"], &["count", "share"]), rows)
+        Table::new("Pages", Column::several(&["kind"], &["count", "share"]), rows)
     }
 }
 
 impl StartReport {
     fn age_sentence(&self) -> String {
         format!(
-            "Age {}: by the share of pageblocks with something that can be neither moved nor given up (60 is the median \
-             of servers of which that was published)",
+            "Age {}, by the share of pageblocks with fixed pages (60 is the median of published measurements of \
+             servers)",
             self.age
         )
     }
@@ -78,8 +78,8 @@ impl StartReport {
             .map(|figures| figures.free_pageblocks as f64 * 100.0 / figures.pageblocks.max(1) as f64);
         ((here - there).abs() > UNLIKE).then(|| {
             format!(
-                "Here {here:.1} % of pageblocks are free as a whole, and {there:.1} % at that age: huge pages fare \
-                 differently there"
+                "Wholly free pageblocks: {here:.1} % here, {there:.1} % at that age; results about huge pages differ \
+                 accordingly"
             )
         })
     }

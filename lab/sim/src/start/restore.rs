@@ -46,7 +46,7 @@ impl Restorer<'_, '_> {
     fn fill(&mut self, start: &Start, number: u32) {
         let pageblock = start.pageblock(number);
         let mut at = Pfn::new(number * PAGEBLOCK_PAGES);
-        self.engine.set_pageblock_type(at, pageblock.migratetype).expect("its frames are all Reserved");
+        self.engine.set_pageblock_type(at, pageblock.migratetype).expect("all frames of the pageblock are Reserved");
         for run in pageblock.runs {
             self.take_in(at, run);
             at = at.offset(run.pages());
@@ -57,7 +57,7 @@ impl Restorer<'_, '_> {
         let order = Order::new(run.order);
         let blocks = (0..run.blocks).map(|block| at.offset(u32::from(block) << run.order));
         match run.what {
-            Use::Free => self.engine.release(at, at.offset(run.pages())).expect("these frames are Reserved"),
+            Use::Free => self.engine.release(at, at.offset(run.pages())).expect("the frames of the run are Reserved"),
             Use::Fixed => {
                 self.adopt(at, run, Mobility::Fixed);
                 self.fixed += u64::from(run.pages());
@@ -88,7 +88,10 @@ impl Restorer<'_, '_> {
     fn adopt(&self, at: Pfn, run: &Run, mobility: Mobility) {
         let order = Order::new(run.order);
         if order == Order::ZERO {
-            return self.engine.adopt_each(at, at.offset(run.pages()), mobility).expect("these frames are Reserved");
+            return self
+                .engine
+                .adopt_each(at, at.offset(run.pages()), mobility)
+                .expect("the frames of the run are Reserved");
         }
         let gfp = match mobility {
             Mobility::Movable => Gfp::HIGHUSER_MOVABLE,
@@ -96,9 +99,9 @@ impl Restorer<'_, '_> {
         };
         for block in 0..run.blocks {
             let pfn = at.offset(u32::from(block) << run.order);
-            self.engine.release(pfn, pfn.offset(order.pages())).expect("these frames are Reserved");
+            self.engine.release(pfn, pfn.offset(order.pages())).expect("the frames of the run are Reserved");
             let is_taken = self.engine.isolate_free_page(pfn, order, gfp | Gfp::COMP).is_ok_and(|is_taken| is_taken);
-            assert!(is_taken, "it was just set free");
+            assert!(is_taken, "the block at {pfn:?} is not free");
         }
     }
 

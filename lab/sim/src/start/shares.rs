@@ -26,9 +26,9 @@ impl FromStr for Percent {
         let digits = format!("{whole}{decimals:0<2}");
         let is_number = decimals.len() <= 2 && !whole.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let parts = digits.parse().ok().filter(|parts| is_number && *parts <= WHOLE);
-        parts
-            .map(Percent)
-            .ok_or_else(|| format!("`{text}` is no share; give a percentage from 0 to 100 with at most two decimals"))
+        parts.map(Percent).ok_or_else(|| {
+            format!("`{text}` is not a share; give a percentage from 0 to 100 with at most two decimals")
+        })
     }
 }
 
@@ -105,11 +105,11 @@ impl Figures {
         let kinds = self.free_pageblocks + self.huge_pageblocks + self.fixed_pageblocks + self.reclaimable_pageblocks;
         let used = self.free + self.fixed + self.reclaimable + pages_in(self.huge_pageblocks);
         let sentence = if kinds > self.pageblocks || used > self.pages() {
-            "these shares make more than the whole; lower one of them"
+            "these shares add up to more than the whole; lower one of them"
         } else if pages_in(self.free_pageblocks) > self.free {
             "there are more free pageblocks than free pages to fill them; raise --free, or lower --free-blocks"
         } else if self.fixed < self.fixed_pageblocks || self.fixed > pages_in(self.fixed_pageblocks) {
-            "so many fixed pages do not fit into so many pageblocks with fixed pages; change --fixed or --fixed-blocks"
+            "the fixed pages do not match the pageblocks with fixed pages; change --fixed or --fixed-blocks"
         } else {
             return Ok(());
         };

@@ -35,7 +35,7 @@ pub enum SnapshotError {
     Row(#[from] freehold_trace::Error),
     /// The machine's pages or pageblocks have another size.
     #[error(
-        "{path} is of a machine with pages of {page_size} bytes in pageblocks of order {pageblock_order}, but \
+        "{path} is from a machine with pages of {page_size} bytes in pageblocks of order {pageblock_order}, but \
          simulated machines have pages of 4096 bytes in pageblocks of order 9; take a snapshot of such a machine",
         path = path.display()
     )]
@@ -48,7 +48,7 @@ pub enum SnapshotError {
         pageblock_order: u8,
     },
     /// The file has no pageblock.
-    #[error("{path} shows no pageblock of any zone; take a snapshot with `freehold snapshot`", path = path.display())]
+    #[error("{path} has no pageblock of any zone; take a snapshot with `freehold snapshot`", path = path.display())]
     Empty {
         /// Path of the file.
         path: PathBuf,

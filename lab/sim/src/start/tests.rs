@@ -110,7 +110,7 @@ fn a_larger_machine_repeats_its_start() {
 }
 
 #[test]
-#[should_panic(expected = "all of its pages")]
+#[should_panic(expected = "add up to all of its pages")]
 fn a_pageblock_has_all_of_its_pages() {
     Start::default().push(MigrateType::Movable, [Run { what: Use::Free, order: 0, blocks: 511 }]);
 }

@@ -88,7 +88,7 @@ fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
 pub fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
     let described =
         machine.run_released(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| zones(allocator, start));
-    let zones = described.expect("there is such a machine");
+    let zones = described.expect("the machine was checked before");
     Facts {
         writer: Program::this().version(),
         kernel_release: KERNEL.to_owned(),
@@ -100,7 +100,7 @@ pub fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
         pagetypeinfo_start: zones.iter().flat_map(|zone| types(start, zone)).collect(),
         zones_end: zones.clone(),
         zones_start: zones,
-        notes: vec!["drawn by chance, not taken from a machine".to_owned()],
+        notes: vec!["drawn at random, not recorded on a machine".to_owned()],
         ..Facts::default()
     }
 }

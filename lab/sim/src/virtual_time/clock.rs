@@ -139,7 +139,7 @@ impl Clock {
     /// Resets everything for a run of `cpus` CPUs, followed by background tasks, on these nodes. The run is over at the
     /// end of its window. No CPU is scheduled yet.
     pub fn reset(&self, cpus: u16, nodes: &[NodeId], window: Window, costs: &Costs) {
-        assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
+        assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "too many CPUs or too long a window");
         self.cpu.set(NOBODY);
         self.cpus.set(cpus);
         self.turns.clear();

@@ -52,7 +52,7 @@ unsafe impl RawLock for VirtualLock {
     fn lock(&self, rank: Rank) {
         clock::with_clock(|clock| {
             if clock.is_observed() {
-                assert_eq!(self.holder.replace(OBSERVER), NOBODY, "the observer came while a lock was held");
+                assert_eq!(self.holder.replace(OBSERVER), NOBODY, "the observer ran while a lock was held");
                 return;
             }
             let held = clock.held();

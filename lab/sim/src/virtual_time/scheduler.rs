@@ -33,13 +33,15 @@ pub enum StopReason {
         message: String,
     },
     /// All CPUs that have not ended wait for locks.
-    #[error("{waiting} simulated CPUs wait for each other for ever; this is a fault of the program, please report it")]
+    #[error("deadlock: {waiting} simulated CPUs wait for each other; this is a fault of the program, please report it")]
     Deadlock {
         /// Number of waiting CPUs.
         waiting: usize,
     },
     /// A stack could not be allocated.
-    #[error("there is no memory for the stack of another simulated CPU ({0}); simulate fewer CPUs, or close something")]
+    #[error(
+        "there is no memory for the stack of another simulated CPU ({0}); simulate fewer CPUs, or close other programs"
+    )]
     Stack(String),
 }
 
@@ -76,7 +78,7 @@ fn take_turns(clock: &Clock, fibers: &mut [Option<Fiber<'_>>], observer: &mut im
         }
         let fiber = &mut fibers[usize::from(next.cpu())];
         clock.begin(next);
-        let has_ended = fiber.as_mut().expect("who has ended is never next").resume();
+        let has_ended = fiber.as_mut().expect("a CPU that has ended is never next").resume();
         clock.stop();
         if has_ended {
             *fiber = None;
@@ -102,5 +104,5 @@ fn stopped_by(clock: &Clock, panic: Box<dyn Any + Send>) -> StopReason {
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic without a message".to_owned())
 }

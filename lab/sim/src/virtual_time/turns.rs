@@ -79,7 +79,7 @@ impl Turns {
     /// Panics if all possible CPUs have a key.
     pub(super) fn enter(&self, key: Key) {
         let place = self.len.get() + 1;
-        assert!(place < SLOTS, "a CPU has one key");
+        assert!(place < SLOTS, "all {SLOTS} slots are in use: some CPU has two keys");
         self.len.set(place);
         self.rise(place, key);
     }

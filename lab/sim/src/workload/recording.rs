@@ -125,21 +125,20 @@ impl Recording {
         let script = self.script.get()?;
         let Omissions { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible, of_others } =
             script.omissions;
-        let others =
-            if of_others > 0 { format!(" Of other tasks, {of_others} steps are left out.") } else { String::new() };
+        let others = if of_others > 0 { format!(", {of_others} steps of other tasks") } else { String::new() };
         Some(format!(
-            "Of {} recorded steps of {}, {allocated_before} free what was there before and is set out first, {silent_frees} \
-             frees had no event, {freed_in_parts} blocks were freed in parts and are freed whole; {failed_requests} \
-             requests that failed and {impossible} impossible ones are left out, and so are drains, reclaim and \
-             compaction as events.{others}",
-            script.steps.len(),
+            "Recorded steps of {}: {}. Frees of blocks that are allocated in the prelude: {allocated_before}. Frees \
+             without event: {silent_frees}. Blocks freed in parts, here freed whole: {freed_in_parts}. Left out: \
+             {failed_requests} failed requests, {impossible} impossible requests{others}, and the events of drains, \
+             reclaim and compaction.",
             self.file.display(),
+            script.steps.len(),
         ))
     }
 
     /// Runs the workload on a CPU.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
-        cpu.play().expect("whoever runs a recording stages it first").run(cpu);
+        cpu.play().expect("a recording is staged before it runs").run(cpu);
     }
 }
 

@@ -103,7 +103,7 @@ fn a_recording_says_what_of_it_is_left_out() {
     let workload = recording();
     assert_eq!(workload.left_out(), None, "it has not been read");
     run(&workload, &MACHINE, 2, POLICIES[0], 1);
-    assert!(workload.left_out().is_some_and(|sentence| sentence.contains("freed in parts")));
+    assert!(workload.left_out().is_some_and(|sentence| sentence.contains("Blocks freed in parts")));
 }
 
 #[test]

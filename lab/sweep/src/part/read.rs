@@ -44,14 +44,14 @@ fn open(bytes: Bytes) -> Result<(SerializedFileReader<Bytes>, Header), String> {
     let header = read_header(&file)?;
     match seal::holds(&bytes) {
         true => Ok((file, header)),
-        false => Err("is damaged (its bytes are not those that were written)".to_owned()),
+        false => Err("is damaged (its bytes have another checksum)".to_owned()),
     }
 }
 
 fn read_header(file: &SerializedFileReader<Bytes>) -> Result<Header, String> {
     let metadata = file.metadata().file_metadata().key_value_metadata();
     let pair = metadata.into_iter().flatten().find(|pair| pair.key == KEY);
-    let text = pair.and_then(|pair| pair.value.as_deref()).ok_or("is no part of a sweep")?;
+    let text = pair.and_then(|pair| pair.value.as_deref()).ok_or("is not a part of a sweep")?;
     serde_json::from_str(text).map_err(|error| format!("is damaged ({error})"))
 }
 
@@ -76,6 +76,6 @@ fn row(record: &Record) -> ParquetResult<Row> {
             value: if let Field::Double(value) = value { Some(*value) } else { None },
             text: if let Field::Str(text) = text { Some(text.clone()) } else { None },
         }),
-        _ => Err(ParquetError::General("its columns are others".to_owned())),
+        _ => Err(ParquetError::General("it has other columns".to_owned())),
     }
 }

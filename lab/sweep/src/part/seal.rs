@@ -27,8 +27,8 @@ pub(super) fn blank() -> KeyValue {
 /// # Panics
 /// If the metadata does not contain [`blank`].
 pub(super) fn put(file: &mut [u8]) {
-    let place = place(file).expect("the metadata has a place for the seal");
-    assert_eq!(file[place.clone()], BLANK, "a file is sealed once");
+    let place = place(file).expect("the metadata contains a blank seal");
+    assert_eq!(file[place.clone()], BLANK, "the file is already sealed");
     let digest = digest_of(file, &place);
     file[place].copy_from_slice(digest.as_bytes());
 }

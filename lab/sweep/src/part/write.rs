@@ -18,13 +18,13 @@ const WRITER: &str = "freehold";
 
 /// Returns the bytes of a part.
 pub fn write(header: &Header, rows: &[Row]) -> Vec<u8> {
-    let mut file = encode(header, rows).expect("memory takes what is written to it");
+    let mut file = encode(header, rows).expect("writing to memory does not fail");
     seal::put(&mut file);
     file
 }
 
 fn encode(header: &Header, rows: &[Row]) -> Result<Vec<u8>> {
-    let header_text = serde_json::to_string(header).expect("a header is plain data");
+    let header_text = serde_json::to_string(header).expect("a header serializes to JSON");
     let properties = WriterProperties::builder()
         .set_created_by(WRITER.to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -67,7 +67,7 @@ fn column<T: DataType>(
     is_there: Option<Vec<i16>>,
 ) -> Result<()> {
     let present: Vec<T::T> = values.into_iter().flatten().collect();
-    let mut column = group.next_column()?.expect("the schema has as many columns");
+    let mut column = group.next_column()?.expect("the schema has a column for each field");
     column.typed::<T>().write_batch(&present, is_there.as_deref(), None)?;
     column.close()
 }

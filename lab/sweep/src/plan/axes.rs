@@ -35,7 +35,7 @@ pub(super) struct Axis<'s, 't> {
 pub(super) fn read_axes<'s, 't>(source: &'s Source<'t>) -> Result<Vec<Axis<'s, 't>>, PlanError> {
     let Some((key, value)) = source.table().get_key_value(AXES) else { return Ok(Vec::new()) };
     let Some(table) = value.get_ref().as_table() else {
-        return Err(source.unfit_at(key.span(), AXES, "is no table; write it as [axes], and a line for each axis"));
+        return Err(source.unfit_at(key.span(), AXES, "is not a table; write [axes], and a line for each axis"));
     };
     let axes = table.iter().map(|(key, value)| Axis {
         source,
@@ -61,7 +61,7 @@ impl Axis<'_, '_> {
         let count = self.value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
         count
             .filter(|count| (1..=most).contains(count))
-            .ok_or_else(|| self.unfit(format!("is how many there are; give a number from 1 to {most}")))
+            .ok_or_else(|| self.unfit(format!("is not a valid number of values; give a number from 1 to {most}")))
     }
 
     /// Refuses a table, which is the result of a path that was not quoted.
@@ -85,13 +85,13 @@ impl Axis<'_, '_> {
         let texts = values.iter().map(|value| match value {
             toml::Value::String(text) => Ok(text.clone()),
             toml::Value::Array(_) | toml::Value::Table(_) => {
-                Err(self.unfit("takes numbers and words, no lists of them"))
+                Err(self.unfit("takes numbers and words; remove the lists and tables in it"))
             }
             other => Ok(other.to_string()),
         });
         let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
         match texts.is_empty() {
-            true => Err(self.unfit("is empty; give its values, one after the other, or take it out")),
+            true => Err(self.unfit("is empty; give a list of values, or remove it")),
             false => Ok(texts),
         }
     }
@@ -101,7 +101,7 @@ impl Axis<'_, '_> {
     fn expect_distinct<V>(&self, values: Vec<V>, label: impl Fn(&V) -> String) -> Result<Vec<V>, PlanError> {
         let mut seen = HashSet::new();
         match values.iter().map(label).find(|label| !seen.insert(label.clone())) {
-            Some(again) => Err(self.unfit(format!("holds {again} twice; give each value once"))),
+            Some(again) => Err(self.unfit(format!("contains {again} twice; give each value once"))),
             None => Ok(values),
         }
     }
@@ -121,12 +121,12 @@ impl Axis<'_, '_> {
     fn parse_settings(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
         let parsed = text.split(',').map(|setting| {
             let setting = setting.trim();
-            setting.parse().map_err(|sentence: String| self.unfit(format!("holds `{setting}`: {sentence}")))
+            setting.parse().map_err(|sentence: String| self.unfit(format!("contains `{setting}`: {sentence}")))
         });
         let mut settings: Vec<Setting> = parsed.collect::<Result<_, _>>()?;
         settings.sort_by_key(Setting::name);
         match settings.windows(2).any(|two| two[0].name() == two[1].name()) {
-            true => Err(self.unfit(format!("holds `{text}`, which sets something twice; set it once"))),
+            true => Err(self.unfit(format!("contains `{text}`, which sets one setting twice; set it once"))),
             false => Ok(settings),
         }
     }
@@ -150,6 +150,6 @@ impl Axis<'_, '_> {
 
     fn parse_cpus(&self, value: &str, or: &str) -> Result<NonZeroU16, PlanError> {
         let cpus = value.parse().ok().filter(|cpus: &NonZeroU16| cpus.get() <= CPUS_MAX);
-        cpus.ok_or_else(|| self.unfit(format!("holds {value}; give numbers of CPUs from 1 to {CPUS_MAX}{or}")))
+        cpus.ok_or_else(|| self.unfit(format!("contains {value}; give numbers of CPUs from 1 to {CPUS_MAX}{or}")))
     }
 }

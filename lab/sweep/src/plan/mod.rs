@@ -81,10 +81,14 @@ impl Plan {
     /// # Errors
     /// If the manifest was written by another version of this program, or if it is not a plan.
     pub fn from_manifest(json: &str) -> Result<Plan, Error> {
-        let manifest: Manifest = serde_json::from_str(json)
-            .map_err(|error| Error::Input(format!("this is not the plan of a sweep ({error})")))?;
+        let manifest: Manifest = serde_json::from_str(json).map_err(|error| {
+            Error::Input(format!("not the plan of a sweep ({error}); give the manifest of a sweep"))
+        })?;
         if let Some(other) = manifest.other_program() {
-            return Err(Error::Input(format!("the plan was made by {other}, and this is {}", this_program())));
+            return Err(Error::Input(format!(
+                "the plan is from {other}, but this program is {}; use one version",
+                this_program()
+            )));
         }
         let Manifest { source, simulated, .. } = manifest;
         Plan::read(source, |_| Ok(simulated.map(|Text { name, text }| (name, text)).unwrap_or_default()))
@@ -122,19 +126,19 @@ impl Plan {
             source: self.source.clone(),
             simulated: self.simulated.clone(),
         };
-        serde_json::to_string_pretty(&manifest).expect("a plan is plain data") + "\n"
+        serde_json::to_string_pretty(&manifest).expect("a plan serializes to JSON") + "\n"
     }
 
     /// Returns the reason why results under this manifest do not belong to the plan, as words that follow the name of
     /// the folder; `None` if they do.
     pub fn difference(&self, manifest: &str) -> Option<String> {
         let Ok(there) = serde_json::from_str::<Manifest>(manifest) else {
-            return Some("holds something else than the results of a sweep".to_owned());
+            return Some("contains files that are not results of a sweep".to_owned());
         };
         if let Some(other) = there.other_program() {
-            return Some(format!("holds results of {other}, and this is {}", this_program()));
+            return Some(format!("contains results of {other}, but this program is {}", this_program()));
         }
-        (there.plan != self.digest).then(|| format!("holds the results of another plan ({})", there.source.name))
+        (there.plan != self.digest).then(|| format!("contains the results of another plan ({})", there.source.name))
     }
 }
 

@@ -116,7 +116,7 @@ fn read_head(source: &Source<'_>) -> Result<Head, PlanError> {
     table.remove(AXES);
     let head: Head = source.read("", Spanned::new(0..0, DeValue::Table(table)), &[AXES])?;
     if head.title.trim().is_empty() {
-        return Err(source.unfit("title", "is empty; say what the plan is for"));
+        return Err(source.unfit("title", "is empty; describe the purpose of the plan"));
     }
     Ok(head)
 }
@@ -129,7 +129,7 @@ fn expect_axes<'x, 's: 'x, 't: 's>(
     let unknown = axes.into_iter().find(|axis| !known.contains(&axis.key.as_str()));
     unknown.map_or(Ok(()), |axis| {
         let hint = freehold_policies::hint(&axis.key, known.iter().copied());
-        Err(axis.unfit(format!("is no axis that is known here; {hint}")))
+        Err(axis.unfit(format!("is not a known axis; {hint}")))
     })
 }
 
@@ -138,13 +138,13 @@ fn axis<'x, 's, 't>(axes: &'x [Axis<'s, 't>], key: &str) -> Option<&'x Axis<'s, 
 }
 
 fn parse_policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
-    freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
+    freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("is not a policy: {error}")))
 }
 
 fn read_replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<ParsedPlan, PlanError> {
     let strange = [("plan", head.plan.is_some()), ("set", head.set.is_some())];
     if let Some((key, _)) = strange.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(source.unfit(key, "says what is simulated, but this plan replays recordings; take it out"));
+        return Err(source.unfit(key, "is a key of simulations, but this plan replays recordings; remove it"));
     }
     expect_axes(axes, &[SETTING, CPUS])?;
     let a =
@@ -159,7 +159,7 @@ fn read_replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Resu
     let settings = axis(axes, SETTING).map_or_else(|| Ok(vec![Vec::new()]), Axis::settings)?;
     let cpus = axis(axes, CPUS).map_or_else(|| Ok(vec![None]), Axis::cpus_or_recorded)?;
     if b.is_empty() && (settings.len() < 2 || !settings.contains(&Vec::new())) {
-        let sentence = "names no policy, so other settings are held against the recorded ones; give a policy, or \
+        let sentence = "names no policy, so settings are compared with the recorded ones; give a policy, or \
                         setting = [\"recorded\", ...] below [axes]";
         return Err(source.unfit("b", sentence));
     }
@@ -195,7 +195,7 @@ fn read_simulations(
     (name, text): (String, String),
 ) -> Result<ParsedPlan, Error> {
     if head.exact.is_some() {
-        return Err(source.unfit("exact", "is for replays; take it out").into());
+        return Err(source.unfit("exact", "is a key of replays; remove it").into());
     }
     let (keys, reserved): (Vec<&Axis<'_, '_>>, Vec<&Axis<'_, '_>>) =
         axes.iter().partition(|axis| axis.key.contains('.'));
@@ -269,7 +269,7 @@ fn expect_different(source: &Source<'_>, points: &[SimulatedPoint]) -> Result<()
     for SimulatedPoint { cpus, values, plan } in points {
         if !seen.insert(digest::hash_bytes(canonical_json(&(cpus, &plan.points, &plan.draws)))) {
             let texts: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-            let sentence = format!("holds {} twice; give each value once", texts.join(", "));
+            let sentence = format!("contains {} twice; give each value once", texts.join(", "));
             return Err(source.unfit(AXES, sentence));
         }
     }
@@ -303,5 +303,5 @@ fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 fn canonical_json(meaning: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(meaning).expect("a plan is plain data")
+    serde_json::to_vec(meaning).expect("a plan serializes to JSON")
 }

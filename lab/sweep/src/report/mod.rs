@@ -74,10 +74,10 @@ impl Report {
             let (name, bytes) = part?;
             let (header, rows) = read_part(plan, &name, bytes).map_err(|why| part_error(&name, &why))?;
             if !tasks.insert(header.task.clone()) {
-                return Err(part_error(&name, "is the part of a task that has one already; remove one of them"));
+                return Err(part_error(&name, "is a second part of one task; remove one of them"));
             }
             if results.add(header, &rows).is_none() {
-                let why = "tells of no whole result; remove it, and sweep once more: what is there is not done again";
+                let why = "is an incomplete result; remove it, and run the sweep again, which keeps finished tasks";
                 return Err(part_error(&name, why));
             }
         }
@@ -87,7 +87,7 @@ impl Report {
     fn new(plan: &Plan, tasks: usize, results: Verdicts) -> Report {
         let Verdicts { comparisons, incomplete, reports: mut verdicts } = results;
         if verdicts.is_empty() {
-            let nothing = "There is nothing to compare yet: nothing has all of its tasks done.".to_owned();
+            let nothing = "No comparison yet: no recording or point has results for all of its tasks.".to_owned();
             // There is nothing else to show.
             verdicts.push(model::Report { verdict: vec![nothing], detail: Detail::All, ..model::Report::default() });
         }
@@ -98,7 +98,7 @@ impl Report {
             ("tasks", number::count(tasks as u64)),
         ];
         verdicts[0].subject.insert(0, plan.title().to_owned());
-        let last = verdicts.last_mut().expect("there is one at least");
+        let last = verdicts.last_mut().expect("there is at least one report");
         last.verdict.extend(confidence_sentence(comparisons, confidence));
         last.verdict.extend(incomplete_sentence(&incomplete));
         last.recipe = recipe.map(|(what, entry)| (what.to_owned(), entry)).to_vec();
@@ -147,14 +147,14 @@ fn part_error(name: &str, why: &str) -> Error {
 /// If it is another part or file. The message follows its name.
 fn read_part(plan: &Plan, name: &str, bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
     let (header, rows) = part::read(bytes)
-        .map_err(|why| format!("{why}; remove it, and sweep once more: what is there is not done again"))?;
+        .map_err(|why| format!("{why}; remove it, and run the sweep again, which keeps finished tasks"))?;
     if (header.plan.as_str(), header.program.as_str()) != (plan.digest(), this_program().as_str()) {
-        return Err("is of another plan, or made by another version of freehold; remove it".to_owned());
+        return Err("belongs to another plan or another version of freehold; remove it".to_owned());
     }
     let path = header.path();
     let is_in_place = name.strip_suffix(&path).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
     if !is_in_place {
-        return Err(format!("is not where it belongs; remove it, or move it to {path}"));
+        return Err(format!("is not in its place; remove it, or move it to {path}"));
     }
     Ok((header, rows))
 }
@@ -164,9 +164,8 @@ fn confidence_sentence(comparisons: usize, confidence: f64) -> Option<String> {
     let [each, together] = [confidence, CONFIDENCE].map(|share| (share * 1e5).round() / 1e3);
     (comparisons > 1).then(|| {
         format!(
-            "There are {comparisons} comparisons: policies B times points, each of all measures. Each comparison is held \
-             to {each} % confidence, so that all of them together are as sure as one at {together} %. The measures of a \
-             comparison are not counted."
+            "Comparisons: {comparisons} (policies B times points). Each uses {each} % confidence, so that all \
+             comparisons hold jointly at {together} %. The number of measures in a comparison is not corrected for."
         )
     })
 }
@@ -176,7 +175,7 @@ fn incomplete_sentence(incomplete: &[String]) -> Option<String> {
     let named = incomplete.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     let more = if incomplete.len() > NAMED_MAX { " and more" } else { "" };
     (!incomplete.is_empty())
-        .then(|| format!("Left out, since some of their tasks are not done: {} ({named}{more}).", incomplete.len()))
+        .then(|| format!("Left out because of missing tasks: {} ({named}{more}).", incomplete.len()))
 }
 
 impl Document for Report {

@@ -233,7 +233,7 @@ fn shorten(mut report: model::Report, question: &Question<'_>, recordings: usize
     if recordings > LISTED_MAX {
         report.tables.clear();
         report.groups.iter_mut().flat_map(|group| &mut group.measures).for_each(thin);
-        let sentence = "Of each measure the recordings are shown on which it changes the least and the most; the \
+        let sentence = "For each measure, only the recordings with the smallest and the largest change are shown; the \
                         dataset has all of them.";
         report.verdict.push(sentence.to_owned());
     }

@@ -198,7 +198,7 @@ impl AllRuns<'_> {
         match self.is_enough {
             true => format!("A verdict holds under each of {seeds} seeds."),
             false => format!(
-                "With fewer than {least} seeds nothing is better or worse for certain: seed = {least} below [axes]."
+                "No measure is judged better or worse with fewer than {least} seeds: set seed = {least} below [axes]."
             ),
         }
     }
@@ -215,11 +215,11 @@ fn describe_point(point: &SimulatedPoint) -> String {
 fn changes(b: &str, groups: &[Group]) -> String {
     match [Verdict::Better, Verdict::Worse].map(|verdict| list_measures(groups, verdict)) {
         [better, worse] if better.is_empty() && worse.is_empty() => {
-            format!("{b} changes nothing for better or worse that may be said here.")
+            format!("{b}: no measure is better or worse.")
         }
-        [better, worse] if worse.is_empty() => format!("{b} is better: {better}."),
-        [better, worse] if better.is_empty() => format!("{b} is worse: {worse}."),
-        [better, worse] => format!("{b} is better: {better}. It is worse: {worse}."),
+        [better, worse] if worse.is_empty() => format!("{b}: better: {better}."),
+        [better, worse] if better.is_empty() => format!("{b}: worse: {worse}."),
+        [better, worse] => format!("{b}: better: {better}. Worse: {worse}."),
     }
 }
 

@@ -92,7 +92,7 @@ impl Webhost {
         }
         let most = self.task_ranges.most;
         if most > TASK_RANGES_MAX {
-            let sentence = format!("goes up to {most}; give at most {TASK_RANGES_MAX}");
+            let sentence = format!("is up to {most}; give at most {TASK_RANGES_MAX}");
             return Err(Unfit { key: "task_ranges", sentence });
         }
         let (touched, reused) = (self.anon_turnover_percent, self.reuse_percent);
@@ -104,14 +104,14 @@ impl Webhost {
         let held = self.anon_percent.saturating_add(self.kernel.unmovable_permille.div_ceil(10));
         if held > HELD_MAX_PERCENT {
             let sentence = format!(
-                "makes {held} % with `kernel.unmovable_permille`; give both together at most {HELD_MAX_PERCENT} %"
+                "adds up to {held} % with `kernel.unmovable_permille`; give at most {HELD_MAX_PERCENT} % for both"
             );
             return Err(Unfit { key: "anon_percent", sentence });
         }
         for (key, atomic) in [("network", &self.network), ("filesystem", &self.filesystem)] {
             let larger = atomic.larger_percent();
             if larger > 100 {
-                let sentence = format!("wants {larger} % of its requests of orders 1 to 3; give at most 100 in all");
+                let sentence = format!("has {larger} % of its requests at orders 1 to 3; give at most 100 % in all");
                 return Err(Unfit { key, sentence });
             }
         }
