@@ -25,16 +25,15 @@ impl Sampling {
     pub(crate) fn describe(self) -> Option<String> {
         match self {
             Sampling::Period(1) => None,
-            Sampling::Group => Some(
-                "is in a group that was read as a whole (`:S`), of which perf records one event and counts the others"
-                    .to_owned(),
-            ),
-            Sampling::Period(0) => Some("was counted and not recorded, as in a group with `:S`".to_owned()),
+            Sampling::Group => {
+                Some("is in a group with `:S`, of which perf records only one event and counts the others".to_owned())
+            }
+            Sampling::Period(0) => Some("was counted but not recorded, as in a group with `:S`".to_owned()),
             Sampling::Period(period) => {
                 Some(format!("was sampled: one event in {period} was recorded (`-c {period}`)"))
             }
             Sampling::Frequency(rate) => {
-                Some(format!("was sampled: about {rate} events a second were recorded (`-F {rate}`)"))
+                Some(format!("was sampled: about {rate} events per second were recorded (`-F {rate}`)"))
             }
         }
     }
@@ -96,9 +95,9 @@ impl Coverage {
     /// restriction.
     pub(crate) fn describe(&self) -> Option<String> {
         match &self.limit {
-            Some(limit) => Some(format!("a part of the machine only, since perf was told `{limit}`")),
+            Some(limit) => Some(format!("only a part of the machine, since perf was limited by `{limit}`")),
             None if self.command && !self.all_cpus => {
-                Some("one command and its children only, since perf record had no `-a`".to_owned())
+                Some("only one command and its children, since perf record had no `-a`".to_owned())
             }
             None => None,
         }

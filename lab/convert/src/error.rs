@@ -21,7 +21,7 @@ pub enum Error {
     },
 
     /// The file has a format that is not supported.
-    #[error("{path} cannot be imported: it is {what}; {instead}", path = path.display())]
+    #[error("cannot import {path}: the file is {what}; {instead}", path = path.display())]
     Foreign {
         /// Path of the file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum Error {
     },
 
     /// The file has events, but a recording made from them would be wrong.
-    #[error("{path} cannot be imported: {reason}; {instead}", path = path.display())]
+    #[error("cannot import {path}: {reason}; {instead}", path = path.display())]
     Refused {
         /// Path of the file.
         path: PathBuf,
@@ -44,8 +44,8 @@ pub enum Error {
 
     /// Too many events of a kind cannot be used.
     #[error(
-        "{path} cannot be imported: {dropped} of its {total} {event} cannot be used, {of_reason} of them because: \
-         {reason}; the first is `{example}`",
+        "cannot import {path}: {dropped} of its {total} {event} cannot be used; most frequent reason ({of_reason}): \
+         {reason}; first example: `{example}`",
         path = path.display(),
         dropped = count(*dropped),
         total = count(*total),
@@ -66,7 +66,7 @@ pub enum Error {
     },
 
     /// The file has a supported format, but is damaged.
-    #[error("{path} is a {format} that cannot be read: {reason}", path = path.display())]
+    #[error("cannot read {path} as {format}: {reason}", path = path.display())]
     Damaged {
         /// Path of the file.
         path: PathBuf,
@@ -78,8 +78,8 @@ pub enum Error {
 
     /// The file lacks events that a recording needs.
     #[error(
-        "{path} has no event kmem:{event}{unread} (it has {others}), and a recording needs kmem:mm_page_alloc and \
-         kmem:mm_page_free; record these two at least (better all of kmem)",
+        "{path} has no event kmem:{event}{unread} (it has {others}), but a recording needs kmem:mm_page_alloc and \
+         kmem:mm_page_free; record these two at least, or better all events of kmem",
         path = path.display()
     )]
     Lacks {
@@ -108,7 +108,7 @@ pub enum Error {
 
     /// The rows that were read could not be stored until they are written.
     #[error(
-        "cannot keep what was read in {folder} ({source}); free some space there, or write to another folder by --out",
+        "cannot store the events in {folder} ({source}); free some space there, or write to another folder with --out",
         folder = folder.display()
     )]
     Spool {

@@ -44,7 +44,7 @@ pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &Sour
     let rows = survey.spool.rows();
     if survey.backward.saturating_mul(EVENTS_PER_BACKWARD) > rows {
         let reason =
-            format!("{} of its {} events are older than those before them", count(survey.backward), count(rows));
+            format!("{} of its {} events are older than the events before them", count(survey.backward), count(rows));
         return Err(Error::refused(
             path,
             reason,
@@ -52,8 +52,8 @@ pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &Sour
         ));
     }
     if source.absent.saturating_mul(ALLOCATIONS_PER_TWICE) > rows {
-        let reason = format!("{} events that the kernel counted are not in the file", count(source.absent));
-        return Err(Error::refused(path, reason, "record again, and let trace-cmd end by itself"));
+        let reason = format!("{} events that the kernel counted are missing in the file", count(source.absent));
+        return Err(Error::refused(path, reason, "record again, and do not kill trace-cmd"));
     }
     match contradiction(survey, source) {
         Some(what) => {
@@ -90,13 +90,13 @@ fn expect_kinds(path: &Path, survey: &Survey, source: &SourceFacts) -> Result<()
     if source.has_old_frees {
         return Err(Error::Refused {
             path,
-            reason: "its frees have the name that they had before Linux 3.3, `mm_page_free_direct`".to_owned(),
-            instead: "kernels from Linux 5.0 on are understood".to_owned(),
+            reason: "its frees are named `mm_page_free_direct`, as before Linux 3.3".to_owned(),
+            instead: "record on Linux 5.0 or later".to_owned(),
         });
     }
     let unread = match source.unread.join(", ") {
         parts if parts.is_empty() => parts,
-        parts => format!(" in what is read of it ({parts} is not; record without it)"),
+        parts => format!(" in the parts that are read ({parts} is not read; record without it)"),
     };
     Err(Error::Lacks { path, event: missing.event().unwrap_or_default(), unread, others: others(survey, source) })
 }
@@ -119,13 +119,17 @@ fn contradiction(survey: &Survey, source: &SourceFacts) -> Option<String> {
     // Known gaps are reported elsewhere, and explain such allocations.
     let is_whole = survey.lost == 0 && survey.gaps == 0 && source.coverage.describe().is_none();
     if is_whole && twice >= TWICE_MIN && twice.saturating_mul(ALLOCATIONS_PER_TWICE) > allocations {
-        return Some(format!("{} of its {} allocations are of pages in use", count(twice), count(allocations)));
+        return Some(format!(
+            "{} of its {} allocations return pages that are in use",
+            count(twice),
+            count(allocations)
+        ));
     }
     let told = survey.migrated.max(survey.compacted).saturating_add(survey.mapped);
     let clashes = (twice + survey.pairs.free_already).saturating_sub(told);
     (clashes >= CLASHES_MIN && clashes.saturating_mul(EVENTS_PER_CLASH) > allocations + frees).then(|| {
         format!(
-            "{} of its {} allocations and frees contradict the ones before them",
+            "{} of its {} allocations and frees contradict earlier events",
             count(clashes),
             count(allocations + frees)
         )
@@ -141,11 +145,11 @@ fn cause(survey: &Survey, source: &SourceFacts) -> String {
         return format!("the file covers {part}");
     }
     if let [task] = survey.tasks.active() {
-        return format!("the trace covers one task, `{}` with the number {}", task.name, task.pid);
+        return format!("the trace covers only one task, `{}` (PID {})", task.name, task.pid);
     }
     match absent_cpus(survey, source.cpus) {
         Some(cpus) => format!("the trace has no event of {cpus}"),
-        None => "a filter, or a buffer that is not in the file".to_owned(),
+        None => "a filter, or a buffer that is missing in the file".to_owned(),
     }
 }
 
@@ -175,13 +179,13 @@ fn absent_cpus(survey: &Survey, cpus: Option<u32>) -> Option<String> {
 /// Returns a sentence about the part of the machine that the file covers; `None` if it seems to cover all.
 pub(crate) fn partial(survey: &Survey, source: &SourceFacts, cpus: u16) -> Option<String> {
     if let Some(part) = source.coverage.describe() {
-        return Some(format!("The file covers {part}: what others allocate and free is missing."));
+        return Some(format!("The file covers {part}. Other allocations and frees are missing."));
     }
     let is_busy = survey.spool.rows() >= EVENTS_OF_BUSY_MACHINES;
     let seen = survey.seen.iter().filter(|seen| **seen).count();
     let is_one = seen == 1 && cpus > 1 && survey.spool.rows() >= EVENTS_OF_BUSY_MACHINES / 50;
     let absent = absent_cpus(survey, Some(cpus.into())).filter(|_| is_busy || is_one)?;
-    Some(format!("The file has no event of {absent} (idle, or its buffer is missing)."))
+    Some(format!("The file has no event of {absent}: idle, or the buffer is missing."))
 }
 
 #[cfg(test)]

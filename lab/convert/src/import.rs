@@ -158,34 +158,33 @@ impl Import {
         if let Some(how) = drawn {
             if self.start.is_none() {
                 guesses.push(format!(
-                    "How memory lay at the start is not known: it was {how}, but for what the first event on each page \
-                     says; --start gives what was."
+                    "The state of memory at the start is unknown. It was {how}, except for pages whose first event \
+                     shows their state; --start gives the recorded state."
                 ));
             }
             guesses.push(
-                "Memory is taken to be one zone, with the watermarks and limits of per-CPU lists that Linux gives a \
-                 machine of this size; --zoneinfo says what there was."
+                "Memory is assumed to be one zone, with the watermarks and limits of per-CPU lists that Linux sets on \
+                 a machine of this size; --zoneinfo gives the recorded zones."
                     .to_owned(),
             );
         }
         if self.start.as_ref().is_some_and(|start| start.kind == StartKind::PageOwner) {
             guesses.push(
-                "Pages that the copy of page_owner does not name are taken to be free, and pageblocks to be of order 9; a \
-                 copy of /proc/kpageflags says what they were."
+                "Pages that the copy of page_owner does not name are assumed to be free, and pageblocks to have order \
+                 9; a copy of /proc/kpageflags gives their state."
                     .to_owned(),
             );
         }
         if is_missing {
             guesses.push(
-                "Nobody recorded kmem:mm_page_alloc_zone_locked, so what is handed out first is taken to come from the \
-                 free lists, and not from per-CPU lists."
+                "The event kmem:mm_page_alloc_zone_locked was not recorded, so the first allocation of each page is \
+                 assumed to come from the free lists, and not from per-CPU lists."
                     .to_owned(),
             );
         }
         if self.survey.isolated > 0 {
             guesses.push(
-                "Migratetype 4 is taken to be CMA, as on a kernel that has it; on others it is an isolated pageblock."
-                    .to_owned(),
+                "Migratetype 4 is assumed to be CMA. On kernels without CMA it is an isolated pageblock.".to_owned(),
             );
         }
     }
@@ -240,8 +239,8 @@ impl Import {
         facts.notes.insert(0, format!("imported from a {}", self.kind.name()));
         if kind != StartKind::Drawn {
             facts.notes.push(format!(
-                "of {checked} pages whose first event says what they were at the start, {contradicted} were otherwise by \
-                 the file with the start state, and were put right"
+                "of {checked} pages whose first event shows their state at the start, {contradicted} had another state \
+                 in the file with the start state, and were corrected"
             ));
         }
     }

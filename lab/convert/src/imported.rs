@@ -163,8 +163,8 @@ impl ImportSummary {
             return Ok(());
         }
         Err(Error::Machine(format!(
-            "{outside} of {} events in {} name frames that the machine does not have, so that they are of another one; \
-             give the start state and the zones of the machine that was traced, or none",
+            "{outside} of {} events in {} name frames that the machine does not have, so the events are from another \
+             machine; give the start state and the zones of the traced machine, or none",
             self.events,
             file.display()
         )))
@@ -174,21 +174,21 @@ impl ImportSummary {
     pub(crate) fn sentences(&self) -> Vec<String> {
         let counts = [
             (self.not_understood, "lines that are neither events nor headings"),
-            (self.other_lines, "lines before the first event, or of a log between events"),
+            (self.other_lines, "lines before the first event, or log lines between events"),
             (self.dropped_events, "events that could not be used"),
-            (self.absent, "events that the kernel counted, and that are not in the file"),
-            (self.sorted, "events that stood after a later one, and were put in order"),
-            (self.gaps, "gaps in the events, where some were lost and the file does not say how many"),
-            (self.outside, "events on frames that the machine does not have, and that were left out"),
-            (self.backward, "events that were older than the one before them, and took its time"),
-            (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
-            (self.unpaired.freed_twice, "frees of pages that were free, so that an allocation is missing"),
+            (self.absent, "events that the kernel counted, but that are missing in the file"),
+            (self.sorted, "events after a later one, which were sorted"),
+            (self.gaps, "gaps in the events, where an unknown number was lost"),
+            (self.outside, "events on frames that the machine does not have, which were left out"),
+            (self.backward, "events older than the previous one, which got its time"),
+            (self.unpaired.allocated_twice, "allocations of pages in use, so a free is missing"),
+            (self.unpaired.freed_twice, "frees of free pages, so an allocation is missing"),
         ];
         let missing = counts
             .into_iter()
             .filter(|(number, _)| *number > 0)
             .map(|(number, what)| format!("{} {what}", count(number)));
-        let cut = "the file begins or ends in the middle of a record or a line, so a part of it is missing";
+        let cut = "the file begins or ends in the middle of a record or a line, so a part is missing";
         self.is_cut.then(|| cut.to_owned()).into_iter().chain(missing).collect()
     }
 
@@ -207,17 +207,17 @@ impl ImportSummary {
             (self.dropped_events, "events dropped"),
             (self.outside, "events outside of memory"),
             (self.not_understood, "lines not understood"),
-            (self.absent, "events not in the file"),
+            (self.absent, "events missing in the file"),
         ];
         let mut parts = vec![format!("{} events in {:.3} s", count(self.events), self.duration_seconds)];
         parts.extend(
             missing.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{} {what}", count(*number))),
         );
         if self.is_cut {
-            parts.push("THE FILE IS CUT in the middle of a line or record".to_owned());
+            parts.push("THE FILE IS CUT OFF in the middle of a line or record".to_owned());
         }
         parts.push(match (self.lost, self.gaps) {
-            (0, 0) if self.is_cut => "no loss is reported in the rest".to_owned(),
+            (0, 0) if self.is_cut => "no events lost in the rest".to_owned(),
             (0, 0) => "no event was lost".to_owned(),
             (0, gaps) => format!("AN UNKNOWN NUMBER OF EVENTS WAS LOST, at {} places", count(gaps)),
             (lost, _) => format!("{} EVENTS WERE LOST: record with larger buffers", count(lost)),
@@ -230,7 +230,8 @@ impl ImportSummary {
         verdict.extend(self.partial.clone());
         if self.start == StartKind::Drawn {
             verdict.push(
-                "How memory lay at the start is guessed, so a replay is less true than one of a recording; see below."
+                "The state of memory at the start is guessed, so replays are less accurate than those of a recording; \
+                 see `Guesses`."
                     .to_owned(),
             );
         }
@@ -250,9 +251,9 @@ impl ImportSummary {
             Column::words("event"),
             Column::numbers("dropped"),
             Column::words("reason"),
-            Column::words("the first of them"),
+            Column::words("first example"),
         ];
-        Table::new("What could not be used", columns, rows)
+        Table::new("Events and lines that were dropped", columns, rows)
     }
 
     fn table(title: &'static str, counts: &BTreeMap<String, u64>) -> Table {
@@ -264,8 +265,8 @@ impl ImportSummary {
 impl Document for ImportSummary {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut tables = vec![
-            ImportSummary::table("Events that were taken", &self.kinds),
-            ImportSummary::table("Events that were passed over", &self.passed_over),
+            ImportSummary::table("Imported events", &self.kinds),
+            ImportSummary::table("Skipped events", &self.passed_over),
             self.dropped_table(),
         ];
         tables.retain(|table| !table.rows.is_empty());
@@ -273,7 +274,7 @@ impl Document for ImportSummary {
             [("Guesses", &self.guesses), ("Notes", &self.notes)].into_iter().filter(|(_, lines)| !lines.is_empty());
         Cow::Owned(vec![Report {
             subject: vec![format!(
-                "{}, a {} of Linux {} on {} CPUs, is now {}",
+                "{} ({} of Linux {}, {} CPUs), imported as {}",
                 self.file, self.format, self.kernel_release, self.cpus, self.out
             )],
             verdict: self.verdict(),

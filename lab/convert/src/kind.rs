@@ -51,36 +51,36 @@ pub(crate) fn open(path: &Path) -> Result<(Kind, File), Error> {
 type Stranger = (&'static str, &'static str);
 
 /// Suggestion for files of an unknown format.
-const KNOWN: &str = "give a perf.data, a trace.dat of trace-cmd, or the text of `perf script`, `trace-cmd report`, trace or \
-                     trace_pipe";
+const KNOWN: &str = "give a perf.data, a trace.dat of trace-cmd, or the output of `perf script`, `trace-cmd report`, \
+                     trace or trace_pipe";
 const UNPACK: &str = "unpack it first";
 
 /// Magic numbers of files that cannot be imported.
 const STRANGERS: [(&[u8], Stranger); 14] = [
     (b"PERFFILE", ("a perf.data of the first version, from before Linux 3.0", "record with a newer perf")),
     (b"PAR1", ("a Parquet file, perhaps a recording already", "give it to `freehold inspect`")),
-    (b"\x1f\x8b", ("compressed by gzip", "unpack it first, `gzip -d`")),
-    (b"\x28\xb5\x2f\xfd", ("compressed by zstd", "unpack it first, `zstd -d`")),
-    (b"\xfd7zXZ", ("compressed by xz", "unpack it first, `xz -d`")),
-    (b"BZh", ("compressed by bzip2", "unpack it first, `bzip2 -d`")),
-    (b"\x04\x22\x4d\x18", ("compressed by lz4", "unpack it first, `lz4 -d`")),
-    (b"PK\x03\x04", ("an archive of zip", UNPACK)),
+    (b"\x1f\x8b", ("compressed with gzip", "unpack it first with `gzip -d`")),
+    (b"\x28\xb5\x2f\xfd", ("compressed with zstd", "unpack it first with `zstd -d`")),
+    (b"\xfd7zXZ", ("compressed with xz", "unpack it first with `xz -d`")),
+    (b"BZh", ("compressed with bzip2", "unpack it first with `bzip2 -d`")),
+    (b"\x04\x22\x4d\x18", ("compressed with lz4", "unpack it first with `lz4 -d`")),
+    (b"PK\x03\x04", ("a zip archive", UNPACK)),
     (b"\x7fELF", ("a program or a core dump", KNOWN)),
-    (b"SQLite format 3", ("a database of SQLite", "give the perf.data that it was made of")),
-    (b"LPKSHHRH", ("a journal of systemd", "record events by `freehold record`")),
-    (b"\xc1\x1f\xfc\xc1", ("a trace in the Common Trace Format", "give the perf.data that it was made of")),
-    (b"{", ("JSON", "give the perf.data that it was made of")),
-    (b"[{", ("JSON", "give the perf.data that it was made of")),
+    (b"SQLite format 3", ("an SQLite database", "give the perf.data from which it was made")),
+    (b"LPKSHHRH", ("a systemd journal", "record events with `freehold record`")),
+    (b"\xc1\x1f\xfc\xc1", ("a trace in the Common Trace Format", "give the perf.data from which it was made")),
+    (b"{", ("JSON", "give the perf.data from which it was made")),
+    (b"[{", ("JSON", "give the perf.data from which it was made")),
 ];
 
 /// Byte order marks of texts in other encodings, as PowerShell and Windows write them.
 const ENCODINGS: [(&[u8], Stranger); 4] = [
-    (b"\xff\xfe\0\0", ("a text in UTF-32", "convert it first, `iconv -f UTF-32 -t UTF-8`")),
-    (b"\0\0\xfe\xff", ("a text in UTF-32", "convert it first, `iconv -f UTF-32 -t UTF-8`")),
+    (b"\xff\xfe\0\0", ("a text in UTF-32", "convert it first with `iconv -f UTF-32 -t UTF-8`")),
+    (b"\0\0\xfe\xff", ("a text in UTF-32", "convert it first with `iconv -f UTF-32 -t UTF-8`")),
     (b"\xff\xfe", UTF16),
     (b"\xfe\xff", UTF16),
 ];
-const UTF16: Stranger = ("a text in UTF-16", "convert it first, `iconv -f UTF-16 -t UTF-8`");
+const UTF16: Stranger = ("a text in UTF-16", "convert it first with `iconv -f UTF-16 -t UTF-8`");
 
 /// Returns the format of a file that begins with `head`.
 ///
@@ -104,10 +104,10 @@ fn kind_of(head: &[u8]) -> Result<Kind, Stranger> {
         return Err(UTF16);
     }
     if head.get(257..262) == Some(b"ustar") {
-        return Err(("an archive of tar", UNPACK));
+        return Err(("a tar archive", UNPACK));
     }
     if !head.contains(&b'\n') && head.trim_ascii_end().contains(&b'\r') {
-        return Err(("a text whose lines end with carriage returns", "convert it first, `tr '\\r' '\\n'`"));
+        return Err(("a text whose lines end with carriage returns", "convert it first with `tr '\\r' '\\n'`"));
     }
     if text::is_text(head) {
         return Ok(Kind::Text);
@@ -116,7 +116,7 @@ fn kind_of(head: &[u8]) -> Result<Kind, Stranger> {
         Some(stranger) => Err(stranger),
         None if head.contains(&0) => Err(("of an unknown kind", KNOWN)),
         None if text::names_events(head) => Ok(Kind::Text),
-        None => Err(("a text without a line of an event", KNOWN)),
+        None => Err(("a text without an event line", KNOWN)),
     }
 }
 

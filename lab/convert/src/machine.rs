@@ -87,14 +87,12 @@ pub(crate) fn stated_frames(overrides: &MachineOverrides, start: &Facts) -> Resu
     }
     let gib = frames / (1 << 18);
     if frames > FRAMES_MAX {
-        return Err(Error::Machine(format!(
-            "a machine with frames up to {gib} GiB was stated, and 16384 GiB are understood"
-        )));
+        return Err(Error::Machine(format!("the stated machine has frames up to {gib} GiB; give at most 16384 GiB")));
     }
     match available_bytes().filter(|available| frames * BYTES_PER_FRAME > *available) {
         Some(available) => Err(Error::Machine(format!(
-            "an import for a machine with frames up to {gib} GiB takes about {} MiB of memory, and {} MiB are available \
-             here; import on a larger machine",
+            "an import for a machine with frames up to {gib} GiB takes about {} MiB of memory, but {} MiB are \
+             available; import on a larger machine",
             (frames * BYTES_PER_FRAME) >> 20,
             available >> 20
         ))),
@@ -168,7 +166,7 @@ impl Machine {
             return Ok(());
         }
         Err(Error::Machine(format!(
-            "--memory says {} MiB, and the files that describe the machine say {} MiB; leave --memory out",
+            "--memory is {} MiB, but the files about the machine have {} MiB; leave out --memory",
             stated >> 20,
             found >> 20
         )))
@@ -193,17 +191,17 @@ impl Machine {
             .or(source.kernel_release.clone())
             .or_else(|| start_text(start, &start.kernel_release));
         self.kernel_release = release.unwrap_or_else(|| {
-            self.guess(format!("The kernel is taken to be Linux {PINNED}; --kernel says which it was."));
+            self.guess(format!("The kernel is assumed to be Linux {PINNED}; --kernel gives the recorded kernel."));
             format!("{PINNED}.0")
         });
         if Release::parse(&self.kernel_release).is_none() {
             return Err(Error::Machine(format!(
-                "`{}` is no Linux that this program knows (5.0 to 7.x); say by --kernel which one comes nearest",
+                "`{}` is not a known Linux release (5.0 to 7.x); give the nearest release with --kernel",
                 self.kernel_release
             )));
         }
         self.machine = source.machine.clone().or_else(|| start_text(start, &start.machine)).unwrap_or_else(|| {
-            self.guess(format!("The machine is taken to be of the kind {MACHINE}."));
+            self.guess(format!("The processor is assumed to be {MACHINE}."));
             MACHINE.to_owned()
         });
         Ok(())
@@ -223,7 +221,7 @@ impl Machine {
             (Some(stated), Some(known)) if stated != known => return Err(contradiction("--cpus", &stated, &known)),
             (Some(stated), None) if stated < survey.cpus => {
                 return Err(Error::Machine(format!(
-                    "--cpus says {stated}, and events are of CPU {}; give at least {}",
+                    "--cpus is {stated}, but there are events of CPU {}; give at least {}",
                     survey.cpus - 1,
                     survey.cpus
                 )));
@@ -233,14 +231,14 @@ impl Machine {
         let cpus = overrides.cpus.or(known);
         self.cpus = cpus.unwrap_or_else(|| {
             self.guess(format!(
-                "The machine is taken to have {} CPUs, the last of which fired an event; --cpus says how many it had.",
+                "The machine is assumed to have {} CPUs, up to the last CPU with an event; --cpus gives their number.",
                 survey.cpus
             ));
             survey.cpus
         });
         let source_size = source.page_size.filter(|size| size.is_power_of_two());
         self.page_size = source_size.or((start.page_size > 0).then_some(start.page_size)).unwrap_or_else(|| {
-            self.guess(format!("Pages are taken to have {PAGE_SIZE} bytes."));
+            self.guess(format!("Pages are assumed to have {PAGE_SIZE} bytes."));
             PAGE_SIZE
         });
         self.pageblock_order = if start.pageblock_order > 0 {
@@ -248,7 +246,7 @@ impl Machine {
         } else {
             if overrides.pagetypeinfo.is_none() {
                 self.guess(format!(
-                    "Pageblocks are taken to be of order {PAGEBLOCK_ORDER}; --pagetypeinfo says what they were."
+                    "Pageblocks are assumed to have order {PAGEBLOCK_ORDER}; --pagetypeinfo gives the recorded types."
                 ));
             }
             PAGEBLOCK_ORDER
@@ -299,19 +297,19 @@ impl Machine {
             .filter(|pages| *pages < reach && (ram.len() == 1 || pages.next_multiple_of(SECTION) < all))
         {
             return Err(Error::Machine(format!(
-                "--memory says {} MiB, but events name frames of a machine with {} MiB at least; give it more",
+                "--memory is {} MiB, but events name frames of a machine with at least {} MiB; give more",
                 (pages * page_size) >> 20,
                 mib
             )));
         }
         let how = match (overrides.memory, source.memory) {
-            (Some(stated), _) if stated >> 20 != mib => "as was said, rounded up to whole sections",
-            (Some(_), _) => "as was said",
-            (_, Some(_)) => "as the file says",
-            _ => "as far as events name frames; --memory says how much there was",
+            (Some(stated), _) if stated >> 20 != mib => "the stated size, rounded up to whole sections",
+            (Some(_), _) => "the stated size",
+            (_, Some(_)) => "the size in the file",
+            _ => "up to the last frame of an event; --memory gives the recorded size",
         };
-        let holes = if ram.len() > 1 { ", but for a hole below 4 GiB" } else { "" };
-        self.guess(format!("Memory is taken to be {} MiB without holes{holes}: {how}.", mib));
+        let holes = if ram.len() > 1 { " except below 4 GiB" } else { "" };
+        self.guess(format!("Memory is assumed to be {} MiB without holes{holes}: {how}.", mib));
         Ok(ram)
     }
 
@@ -329,7 +327,7 @@ impl Machine {
 
 /// Returns the error that an option contradicts the file.
 fn contradiction(option: &str, stated: &dyn std::fmt::Display, known: &dyn std::fmt::Display) -> Error {
-    Error::Machine(format!("{option} says {stated}, and the file says {known}; leave {option} out"))
+    Error::Machine(format!("{option} is {stated}, but the file has {known}; leave out {option}"))
 }
 
 /// Checks the memory that the user states against the file. The file gives the memory that the kernel can use, which is
@@ -373,10 +371,8 @@ fn laid_out(pages: u64, frames: u64, frames_low: u64) -> Vec<(u64, u64)> {
 /// Reads and parses a copy of a `/proc` text that the user names.
 fn parsed<T, E: std::fmt::Display>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
-    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Start {
-        path: path.to_path_buf(),
-        reason: format!("is not what it should be: {error}"),
-    })
+    parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| Error::Start { path: path.to_path_buf(), reason: format!("cannot be parsed: {error}") })
 }
 
 #[cfg(test)]

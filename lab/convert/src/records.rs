@@ -26,7 +26,7 @@ pub(crate) const MIGRATETYPES: [i8; 6] = [
 ];
 
 /// Reason for dropping a record that is too short.
-pub(crate) const SHORT: &str = "the record is shorter than its format says";
+pub(crate) const SHORT: &str = "the record is shorter than its format";
 
 /// Converter of records to items, which counts the other records.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Records {
             }
             records.passed[id].0 = format!("{system}:{}", format.name);
             if let Err(error) = records.rows.add(format) {
-                records.notes.push(format!("{system}:{} was passed over: {error}", format.name));
+                records.notes.push(format!("{system}:{} was skipped: {error}", format.name));
             }
             records.names.extend(NameEvent::find(system, format).map(|event| (format.id, event)));
         }

@@ -91,7 +91,7 @@ fn next(file: &mut impl Read) -> std::io::Result<Row> {
     if bytes[0] & HAS_ARGS != 0 {
         file.read_exact(&mut args)?;
     }
-    Ok(decoded(&bytes, &args).expect("what was written is read"))
+    Ok(decoded(&bytes, &args).expect("the spool contains what it was given"))
 }
 
 #[inline]

@@ -203,16 +203,16 @@ impl Limits {
         let (orders, types) = (0..=i64::from(self.order), 0..=i64::from(migratetype::ISOLATE));
         let is_fallback = orders.contains(&row.args[0]) && types.contains(&row.args[1]);
         if row.order > self.order || row.kind == Kind::ExtFrag && !is_fallback {
-            return Err("an order above 20, or a migratetype that no kernel has");
+            return Err("an order above 20, or an unknown migratetype");
         }
         if row.pfn != NO_PFN && row.pfn >= self.frames {
             return Err(match self.frames {
-                ..=FRAMES_GUESSED => "a frame above 1 TiB; --memory says how much memory there was, if this is true",
-                _ => "a frame above the memory that was stated",
+                ..=FRAMES_GUESSED => "a frame above 1 TiB; if this is correct, give the size of memory with --memory",
+                _ => "a frame above the stated memory",
             });
         }
         if row.kind != Kind::CompactionEnd && row.migratetype > migratetype::ISOLATE {
-            return Err("a migratetype that no kernel has");
+            return Err("an unknown migratetype");
         }
         i64::try_from(row.time).map(|_| ()).map_err(|_| "a time above 292 years")
     }

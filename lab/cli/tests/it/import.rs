@@ -26,11 +26,11 @@ fn what_perf_recorded_is_shown_and_replayed_and_its_guesses_are_told() {
     for (command, title) in [("inspect", "Guesses"), ("replay", "Assumptions")] {
         let shown = text(&[command, &out]);
         let guesses = shown.split(title).nth(1).unwrap_or_default();
-        assert!(guesses.contains("How memory lay at the start is not known"), "{command}: {shown}");
+        assert!(guesses.contains("The state of memory at the start is unknown"), "{command}: {shown}");
     }
     let comparison = ["compare", &out, "--b", "linux-6.12,pcp=merge"];
     assert!(text(&comparison).contains("partly guessed"));
-    assert!(text(&[&comparison[..], &["--all"]].concat()).contains("How memory lay at the start"));
+    assert!(text(&[&comparison[..], &["--all"]].concat()).contains("The state of memory at the start"));
     assert_eq!(sandbox.listing(), ["r.parquet"]);
 }
 
@@ -68,16 +68,16 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     let cut = fs::read(sample("perf.data")).unwrap();
     fs::write(sandbox.path("cut"), &cut[..cut.len() / 2]).unwrap();
     assert_import_refused(&[&sandbox.argument("none"), "-o", &out], "cannot read");
-    assert_import_refused(&[&sandbox.argument("notes"), "-o", &out], "a text without a line of an event");
-    assert_import_refused(&[&sandbox.argument("cut"), "-o", &out], "perf.data that cannot be read");
+    assert_import_refused(&[&sandbox.argument("notes"), "-o", &out], "a text without an event line");
+    assert_import_refused(&[&sandbox.argument("cut"), "-o", &out], "as perf.data: ");
     assert_import_refused(&[&sample("perf.data"), "-o", "/nowhere/r.parquet"], "/nowhere");
     assert_import_refused(&[&sample("perf.data"), "-o", &out, "--kernel", "14.1-RELEASE"], "no Linux");
-    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "--memory says 64 MiB");
+    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "--memory is 64 MiB");
     assert_import_refused(&[&sample("perf.data"), "-o", &out, "--cpus", "9"], "--cpus says 9");
     assert_import_refused(&[&sample("trace.txt"), "-o", &out, "--memory", "64MiB"], "give it more");
     assert_import_refused(
         &[&sample("perf.data"), "-o", &out, "--start", &sandbox.argument("notes")],
-        "says nothing of how memory lay",
+        "has no state of memory",
     );
     assert_import_refused(&[&sandbox.argument("notes"), "-o", &sandbox.argument("notes")], "would be overwritten");
     assert_eq!(sandbox.listing(), ["cut", "notes"]);

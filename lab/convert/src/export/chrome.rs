@@ -147,7 +147,7 @@ impl<'r, W: Write> Viewer<'r, W> {
         self.counter("pages freed", began, window.freed)?;
         let lists = json!({"refilled": window.refilled, "drained": window.drained});
         self.counter("blocks between free lists and CPUs", began, lists)?;
-        self.counter("pages that nobody has", began, json!({"pages": self.unused.pages()}))
+        self.counter("unallocated pages", began, json!({"pages": self.unused.pages()}))
     }
 
     /// Writes counts of zero from this time on.
@@ -301,7 +301,7 @@ mod tests {
         let events = viewed(&[free, row(Kind::Alloc, 1), row(Kind::Alloc, 2), row(Kind::Free, 120_000), failed]);
         assert_eq!(counts(&events, "pages allocated", "order 0"), [2, 0]);
         assert_eq!(counts(&events, "pages freed", "order 0"), [0, 1]);
-        assert_eq!(counts(&events, "pages that nobody has", "pages"), [14, 15]);
+        assert_eq!(counts(&events, "unallocated pages", "pages"), [14, 15]);
         assert!(events.iter().any(|event| event["name"] == "allocation failed" && event["ph"] == "i"));
     }
 }

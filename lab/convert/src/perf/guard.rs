@@ -94,16 +94,16 @@ pub(super) fn check(mut file: &File) -> Result<Mode, GuardError> {
     file.take(FILE_HEADER).read_to_end(&mut header)?;
     let cursor = &mut Cursor::new(&header);
     if cursor.take(8) == Some(MAGICS[1]) {
-        return Err(GuardError::Is("it is of a machine of the other order of bytes; import it on such a machine"));
+        return Err(GuardError::Is("it is from a machine with the other byte order; import it on such a machine"));
     }
     match cursor.u64() {
         Some(PIPE_HEADER) => Ok(Mode::Pipe),
         Some(FILE_HEADER) => {
-            check_sections(file, cursor, length).ok_or(GuardError::Is("a section is not where its header says"))??;
+            check_sections(file, cursor, length).ok_or(GuardError::Is("a section is outside the file"))??;
             file.rewind()?;
             Ok(Mode::File)
         }
-        _ => Err(GuardError::Is("its header has a size that no perf writes")),
+        _ => Err(GuardError::Is("its header has an invalid size")),
     }
 }
 
@@ -113,13 +113,13 @@ fn check_sections(file: &File, cursor: &mut Cursor<'_>, length: u64) -> Option<R
     let [attrs, data, types] = [Section::read(cursor)?, Section::read(cursor)?, Section::read(cursor)?];
     let features: Vec<u64> = (0..4).map(|_| cursor.u64()).collect::<Option<_>>()?;
     if data.size == 0 {
-        return Some(Err(GuardError::Is("it has no data, as when perf is killed before it ends")));
+        return Some(Err(GuardError::Is("it has no data, as after perf was killed; record again")));
     }
     if SIMPLEPERF.clone().any(|feature| has_bit(&features, feature)) {
-        return Some(Err(GuardError::Is("it was made by simpleperf, and not by perf")));
+        return Some(Err(GuardError::Is("it was made by simpleperf; record with perf")));
     }
     if types.size != 0 || !ATTR_BYTES.contains(&attr_size) {
-        return Some(Err(GuardError::Is("it is laid out as no perf since Linux 3.0 does it")));
+        return Some(Err(GuardError::Is("its layout is older than Linux 3.0; record with a newer perf")));
     }
     if !attrs.is_within(length) || !data.is_within(length) {
         return None;
@@ -134,7 +134,7 @@ fn has_bit(words: &[u64], bit: u32) -> bool {
 
 /// Checks the sections after the data, and the data.
 fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u64) -> Result<(), GuardError> {
-    const OUTSIDE: GuardError = GuardError::Is("a section is not where its header says");
+    const OUTSIDE: GuardError = GuardError::Is("a section is outside the file");
     file.seek(SeekFrom::Start(data.offset + data.size))?;
     let mut table = Vec::new();
     file.take(16 * features.len() as u64).read_to_end(&mut table)?;
@@ -151,7 +151,7 @@ fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u6
             file.seek(SeekFrom::Start(section.offset))?;
             let mut events = Vec::new();
             file.take(section.size).read_to_end(&mut events)?;
-            check_events(&events).ok_or(GuardError::Is("its list of events is not as long as it says"))?;
+            check_events(&events).ok_or(GuardError::Is("its list of events has a wrong length"))?;
         }
     }
     file.seek(SeekFrom::Start(data.offset))?;
@@ -180,7 +180,7 @@ pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
 
 /// Checks that records follow one another to the end. Their contents are skipped.
 fn check_records(data: impl Read + Seek, size: u64) -> Result<(), GuardError> {
-    const LONGER: GuardError = GuardError::Is("a record is longer than the data, or shorter than a record can be");
+    const LONGER: GuardError = GuardError::Is("a record has an invalid length");
     let mut data = BufReader::with_capacity(super::BUFFER, data);
     let mut left = size;
     while left > 0 {

@@ -77,7 +77,7 @@ impl EventReader<'_> {
         let formats: Vec<SampleFormat> =
             self.perf.event_attributes().iter().map(|event| event.attr.sample_format).collect();
         let tracing = self.tracing.take().ok_or_else(|| {
-            damaged(self.path, "it has no formats of events, so no tracepoint was recorded; record with -e 'kmem:*'")
+            damaged(self.path, "it has no event formats, since no tracepoint was recorded; record with -e 'kmem:*'")
         })?;
         let mut decoded = Records::new(&tracing);
         let events = self.used_events(&decoded);
@@ -152,7 +152,7 @@ impl EventReader<'_> {
         if lost.samples > 0 {
             let Lost { events, samples } = lost;
             notes.push(format!(
-                "LOST records tell of {events} events, LOST_SAMPLES records of {samples}: the more counts"
+                "lost events by LOST records: {events}, by LOST_SAMPLES records: {samples}; the larger number is used"
             ));
         }
         SourceFacts {

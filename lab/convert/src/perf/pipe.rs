@@ -89,7 +89,7 @@ impl<R: Read> Stream<R> {
             let [a, b, c, d, _, _, low, high] = header;
             let (kind, length) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([low, high]));
             if length < RECORD_HEADER {
-                return Err(invalid("a record is shorter than a record can be"));
+                return Err(invalid("a record has an invalid length"));
             }
             self.record.clear();
             self.record.extend(header);
@@ -127,7 +127,7 @@ impl<R: Read> Stream<R> {
                 let feature = body.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
                 let is_list = feature.is_some_and(|feature| feature & 0xffff_ffff == EVENT_DESC);
                 match is_list && guard::check_events(&body[8..]).is_none() {
-                    true => Err(invalid("its list of events is not as long as it says")),
+                    true => Err(invalid("its list of events has a wrong length")),
                     false => Ok(false),
                 }
             }

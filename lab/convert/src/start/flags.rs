@@ -22,7 +22,7 @@ const NEVER: u64 = 0x1f << 27 | u64::MAX << 48;
 pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
     if bytes.is_empty() || !bytes.len().is_multiple_of(8) {
-        return Err(foreign(path, "its size is no multiple of eight bytes"));
+        return Err(foreign(path, "its size is not a multiple of eight bytes"));
     }
     let (chunks, _) = bytes.as_chunks();
     if chunks.iter().any(|chunk| u64::from_le_bytes(*chunk) & NEVER != 0) {
@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     }
     let words: Vec<u32> = chunks.iter().map(|chunk| flag::from_kernel(u64::from_le_bytes(*chunk))).collect();
     if !words.iter().any(|word| word & flag::BUDDY != 0) {
-        return Err(foreign(path, "not one page in it is free"));
+        return Err(foreign(path, "no page in it is free"));
     }
     Ok(MemoryState { words, ..MemoryState::default() })
 }
@@ -39,8 +39,8 @@ fn foreign(path: &Path, reason: &str) -> Error {
     Error::Start {
         path: path.to_path_buf(),
         reason: format!(
-            "says nothing of how memory lay: it is no snapshot of Freehold's, no page_owner text, and no copy of \
-             /proc/kpageflags, since {reason}"
+            "has no state of memory: it is not a Freehold snapshot, not a page_owner text, and not a copy of \
+             /proc/kpageflags, since {reason}; give one of these"
         ),
     }
 }

@@ -169,16 +169,16 @@ pub(super) fn row(line: &Line<'_>, time: u64) -> Outcome {
             return Outcome::Unusable(*kind, format!("no value `{}`", first_of(keys)));
         };
         if fill(&mut row, value, *target).is_none() {
-            return Outcome::Unusable(*kind, format!("the value of `{}` is not understood", first_of(keys)));
+            return Outcome::Unusable(*kind, format!("the value of `{}` is invalid", first_of(keys)));
         }
     }
     for (keys, target) in *optional {
         if line.value(keys).is_some_and(|value| fill(&mut row, value, *target).is_none()) {
-            return Outcome::Unusable(*kind, format!("the value of `{}` is not understood", first_of(keys)));
+            return Outcome::Unusable(*kind, format!("the value of `{}` is invalid", first_of(keys)));
         }
     }
     if line.has_another_event() {
-        return Outcome::Unusable(*kind, "two events stand in one line".to_owned());
+        return Outcome::Unusable(*kind, "there are two events in one line".to_owned());
     }
     Outcome::Row(row)
 }

@@ -14,26 +14,26 @@ type Form = (&'static [&'static str], &'static str, &'static str);
 const FORMS: [Form; 6] = [
     (
         &["page allocation failure:", "Mem-Info:", "invoked oom-killer:", "Out of memory: Killed"],
-        "a kernel log with a report of memory that ran out, and has no events",
-        "record events by `freehold record`, or keep the time before the next report by `freehold record --flight 60s \
+        "a kernel log with an out-of-memory report but no events",
+        "record events with `freehold record`, or the time before the next report with `freehold record --flight 60s \
          --on failure`",
     ),
     (
         &["Performance counter stats for", "seconds time elapsed"],
-        "the counts of `perf stat`, and not the events",
-        "record them by `perf record -a -e 'kmem:*'`",
+        "the counts of `perf stat` without the events",
+        "record them with `perf record -a -e 'kmem:*'`",
     ),
     (
         &["# Samples:", "# Overhead  "],
-        "the summary of `perf report`, and not the events",
-        "print them by `perf script -F comm,tid,cpu,time,event,trace`",
+        "the summary of `perf report` without the events",
+        "print them with `perf script -F comm,tid,cpu,time,event,trace`",
     ),
     (
         &["PERF_RECORD_SAMPLE(", ". ... raw event:"],
         "a dump of records by `perf script -D`",
-        "print events by `perf script -F comm,tid,cpu,time,event,trace`",
+        "print events with `perf script -F comm,tid,cpu,time,event,trace`",
     ),
-    (&["<!DOCTYPE", "<html"], "a page in HTML", "give the file that was recorded"),
+    (&["<!DOCTYPE", "<html"], "an HTML page", "give the recorded file"),
     (
         &["# tracer: function_graph", "  |  /* mm_page"],
         "a trace of the tracer function_graph, which prints events without task and time",
@@ -45,20 +45,20 @@ const FORMS: [Form; 6] = [
 const EMPTY_FORMS: [Form; 2] = [
     (
         &["# tracer:", "entries-in-buffer/entries-written:"],
-        "a trace that has headings and no event",
-        "switch events on, `echo 1 > /sys/kernel/tracing/events/kmem/enable`, and read the trace while they fire",
+        "a trace with headings but no event",
+        "enable events with `echo 1 > /sys/kernel/tracing/events/kmem/enable`, and read the trace afterwards",
     ),
     (
         &["# captured on", "# cmdline :"],
-        "a text of `perf script` that has a header and no event",
-        "record events by `perf record -a -e 'kmem:*'`",
+        "a text of `perf script` with a header but no event",
+        "record events with `perf record -a -e 'kmem:*'`",
     ),
 ];
 
 /// A text with the headings of a tool and lines without events.
 const UNREADABLE: (&str, &str) = (
-    "a trace whose lines name no event, as with the trace options `hex`, `raw` and `bin`",
-    "switch these off, `echo nohex > /sys/kernel/tracing/trace_options` and so on, and print it again",
+    "a trace without event names, as with the trace options `hex`, `raw` and `bin`",
+    "disable these options, for example with `echo nohex > /sys/kernel/tracing/trace_options`, and print it again",
 );
 
 /// Returns the description of a text without an event line, and a suggested action; `None` if the format is not known.
@@ -80,7 +80,7 @@ pub(super) fn describe(text: &str) -> Option<(&'static str, &'static str)> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let (all, logged) = lines
         .fold((0_u32, 0_u32), |(all, logged), line| (all + 1, logged + u32::from(prefix::is_log(line.as_bytes()))));
-    (all > 0 && logged * 2 > all).then_some(("a kernel log, and has no events", "record events by `freehold record`"))
+    (all > 0 && logged * 2 > all).then_some(("a kernel log without events", "record events with `freehold record`"))
 }
 
 /// Returns the reason why a known event in a line cannot be read.
@@ -96,11 +96,11 @@ pub(super) fn reason(line: &[u8], missing: Missing) -> String {
     match missing {
         Missing::Header if is_bare(line) => {
             format!(
-                "no task, CPU and time before the event (trace option `nocontext-info`, or a line that was cut); print \
-                     with `{command}`"
+                "no task, CPU and time before the event (trace option `nocontext-info`, or a line that is cut off); \
+                     print with `{command}`"
             )
         }
-        Missing::Header => format!("no task, CPU or time is recognised before the event; print with `{command}`"),
+        Missing::Header => format!("no task, CPU or time before the event; print with `{command}`"),
         Missing::Time => format!("no time before the event; print with `{command}`"),
         Missing::Event => "the line ends within the event's name".to_owned(),
     }

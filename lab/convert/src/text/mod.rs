@@ -125,7 +125,7 @@ impl EventParser {
     fn line(&mut self, bytes: &[u8], end: End, sink: Sink<'_>) -> Result<(), Error> {
         self.lines += 1;
         if end == End::File {
-            self.source.notes.push("the last line has no end, so that its last value may be cut".to_owned());
+            self.source.notes.push("the last line has no end, so its last value may be incomplete".to_owned());
         }
         match parse_logged(bytes) {
             Ok(line) => self.event(&line, bytes, end, sink),
@@ -137,9 +137,7 @@ impl EventParser {
         self.events += 1;
         let known = events::kind(line.event);
         let reason = match (line.time, known) {
-            (_, Some(_)) if line.task.len() > line::NAME_MAX => {
-                Some("text that is not understood stands before the task's name")
-            }
+            (_, Some(_)) if line.task.len() > line::NAME_MAX => Some("there is unknown text before the task's name"),
             (Stamp::Ticks, Some(_)) => Some(
                 "the time is a count of ticks (trace clock `counter`, `uptime` or `x86-tsc`); record with \
                  `echo mono > /sys/kernel/tracing/trace_clock`",
@@ -245,7 +243,7 @@ impl EventParser {
             return Ok(());
         }
         if let Some((_, name)) = events::named_in(bytes) {
-            let kind = events::kind(name.as_bytes()).expect("the name is of a known event");
+            let kind = events::kind(name.as_bytes()).expect("the event is known");
             let reason = form::reason(bytes, missing);
             if self.lines == 1 {
                 self.first = Some((Counted::Events(kind), reason, lossy(bytes)));
@@ -279,8 +277,8 @@ impl EventParser {
     fn expect_order(&self, path: &Path) -> Result<(), Error> {
         let sorter = &self.sorter;
         if sorter.is_reversed() {
-            let reason = "its lines stand from the latest to the earliest".to_owned();
-            return Err(Error::refused(path, reason, "turn the file round with `tac FILE`"));
+            let reason = "its lines are in reverse order of time".to_owned();
+            return Err(Error::refused(path, reason, "reverse the lines with `tac FILE`"));
         }
         if sorter.doubled >= DOUBLED_MIN && sorter.doubled.saturating_mul(100) > sorter.rows {
             let reason = format!("{} of its {} events are in it twice, at the same time", sorter.doubled, sorter.rows);
@@ -302,14 +300,13 @@ impl EventParser {
         source.lines = lines;
         source.sorted = sorter.backward;
         source.has_old_frees = events::OLD_FREES.iter().any(|name| source.passed.contains_key(&lossy(name)));
-        source.notes.push("read from a text, which has times in microseconds".to_owned());
+        source.notes.push("read from a text with times in microseconds".to_owned());
         if has_short_names {
-            source.notes.push("the latency format has the first 8 characters of a task's name".to_owned());
+            source.notes.push("the latency format has only the first 8 characters of a task's name".to_owned());
         }
         if has_numeric_flags {
             source.notes.push(
-                "GFP flags are numbers in the file; they were decoded by the numbering of Linux 5.0 and later"
-                    .to_owned(),
+                "GFP flags are numbers in the file, which were decoded as those of Linux 5.0 and later".to_owned(),
             );
         }
         source

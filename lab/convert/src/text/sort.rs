@@ -42,7 +42,7 @@ impl Sorter {
             self.latest = time;
             if time < self.gone {
                 let reason = format!(
-                    "older by more than {WINDOW} events than those before it; print all CPUs in order of time with \
+                    "more than {WINDOW} events too late in the file; print all CPUs in order of time with \
                      `{}`, or with `perf script`",
                     super::form::FTRACE_COMMAND
                 );

@@ -163,12 +163,10 @@ impl Head {
     pub(super) fn clock(&self) -> Result<Clock, String> {
         match (self.clock.as_str(), self.tsc) {
             ("counter" | "uptime", _) => {
-                Err(format!("its clock, `{}`, tells no time that is fine enough; record with -C mono", self.clock))
+                Err(format!("its clock, `{}`, is too coarse; record with -C mono", self.clock))
             }
             ("x86-tsc", Some((multiplier, shift))) => Ok(Clock::Tsc { multiplier, shift }),
-            ("x86-tsc", None) => {
-                Err("its times are ticks, and it does not say how long one is; record with -C mono".into())
-            }
+            ("x86-tsc", None) => Err("its times are ticks of unknown length; record with -C mono".into()),
             _ => Ok(Clock::Nanoseconds),
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFa
     notes.extend(losses.notes());
     if head.has_local_clocks() {
         notes.push(
-            "its clock, `local`, may differ between CPUs, and so may the order of their events; record with -C mono"
+            "its clock, `local`, may differ between CPUs, so events may be out of order; record with -C mono"
                 .to_owned(),
         );
     }
@@ -93,16 +93,16 @@ fn damaged(path: &Path, reason: String) -> Error {
 /// # Errors
 /// Returns the problem as a clause.
 fn read_head(bytes: &[u8], input: &Input) -> Result<Head, String> {
-    const CUT_OFF: &str = "it ends in the middle of what describes its events";
+    const CUT_OFF: &str = "it ends in the middle of the event formats";
     let cursor = &mut Cursor::new(bytes);
     let opening = tracing::opening(cursor).ok_or(CUT_OFF)?;
     if opening.is_big_endian {
-        return Err("it is of a machine of the other order of bytes; import it on such a machine".to_owned());
+        return Err("it is from a machine with the other byte order; import it on such a machine".to_owned());
     }
     let read = match opening.version.as_str() {
         "6" => v6::read(cursor)?,
         "7" => v7::read(cursor, input)?,
-        other => return Err(format!("it is of version `{other}`, and versions 6 and 7 are understood")),
+        other => return Err(format!("it has version `{other}`, but only versions 6 and 7 are supported")),
     };
     let mut head = read.ok_or(CUT_OFF)?;
     head.tracing.page_size = opening.page_size;

@@ -12,7 +12,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Head>, String> {
     let Some((mut head, cpus)) = read_head(cursor) else { return Ok(None) };
     match cursor.take(10) {
         Some(b"flyrecord\0") => Ok(read_places(&mut head, cpus, cursor).map(|()| head)),
-        Some(b"latency  \0") => Err("it has the printed trace of a latency tracer, and no events of the ring; record \
+        Some(b"latency  \0") => Err("it has the printed trace of a latency tracer and no events; record \
                                      with `trace-cmd record -e kmem`"
             .to_owned()),
         Some(_) | None => Ok(None),

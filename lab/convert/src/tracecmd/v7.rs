@@ -34,7 +34,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, input: &Input) -> Result<Option<Head
         "none" => Packing::None,
         "zlib" => Packing::Zlib,
         "zstd" => Packing::Zstd,
-        other => return Err(format!("it is compressed by `{other}`, and zlib and zstd are understood")),
+        other => return Err(format!("it is compressed with `{other}`, but only zlib and zstd are supported")),
     };
     let sections = Sections { input, packing };
     let mut head = sections.head(options);

@@ -75,9 +75,9 @@ fn what_is_not_read_is_named_with_what_to_do() {
         ("no-cpu.txt", "40 of its 40 mm_page_alloc", "perf script -F comm,tid,cpu,time,event,trace"),
         ("above-1tib.txt", "40 of its 40 mm_page_alloc", "--memory"),
         ("half-above-1tib.txt", "20 of its 40 mm_page_alloc", "--memory"),
-        ("reversed.txt", "from the latest to the earliest", "tac"),
+        ("reversed.txt", "in reverse order of time", "tac"),
         ("linux-3.2.txt", "before Linux 3.3", "5.0"),
-        ("one-task.txt", "covers one task, `load` with the number 77", "record the whole machine"),
+        ("one-task.txt", "covers only one task, `load` (PID 77)", "record the whole machine"),
         ("kernel-log.txt", "kernel log", "freehold record"),
         ("latency-kernel.txt", "it has 14 mm_page_alloc", "record these two"),
     ] {
@@ -220,7 +220,7 @@ fn sampled_texts_are_refused() {
     assert!(sentence.contains("one event in 7") && sentence.contains("perf record -a"), "{sentence}");
     let heading = "# event : name = kmem:mm_page_free, , id = { 5 }, { sample_period, sample_freq } = 99, freq = 1\n";
     let sentence = import_lines(&format!("{heading}{}", plain())).unwrap_err();
-    assert!(sentence.contains("99 events a second"), "{sentence}");
+    assert!(sentence.contains("99 events per second"), "{sentence}");
     let other = heading.replace("kmem:mm_page_free", "cycles");
     assert!(import_lines(&format!("{other}{}", plain())).is_ok(), "events that are not used may be sampled");
 }

@@ -194,9 +194,9 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     let free = event("mm_page_free: pfn=0x1 order=0");
     let cases = [
         (String::new(), "is empty"),
-        ("hello\n".to_owned(), "without a line of an event"),
+        ("hello\n".to_owned(), "without an event line"),
         ("PAR1".to_owned(), "freehold inspect"),
-        ("PERFILE2".to_owned(), "perf.data that cannot be read"),
+        ("PERFILE2".to_owned(), "as perf.data: "),
         ("PERFFILE".to_owned(), "first version"),
         ("\u{17}\u{8}Dtracing8\0\0\u{8}\0\u{10}\0\0".to_owned(), "versions 6 and 7"),
         ("\u{17}\u{8}Dtracing6\0\0".to_owned(), "in the middle"),
@@ -264,7 +264,7 @@ fn a_recording_of_one_command_says_so_and_its_children_have_names() {
     for name in ["perf.data", "perf-zstd.data", "perf-script.txt"] {
         let (imported, _, facts) = imported(name);
         let partial = imported.partial.unwrap_or_default();
-        assert!(partial.contains("one command and its children"), "{name}: {partial}");
+        assert!(partial.contains("only one command and its children"), "{name}: {partial}");
         assert!(facts.guesses.contains(&partial), "{name}");
         assert!(facts.tasks.iter().skip(1).all(|task| !task.name.is_empty()), "{name}: {:?}", facts.tasks);
     }
@@ -280,5 +280,5 @@ fn events_that_the_kernel_counted_and_the_file_lacks_are_noticed() {
     bytes[at..at + counted.len()].copy_from_slice(b"read events: 945");
     fs::write(&file, bytes).unwrap();
     let error = import(&file, &out, &MachineOverrides::default(), None).unwrap_err().to_string();
-    assert!(error.contains("800 events that the kernel counted are not in the file"), "{error}");
+    assert!(error.contains("800 events that the kernel counted are missing in the file"), "{error}");
 }
