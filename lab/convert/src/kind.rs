@@ -149,7 +149,7 @@ mod tests {
             (b"\x01\x02\0\x03\n", "unknown kind"),
             (b"sh-1 [000] 1.0: x:\rsh-1 [000] 1.0: y:\r", "carriage returns"),
             (b"[    1.5] a: page allocation failure: order:4\n", "kernel log"),
-            (b"hello\n", "without a line"),
+            (b"hello\n", "without an event line"),
         ] {
             let (what, _) = kind_of(head).unwrap_err();
             assert!(what.contains(expected), "{expected}: {what}");

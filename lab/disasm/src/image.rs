@@ -62,11 +62,11 @@ impl Image {
             let (start, length) = segment.file_range();
             (start..start + length).contains(&offset).then(|| segment.address() + (offset - start))
         });
-        let linked = linked.ok_or("no segment holds it")?;
+        let linked = linked.ok_or("no segment contains it")?;
         let extent = extent(&elf, linked)?;
         let start = offset as usize;
         let bytes = self.file.get(start..start + (extent.end - extent.start) as usize);
-        Ok(Code { address: linked, bytes: bytes.ok_or("it ends behind the end of the file")? })
+        Ok(Code { address: linked, bytes: bytes.ok_or("it ends after the end of the file")? })
     }
 }
 
@@ -92,7 +92,7 @@ fn extent(elf: &object::File, address: u64) -> Result<Range<u64>, String> {
     let entry = EhFrame::new(data, LittleEndian).fde_for_address(&bases, address, EhFrame::cie_from_offset);
     let entry = entry.map_err(|error| error.to_string())?;
     if entry.initial_address() != address {
-        return Err("no function begins there".to_owned());
+        return Err("no function begins at its address".to_owned());
     }
     Ok(address..address + entry.len())
 }
@@ -116,7 +116,10 @@ mod tests {
         let code = image.function("file_offset", address).unwrap();
         assert!(!code.bytes.is_empty());
         let sentence = image.function("file_offset", address + 1).unwrap_err().to_string();
-        assert!(sentence.contains("`file_offset`") && sentence.contains("no function begins there"), "{sentence}");
+        assert!(
+            sentence.contains("`file_offset`") && sentence.contains("no function begins at its address"),
+            "{sentence}"
+        );
         assert!(image.function("nothing", 0).is_err());
     }
 }

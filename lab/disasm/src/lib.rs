@@ -26,12 +26,12 @@ const UNDERSTOOD: &str = "x86_64";
 pub enum CodeError {
     /// The program is built for another architecture.
     #[error(
-        "this program is built for {ARCH}, and only {UNDERSTOOD} code can be shown; build and run it on such a machine"
+        "this program is built for {ARCH}, but only {UNDERSTOOD} code can be shown; build and run it on such a machine"
     )]
     Architecture,
 
     /// The program cannot read its own file.
-    #[error("cannot read {path}: {source}; mount /proc, where Linux shows a program its own file")]
+    #[error("cannot read {path}: {source}; mount /proc, which has a link to the program's own file")]
     Read {
         /// Missing file.
         path: &'static str,
@@ -40,7 +40,9 @@ pub enum CodeError {
     },
 
     /// The extent of the function is unknown.
-    #[error("this program's file does not tell the extent of `{name}`: {reason}; build it with cargo's own settings")]
+    #[error(
+        "cannot find the extent of `{name}` in this program's file: {reason}; build it with this repository's settings"
+    )]
     Extent {
         /// Name of the function.
         name: &'static str,
@@ -49,7 +51,7 @@ pub enum CodeError {
     },
 
     /// The function contains bytes that are not an instruction.
-    #[error("the bytes of `{name}` at +{offset:#x} are no known instruction; build for a processor of today")]
+    #[error("unknown instruction in `{name}` at +{offset:#x}; build for a common x86-64 processor")]
     Instruction {
         /// Name of the function.
         name: &'static str,

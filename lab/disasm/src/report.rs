@@ -16,7 +16,7 @@ impl Document for Disassembly {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut reports: Vec<Report> = self.subjects.iter().map(SubjectListing::report).collect();
         if let Some(first) = reports.first_mut().filter(|_| !self.optimized) {
-            let debug = "This program was built for debugging; its counts say nothing about a release build.";
+            let debug = "This program is a debug build; its counts do not apply to a release build.";
             first.subject.push(debug.to_owned());
         }
         Cow::Owned(reports)
@@ -63,12 +63,12 @@ impl PairListing {
     pub(super) fn meaning(&self) -> String {
         let (before, after) = (&self.before, &self.after);
         let code = match self.likeness {
-            Likeness::Merged => "both names lead to one and the same function".to_owned(),
-            Likeness::Same => "the same code, instruction by instruction".to_owned(),
+            Likeness::Merged => "both names are one function".to_owned(),
+            Likeness::Same => "identical instructions".to_owned(),
             Likeness::Different => difference(before, after),
         };
         let branches = match (before.counts().conditional_branches, after.counts().conditional_branches) {
-            (0, 0) => "no conditional branch in either".to_owned(),
+            (0, 0) => "no conditional branches".to_owned(),
             (before, after) => format!("conditional branches: {before} before, {after} after"),
         };
         format!("{}: {code}; {branches}.", self.name)
@@ -109,7 +109,7 @@ fn offset(line: &Line) -> Value {
 fn difference(before: &FunctionListing, after: &FunctionListing) -> String {
     let (old, new) = (before.counts(), after.counts());
     if (old.instructions, old.bytes) == (new.instructions, new.bytes) {
-        return "as many instructions and bytes, but in another order or on other registers".to_owned();
+        return "equal numbers of instructions and bytes, but another order or other registers".to_owned();
     }
     let instructions = more(old.instructions, new.instructions, "instruction");
     let bytes = more(old.bytes, new.bytes, "byte");
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn sentences_say_what_the_tables_show() {
         let same = pair(function("old", 0, &RETURN), function("new", 16, &RETURN));
-        assert_eq!(same.meaning(), "path: the same code, instruction by instruction; no conditional branch in either.");
+        assert_eq!(same.meaning(), "path: identical instructions; no conditional branches.");
         let merged = pair(function("old", 16, &RETURN), function("new", 16, &RETURN));
-        assert!(merged.meaning().contains("one and the same function;"), "{}", merged.meaning());
+        assert!(merged.meaning().contains("both names are one function;"), "{}", merged.meaning());
         let longer = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH));
         assert_eq!(
             longer.meaning(),
@@ -162,7 +162,7 @@ mod tests {
         assert!(shorter.meaning().contains("1 instruction fewer and 1 byte fewer"), "{}", shorter.meaning());
         // push %rbx and push %rax: equally long, but different.
         let alike = pair(function("old", 0, &[0x53]), function("new", 16, &[0x50]));
-        assert!(alike.meaning().contains("as many instructions and bytes, but"), "{}", alike.meaning());
+        assert!(alike.meaning().contains("equal numbers of instructions and bytes, but"), "{}", alike.meaning());
     }
 
     fn show_row(row: &[Value]) -> Vec<String> {

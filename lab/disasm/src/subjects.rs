@@ -61,9 +61,9 @@ pub const FLAGS: Subject = Subject {
         },
     ],
     further: if cfg!(freehold_uncoupled) {
-        "In this build the values of the flags differ, so nothing can be copied and both names stand for the tests."
+        "In this build the values of the flags differ, so no flags are copied, and both functions contain the tests."
     } else {
-        "Where the values differ, the tests cost what this shows: RUSTFLAGS='--cfg freehold_uncoupled' \
+        "To see the tests with different values of the flags: RUSTFLAGS='--cfg freehold_uncoupled' \
          cargo run --profile dist -- disasm flags"
     },
 };

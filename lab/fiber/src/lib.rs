@@ -75,7 +75,7 @@ impl<'f> Fiber<'f> {
     /// Resumes the code until it suspends itself or ends. Returns whether it has ended. A panic of the code propagates
     /// to the caller.
     pub fn resume(&mut self) -> bool {
-        let coroutine = self.coroutine.as_mut().expect("present until it is dropped");
+        let coroutine = self.coroutine.as_mut().expect("a fiber has a coroutine until it is dropped");
         let _outer = Outer(RUNNING.replace(self.running));
         let has_ended = matches!(coroutine.resume(()), CoroutineResult::Return(()));
         (self.running, self.first) = (RUNNING.get(), FIRST.get());
@@ -117,7 +117,7 @@ impl Drop for Outer {
 /// # Panics
 /// If no fiber runs on this thread.
 pub fn suspend() {
-    let running = RUNNING.get().expect("a fiber runs");
+    let running = RUNNING.get().expect("this code runs in a fiber");
     FIRST.set(First { depth: (&raw const running).addr(), ..FIRST.get() });
     // SAFETY: `RUNNING` points to the yielder of the coroutine that this code runs on, which lives as long as the
     // coroutine. A fiber stores its yielder when it begins, `resume` sets the stored one again, and `Outer` restores

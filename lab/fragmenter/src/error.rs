@@ -14,19 +14,15 @@ pub enum Error {
     NotRoot,
 
     /// The pageblocks have a size for which the layouts are not made.
-    #[error(
-        "this kernel's pageblocks have {0} KiB, and ages are made of pageblocks of 2048; use a machine that has those"
-    )]
+    #[error("this kernel's pageblocks have {0} KiB, but ages need 2048 KiB; use a machine with such pageblocks")]
     Pageblocks(u64),
 
     /// The request has no pins, which are the only kind that `--sustain` renews.
-    #[error("what goes on by --sustain are pins, and there are none; name pins in --with, or more --memory")]
+    #[error("--sustain renews pins, but there are none; name pins in --with, or give more --memory")]
     NoPins,
 
     /// The request exceeds the free memory beyond the machine's reserve.
-    #[error(
-        "{asked} MiB are to be worked on, and {room} MiB are free beyond what the machine keeps; give less --memory"
-    )]
+    #[error("{asked} MiB are requested, but only {room} MiB are free beyond the machine's reserve; give less --memory")]
     TooMuch {
         /// Requested MiB.
         asked: u64,
@@ -35,7 +31,7 @@ pub enum Error {
     },
 
     /// The request is too small for shares of it to be meaningful.
-    #[error("{asked} MiB are too little to work on; give a --memory of {least} MiB or more")]
+    #[error("{asked} MiB are too little; give a --memory of at least {least} MiB")]
     TooSmall {
         /// Requested MiB.
         asked: u64,
@@ -49,7 +45,7 @@ pub enum Error {
 
     /// The request exceeds the limit of open files.
     #[error(
-        "this keeps about {needed} files open, and the limit is {limit}; raise it (`ulimit -n`), or give less --memory"
+        "this keeps about {needed} files open, but the limit is {limit}; raise it (`ulimit -n`), or give less --memory"
     )]
     Files {
         /// Number of files that would be open.
@@ -59,7 +55,7 @@ pub enum Error {
     },
 
     /// The request exceeds the limit of private memory.
-    #[error("this maps {needed} MiB, and `ulimit -d` allows {limit} MiB; raise it, or give less --memory")]
+    #[error("this maps {needed} MiB, but `ulimit -d` allows {limit} MiB; raise it, or give less --memory")]
     Data {
         /// MiB that would be mapped.
         needed: u64,
@@ -69,15 +65,15 @@ pub enum Error {
 
     /// Free memory is fragmented already.
     #[error(
-        "no pageblock was to be had as a whole, so nothing can be placed page by page and everything was undone; switch \
-         transparent huge pages on, give more --memory, or other kinds by --with"
+        "no whole pageblock could be allocated, so pages cannot be placed page by page, and everything was undone; \
+         enable transparent huge pages, give more --memory, or give other kinds with --with"
     )]
     NothingWhole,
 
     /// Other programs took memory meanwhile.
     #[error(
-        "only {free} MiB are free by now, fewer than the {floor} MiB that are left to the machine, so everything was undone; \
-         give less --memory, or wait until others take less"
+        "only {free} MiB are still free, less than the machine's reserve of {floor} MiB, so everything was undone; \
+         give less --memory, or wait until other programs use less"
     )]
     Short {
         /// Free MiB.
@@ -87,7 +83,7 @@ pub enum Error {
     },
 
     /// A system call failed midway.
-    #[error("cannot {what} ({source}), so everything was undone; give less --memory, or other kinds by --with")]
+    #[error("cannot {what} ({source}), so everything was undone; give less --memory, or other kinds with --with")]
     Refused {
         /// Action that failed.
         what: &'static str,
@@ -97,8 +93,8 @@ pub enum Error {
 
     /// A file of the kernel could not be used.
     #[error(
-        "cannot use {path} ({source}); this needs Linux 5.14 or newer with CONFIG_PROC_PAGE_MONITOR, and root in its own \
-         namespace"
+        "cannot use {path} ({source}); this needs Linux 5.14 or newer with CONFIG_PROC_PAGE_MONITOR, and root in the \
+         initial user namespace"
     )]
     Kernel {
         /// Path of the file.

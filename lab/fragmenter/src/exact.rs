@@ -101,11 +101,11 @@ impl Exact {
         pages(wishes).for_each(|page| stays[page] = true);
         let frames = pagemap.frames(&region)?;
         let placed = pages(wishes).filter_map(|page| Some((page, frames[page]?))).collect();
-        region.keep_small().map_err(Error::refused("keep pages small"))?;
+        region.keep_small().map_err(Error::refused("prevent huge pages"))?;
         let mut page = 0;
         for run in stays.chunk_by(|one, next| one == next) {
             if !run[0] {
-                region.give_back(page, run.len()).map_err(Error::refused("give pages back"))?;
+                region.give_back(page, run.len()).map_err(Error::refused("free pages"))?;
             }
             page += run.len();
         }
@@ -118,7 +118,7 @@ impl Exact {
     pub(crate) fn release(&mut self) -> Result<(), Error> {
         for (region, held) in self.rest.drain(..) {
             for page in held.iter().flat_map(|whole| &whole.pages) {
-                region.give_back(*page, 1).map_err(Error::refused("give pages back"))?;
+                region.give_back(*page, 1).map_err(Error::refused("free pages"))?;
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ fn map_written(pageblocks: usize, guard: &mut Guard<'_>) -> Result<Region, Error
     let region = Region::map(pageblocks, Access::Written).map_err(Error::refused("map memory"))?;
     for pageblock in 0..pageblocks {
         guard.took(PAGEBLOCK_PAGES as u64)?;
-        region.write(pageblock * PAGEBLOCK_PAGES, PAGEBLOCK_PAGES).map_err(Error::refused("take memory"))?;
+        region.write(pageblock * PAGEBLOCK_PAGES, PAGEBLOCK_PAGES).map_err(Error::refused("allocate memory"))?;
     }
     Ok(region)
 }
@@ -193,7 +193,7 @@ fn hold_by_pipe(region: &Region, pages: &[usize]) -> Result<OwnedFd, Error> {
     fcntl_setpipe_size(&to, PIPE_PAGES * PAGE).map_err(Error::refused("enlarge a pipe"))?;
     let mut done = 0;
     while done < pages.len() {
-        done += region.splice(&pages[done..], to.as_fd()).map_err(Error::refused("hold pages by a pipe"))?;
+        done += region.splice(&pages[done..], to.as_fd()).map_err(Error::refused("hold pages in a pipe"))?;
     }
     Ok(from)
 }

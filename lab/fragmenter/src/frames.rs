@@ -41,7 +41,7 @@ impl Pagemap {
         self.0.read_exact_at(&mut bytes, offset as u64).map_err(Error::kernel(PAGEMAP))?;
         Ok(bytes
             .chunks_exact(ENTRY_BYTES)
-            .map(|entry| frame(u64::from_le_bytes(entry.try_into().expect("8"))))
+            .map(|entry| frame(u64::from_le_bytes(entry.try_into().expect("a chunk has 8 bytes"))))
             .collect())
     }
 

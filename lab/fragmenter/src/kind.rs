@@ -66,7 +66,7 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Kind, String> {
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
         kind.ok_or_else(|| {
-            format!("`{text}` is no kind of page; give some of {}", Kind::ALL.map(Kind::name).join(", "))
+            format!("`{text}` is not a kind of page; give some of {}", Kind::ALL.map(Kind::name).join(", "))
         })
     }
 }

@@ -138,7 +138,7 @@ fn expect_pageblocks() -> Result<(), Error> {
 pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, EndReason), Error> {
     let room = room()?;
     let program = Program::find(&plan.command)?;
-    let interrupts = Interrupts::listen().map_err(Error::refused("listen to signals"))?;
+    let interrupts = Interrupts::listen().map_err(Error::refused("handle signals"))?;
     let scope = Scope::enter();
     let mut work = Work::prepare(plan, &room, &scope, &interrupts)?;
     work.place(&interrupts)?;
@@ -248,7 +248,7 @@ impl Work {
     fn compact(&self, interrupts: &Interrupts) -> Result<(Proof, Free), Error> {
         let lost: BTreeSet<u64> =
             self.placed.iter().flat_map(|placed| placed.locate(&self.empty, &self.now).0).collect();
-        self.control.as_ref().expect("it was placed for this").compact(&lost, &self.flags, interrupts)
+        self.control.as_ref().expect("the control is placed before compaction").compact(&lost, &self.flags, interrupts)
     }
 
     fn kinds(&self) -> Vec<KindReport> {
@@ -282,17 +282,17 @@ impl Work {
         let is_vague = !self.flags.tells_owners()
             && self.placed.iter().any(|placed| matches!(placed.kind, Kind::Pipes | Kind::Sockets));
         let vague =
-            "this process is in no control group, so free pages on the lists of CPUs may count as pages of pipes";
+            "this process is in no control group, so free pages on per-CPU lists may be counted as pages of pipes";
         let short =
-            (left_out > 0).then(|| format!("{left_out} steps of --sustain were left out, since memory was short"));
+            (left_out > 0).then(|| format!("{left_out} steps of --sustain were skipped, since memory was short"));
         let has_slab = self.placed.iter().any(|placed| placed.kind == Kind::Slab);
         let slab = has_slab.then(|| {
-            "slabs that others filled meanwhile count too, where a pageblock was empty before; nothing tells whose they are"
+            "slabs that other programs filled meanwhile in empty pageblocks are counted too, since no owner is known"
                 .to_owned()
         });
         let plugged = (self.plugged > 0).then(|| {
             let mib = (self.plugged * PAGEBLOCK) >> 20;
-            format!("{mib} MiB more were taken for a moment, to fill the holes of unmovable pageblocks")
+            format!("{mib} MiB more were allocated temporarily, to fill the holes of unmovable pageblocks")
         });
         is_vague.then(|| vague.to_owned()).into_iter().chain(slab).chain(plugged).chain(short).collect()
     }

@@ -96,8 +96,8 @@ mod tests {
         let room = Room { pages: 1 << 15, floor: 1 << 14 };
         for (pageblocks, kind, files, expected) in [
             (15, Kind::Pins, None, "30 MiB are too little"),
-            (65, Kind::Pins, None, "130 MiB are to be worked on, and 128 MiB are free"),
-            (32, Kind::Pipes, Some(100), "about 192 files open, and the limit is 100"),
+            (65, Kind::Pins, None, "130 MiB are requested, but only 128 MiB are free"),
+            (32, Kind::Pipes, Some(100), "about 192 files open, but the limit is 100"),
         ] {
             let error = expect(&[(kind, page_sets(pageblocks))], &room, 0, files).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -114,9 +114,9 @@ pub struct FragmentReport {
 
 impl FragmentReport {
     fn kinds(&self) -> Table {
-        let numbers = ["pageblocks", "to hold", "hold", "pages to hold", "pages held"];
+        let numbers = ["pageblocks", "requested", "with pages", "pages requested", "pages held"];
         let table = Table::new(
-            "Pages that were made and kept",
+            "Placed pages",
             Column::several(&["kind", "placed"], &numbers),
             self.kinds.iter().map(KindReport::row),
         );
@@ -131,13 +131,12 @@ impl FragmentReport {
             held += kind.held_pageblocks;
         }
         let reached = format!(
-            "{held} pageblocks held some of these pages, and {wanted} were to, of {all} that were worked on ({:.1} %, \
-             {:.1} %)",
+            "Pageblocks with such pages: {held} of {all} ({:.1} %); requested: {wanted} ({:.1} %)",
             percentage(held, all),
             percentage(wanted, all)
         );
         let renewed = (self.renewed_pageblocks > 0)
-            .then(|| format!("{} pageblocks were let go for others elsewhere meanwhile", self.renewed_pageblocks));
+            .then(|| format!("Pageblocks that were replaced by others meanwhile: {}", self.renewed_pageblocks));
         [reached].into_iter().chain(renewed).chain(self.proof.map(|proof| proof_sentence(&proof))).collect()
     }
 
@@ -172,14 +171,14 @@ fn percentage(part: u64, all: u64) -> f64 {
 fn proof_sentence(proof: &Proof) -> String {
     let Proof { lost_pageblocks, returned_pageblocks, control_pageblocks, control_returned } = proof;
     let verdict = match proof.verdict() {
-        Verdict::Holds => "they cannot be moved",
-        Verdict::Returned => "they can be moved",
-        Verdict::Nothing if *lost_pageblocks == 0 => "nothing was lost, so nothing is proved",
-        Verdict::Nothing => "the control did not come back, so nothing is proved",
+        Verdict::Holds => "the pages cannot be moved",
+        Verdict::Returned => "the pages can be moved",
+        Verdict::Nothing if *lost_pageblocks == 0 => "no proof, since no pageblock was lost",
+        Verdict::Nothing => "no proof, since compaction did not free the control",
     };
     format!(
-        "Of {lost_pageblocks} lost pageblocks compaction brought {returned_pageblocks} back, and {control_returned} of \
-         {control_pageblocks} that it was to bring back: {verdict}"
+        "Compaction freed {returned_pageblocks} of {lost_pageblocks} lost pageblocks, and {control_returned} of \
+         {control_pageblocks} of the control: {verdict}"
     )
 }
 

@@ -35,7 +35,7 @@ impl Addresses {
     }
 
     fn add(&mut self) -> Result<(), Error> {
-        self.region.read(self.used * PAGEBLOCK_PAGES).map_err(Error::refused("have a page table"))?;
+        self.region.read(self.used * PAGEBLOCK_PAGES).map_err(Error::refused("allocate a page table"))?;
         self.used += 1;
         Ok(())
     }

@@ -113,7 +113,7 @@ def test_what_cannot_be_worked_with(two, tmp_path):
     refused("jobs must be at least 1", plan, recordings, jobs=0)
     refused("the margin cannot be 100 %", plan, recordings, margin=100)
     refused("only a client reads", plan, "s3://bucket/*.parquet")
-    refused("holds something else", plan, recordings, into=recordings)
+    refused("which is not a result of a sweep", plan, recordings, into=recordings)
     freehold.sweep(plan, recordings, into=tmp_path / "into", progress=False)
     other = tmp_path / "other.toml"
     other.write_text(plan.read_text().replace("4]", "8]"))

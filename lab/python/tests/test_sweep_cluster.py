@@ -175,7 +175,7 @@ def test_recordings_that_are_none_are_named_whatever_they_are_called(client, man
         report = freehold.sweep(plan, given, into=tmp_path / "into", client=client, progress=False)
     failed = {of: why for of, why in report.failures}
     assert set(failed) == {str(none), str(cut), str(given[-2]), given[-1]}
-    assert "is not a Parquet file" in failed[str(none)] and "there is no " in failed[given[-1]]
+    assert "is not a Parquet file" in failed[str(none)] and "does not exist" in failed[given[-1]]
     said = "".join(str(warning.message) for warning in warned)
     assert "\x1b" not in said and "is a copy of another recording" in said
     assert report.dict["tasks"] == (RECORDINGS + 1) * TASKS

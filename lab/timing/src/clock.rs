@@ -96,7 +96,10 @@ pub fn pin(cpu: Option<u16>) -> Result<Place, PinError> {
         .map_err(|error| PinError(format!("cannot pin the measurements to a CPU: {error}; try without a sandbox")))?;
     let wanted = cpu.or(usable.last().copied()).filter(|cpu| usable.contains(cpu)).ok_or_else(|| {
         let number = cpu.map_or_else(String::new, |cpu| format!(" {cpu}"));
-        PinError(format!("cannot pin to CPU{number}; this process may use {} (give one with --cpu)", list(&usable)))
+        PinError(format!(
+            "cannot pin to CPU{number}; this process may use {}; give one of these with --cpu",
+            list(&usable)
+        ))
     })?;
     affinity::pin(wanted).map_err(|error| {
         PinError(format!("cannot pin the measurements to a CPU: {error}; choose another with --cpu"))

@@ -29,24 +29,24 @@ pub struct LoadArgs {
 
 #[derive(Debug, Subcommand)]
 enum Load {
-    /// Map memory in pageblock-sized pieces, touch it, unmap every other piece, touch new ones, leave.
+    /// Map and touch memory in pieces of a pageblock, unmap every other piece, touch new ones, and exit.
     Hog {
         #[arg(long)]
         mib: usize,
         #[arg(long, value_enum)]
         pages: Pages,
     },
-    /// Fill memory, punch holes so that only some pages stay, run a command, leave.
+    /// Fill memory, punch holes so that only some pages stay, run a command, and exit.
     Holes {
         #[arg(long)]
         mib: usize,
-        /// Pages that stay of each group.
+        /// Pages that stay in each group.
         #[arg(long)]
         keep: usize,
         /// Pages in a group.
         #[arg(long)]
         out_of: usize,
-        /// What to run while the holes exist.
+        /// Command to run while the holes exist.
         #[arg(last = true)]
         command: Vec<String>,
     },
@@ -59,28 +59,28 @@ enum Load {
         #[arg(long)]
         mib: usize,
     },
-    /// Fill pipes, 16 pages each, and run a command while they are full: pages that cannot be moved.
+    /// Fill pipes with 16 immovable pages each, and run a command while they are full.
     Pipes {
         #[arg(long)]
         mib: usize,
-        /// What to run while the pipes are full.
+        /// Command to run while the pipes are full.
         #[arg(last = true)]
         command: Vec<String>,
     },
-    /// Have so many threads at once: kernel stacks.
+    /// Run a number of threads at once, for kernel stacks.
     Threads {
         #[arg(long)]
         count: usize,
     },
     /// Send over TCP on the loopback device.
     Loopback {
-        /// MiB of each stream.
+        /// Size of each stream, in MiB.
         #[arg(long)]
         mib: usize,
         #[arg(long)]
         streams: usize,
     },
-    /// Have so many TCP connections at once: sockets that the kernel allocates where it cannot wait.
+    /// Open a number of TCP connections at once, for sockets that the kernel allocates in atomic context.
     Connections {
         #[arg(long)]
         count: usize,
@@ -89,13 +89,13 @@ enum Load {
     Datagrams {
         #[arg(long)]
         mib: usize,
-        /// Bytes of a datagram.
+        /// Size of a datagram, in bytes.
         #[arg(long)]
         bytes: usize,
     },
-    /// Receive requests on many threads, answer and free them on few: what a server asks of its malloc.
+    /// Receive requests on many threads, and answer and free them on few, as a server does.
     Server {
-        /// MiB that are asked for and given back untouched first.
+        /// Memory that is allocated and freed untouched first, in MiB.
         #[arg(long, default_value_t = 0)]
         before: usize,
         #[arg(long)]
@@ -104,20 +104,20 @@ enum Load {
         answering: usize,
         #[arg(long)]
         requests: usize,
-        /// MiB of requests that wait before they are answered.
+        /// Requests that wait for an answer, in MiB.
         #[arg(long)]
         backlog: usize,
-        /// How often each request is read.
+        /// Number of times that each request is read.
         #[arg(long)]
         work: usize,
     },
-    /// Ask the process's malloc for memory, in one of several ways, and print what that took.
+    /// Run one of several loads on the process's malloc, and print the costs.
     Malloc(malloc::MallocArgs),
-    /// Allocate, free and become idle, and print what the process's malloc keeps.
+    /// Allocate, free and become idle, and print the memory that the process's malloc keeps.
     Idle(malloc::idle::IdleArgs),
-    /// Misuse memory in one way, and print what came of it: a malloc that notices ends it before.
+    /// Misuse memory in one way, and print the result, unless the malloc detects the misuse and terminates the process.
     Corruption(corruption::CorruptionArgs),
-    /// Create, look at and remove small files: inodes, directory entries, page cache.
+    /// Create, read and remove small files, for inodes, directory entries and page cache.
     Files {
         #[arg(long)]
         folder: PathBuf,

@@ -56,7 +56,7 @@ fn pin(cpu: usize) -> io::Result<()> {
 pub(crate) fn threads(count: usize) -> io::Result<()> {
     let mut started = Vec::new();
     let gate = Arc::new(Mutex::new(()));
-    let closed = gate.lock().map_err(|_| io::Error::other("the gate is broken"))?;
+    let closed = gate.lock().map_err(|_| io::Error::other("the gate is poisoned"))?;
     for number in 0..count {
         let own_gate = Arc::clone(&gate);
         match thread::Builder::new().stack_size(64 << 10).spawn(move || drop(own_gate.lock())) {

@@ -38,7 +38,7 @@ fn an_age_is_the_same_figures_in_a_table_in_json_and_in_a_file() {
     assert_eq!(read["figures"]["fixed_pageblocks"], drawn["figures"]["fixed_pageblocks"]);
     assert_eq!(read["figures"]["free"], drawn["figures"]["free"]);
     let shown = text(&["inspect", &out]);
-    assert!(shown.contains("a snapshot") && shown.contains("drawn by chance"), "{shown}");
+    assert!(shown.contains("a snapshot") && shown.contains("drawn at random"), "{shown}");
     assert!(text(&["age", "--memory", "1GiB"]).contains("Age 60"));
 }
 

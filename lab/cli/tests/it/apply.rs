@@ -80,8 +80,8 @@ fn what_cannot_be_is_refused_beforehand() {
         (&["age", "--apply", "--with", "pins,pins", "--memory", "64MiB"], "the same kind is given twice"),
         (&["age", "--apply", "--sustain", "--with", "slab", "--memory", "64MiB"], "name pins in --with"),
         (&["age", "--apply", "--fixed", "90", "--memory", "64MiB"], "these shares add up to more than the whole"),
-        (&["age", "--apply", "--memory", "1MiB"], "too little to work on"),
-        (&["age", "--apply", "--memory", "900000GiB"], "free beyond what the machine keeps"),
+        (&["age", "--apply", "--memory", "1MiB"], "are too little; give a --memory"),
+        (&["age", "--apply", "--memory", "900000GiB"], "free beyond the machine's reserve"),
         (&["age", "--apply", "--memory", "64MiB", "--", "no-such-program"], "no program `no-such-program`"),
     ] {
         match rustix::process::geteuid().is_root() || !arguments.contains(&"--apply") {
@@ -193,7 +193,7 @@ fn what_goes_on_renews_pins_and_keeps_their_number() {
     let output = apply(&["--memory", "64MiB", "--with", "pins", "--sustain=100", "--for", "0.5", "--json", "-"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let found = found(&output);
-    let is_short = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("left out"));
+    let is_short = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("skipped"));
     assert!(is_short || found["renewed_pageblocks"].as_u64() > Some(0), "{found}");
     let [wanted, held] = ["wanted_pages", "held_pages"].map(|member| found["kinds"][0][member].as_u64().unwrap());
     // The pages of a pipe are held together, so up to that many may be held beyond the requested number.

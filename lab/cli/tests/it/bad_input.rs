@@ -78,7 +78,7 @@ fn zones_that_the_engine_cannot_hold_are_refused() {
     far.zones_start[0].start_pfn = 1 << 40;
     let mut remote = facts();
     remote.zones_start[0].node = u16::MAX;
-    for (name, facts, part) in [("far.parquet", far, "beyond 16 TiB"), ("remote.parquet", remote, "on node 65535")] {
+    for (name, facts, part) in [("far.parquet", far, "above 16 TiB"), ("remote.parquet", remote, "on node 65535")] {
         let file = sandbox.recording_with(name, &facts);
         assert_refused(&freehold(&["replay", &file, "--policy", "linux-6.12"]), part);
     }

@@ -173,7 +173,7 @@ fn a_load_of_a_malloc_is_made_alone() {
     assert_eq!(cost["steps"], 10_000);
     assert!((300..=600).contains(&cost["live_bytes"].as_u64().unwrap()), "{cost}");
     let refused = freehold(&["load", "malloc", "pairs", "--least", "2", "--most", "1"]);
-    assert!(stderr(&refused).contains("there are no such blocks"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("invalid sizes of blocks"), "{}", stderr(&refused));
 }
 
 #[test]

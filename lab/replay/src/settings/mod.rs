@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn what_the_kernel_would_refuse_is_one_sentence() {
         for (text, near) in [
-            ("vm.min_free_kbytes", "write it like"),
+            ("vm.min_free_kbytes", "write NAME=VALUE"),
             ("vm.min_free_kbytes=many", "a whole number from 0"),
             ("vm.min_free_kbytes=-1", "a whole number from 0"),
             ("vm.watermark_scale_factor=0", "from 1 to 3000"),

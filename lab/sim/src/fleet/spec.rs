@@ -30,7 +30,7 @@ impl Fleet {
         if plan.cpus.len() > 1 {
             let cpus = plan.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::Input(format!(
-                "the plan {name} is for {cpus} CPUs, but all hosts of a fleet have equally many; choose with --cpus"
+                "the plan {name} is for {cpus} CPUs, but a fleet has one number of CPUs; choose one with --cpus"
             )));
         }
         if let Some(key) = &plan.swept {

@@ -150,8 +150,8 @@ mod tests {
         for (shares, why) in [
             (Shares { fixed_pageblocks: percent("99"), ..Shares::default() }, "more than the whole"),
             (Shares { free_pageblocks: percent("50"), ..Shares::default() }, "raise --free"),
-            (Shares { fixed: percent("40"), ..Shares::default() }, "do not fit"),
-            (Shares { fixed: percent("0.01"), ..Shares::default() }, "do not fit"),
+            (Shares { fixed: percent("40"), ..Shares::default() }, "do not match"),
+            (Shares { fixed: percent("0.01"), ..Shares::default() }, "do not match"),
         ] {
             let error = shares.apply_to(&age::figures(60, 1000)).unwrap_err();
             assert!(error.contains(why), "{error}");

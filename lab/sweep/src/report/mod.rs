@@ -203,7 +203,7 @@ mod tests {
             let part = part::write(&Header::new(&plan, task, recording), &[]);
             let name = format!("study/{}", task.path());
             let refused = Report::from_parts(&plan, [Ok((name.clone(), part.into()))], Terms::default()).unwrap_err();
-            assert!(refused.to_string().starts_with(&format!("{name} tells of no whole result")), "{refused}");
+            assert!(refused.to_string().starts_with(&format!("{name} is an incomplete result")), "{refused}");
         }
     }
 

@@ -107,7 +107,7 @@ fn freed_by_another_thread(c: C, bytes: usize) -> *mut u8 {
     let block = c.malloc(bytes);
     let address = block.expose_provenance();
     let other = thread::spawn(move || c.free(std::ptr::with_exposed_provenance_mut(address)));
-    other.join().expect("it frees");
+    other.join().expect("the freeing thread does not panic");
     block
 }
 
@@ -163,7 +163,7 @@ fn free_of_code(c: C, _: usize) {
 }
 
 fn free_of_mapping(c: C, _: usize) {
-    let map = memmap2::MmapMut::map_anon(1 << 20).expect("there are addresses");
+    let map = memmap2::MmapMut::map_anon(1 << 20).expect("there is address space for 1 MiB");
     c.free(map.as_ptr().cast_mut().wrapping_add(4096));
 }
 

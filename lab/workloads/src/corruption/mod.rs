@@ -29,7 +29,7 @@ const PATIENCE: u32 = 20;
 /// Which case.
 #[derive(Debug, Args)]
 pub struct CorruptionArgs {
-    /// The way of misuse and the size of the block, as `--list` has them
+    /// Kind of misuse and size of the block, as `--list` prints them
     #[arg(required_unless_present = "list", value_name = "WAY/BYTES")]
     case: Option<String>,
     /// Print all cases
@@ -70,7 +70,7 @@ pub fn run(args: &CorruptionArgs) -> io::Result<()> {
     };
     let case = all_cases()
         .find(|case| case.name() == *name)
-        .ok_or_else(|| Error::other(format!("there is no case `{name}`; --list has them all")))?;
+        .ok_or_else(|| Error::other(format!("there is no case `{name}`; --list prints all cases")))?;
     blocks::end_after(PATIENCE);
     let c = C::new();
     let mut life = Life::new(c, case.bytes);

@@ -81,9 +81,9 @@ fn workload_cases(workload: Workload) -> Vec<Case> {
 
 /// Returns the cases of a band: each size alone, and many sizes at once.
 fn pair_cases(band: &Band) -> impl Iterator<Item = Case> {
-    let about_one = "A block of so many bytes, freed at once";
+    let about_one = "One block of this size, freed at once";
     let single = band.sizes.iter().map(move |&size| band.case(size.to_string(), about_one, [size, size, 1]));
-    let about_many = "A hundred blocks of random sizes, of which one is replaced";
+    let about_many = "A hundred blocks of random sizes, one of which is replaced at a time";
     let window = band.case(band.window.to_owned(), about_many, [band.least, band.most, 100]);
     single.chain(std::iter::once(window))
 }

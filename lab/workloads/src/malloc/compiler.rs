@@ -20,7 +20,7 @@ pub(super) fn compiler(functions: usize) -> io::Result<Cost> {
     let output = command.args(["-O1", "-c", "-o"]).arg(folder.path().join("program.o")).arg(&source).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(format!("{COMPILER} ended with {}: {}", output.status, said.trim())));
+        return Err(io::Error::other(format!("{COMPILER} failed with {}: {}", output.status, said.trim())));
     }
     let (cpu_ns, peak) = children_usage()?;
     Ok(Cost { cpu_ns, peak, steps: functions, ..Cost::default() })

@@ -75,7 +75,7 @@ pub(super) fn minor_faults(stat: &str) -> io::Result<u64> {
     const MINOR_FAULTS: usize = 7;
     let rest = stat.rsplit_once(") ").map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split_whitespace().nth(MINOR_FAULTS)?.parse().ok())
-        .ok_or_else(|| io::Error::other("the kernel does not say how many faults there were"))
+        .ok_or_else(|| io::Error::other("/proc/self/stat has no number of page faults"))
 }
 
 /// Text of `/proc/PID/status`.
@@ -90,7 +90,7 @@ impl Status {
     pub(super) fn kib(&self, name: &str) -> io::Result<u64> {
         let line = self.0.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.trim_start_matches(':').split_whitespace().next()?.parse().ok())
-            .ok_or_else(|| io::Error::other(format!("the kernel does not say {name}")))
+            .ok_or_else(|| io::Error::other(format!("/proc/PID/status has no {name}")))
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct IdleArgs {
 /// Returns an error if the resident memory cannot be read, or if the line cannot be printed.
 pub(crate) fn run(args: &IdleArgs) -> io::Result<()> {
     if args.threaded {
-        thread::spawn(|| ()).join().expect("it does nothing");
+        thread::spawn(|| ()).join().expect("an empty thread does not panic");
     }
     let mut objects = Vec::new();
     for _ in 0..(args.mib << 20) / args.size.max(1) {

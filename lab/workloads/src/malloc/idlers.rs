@@ -30,7 +30,7 @@ pub(super) fn idle(count: usize) -> io::Result<Cost> {
     cost.resident = cost.resident.saturating_sub(stacks_kib(&mut stacks)?);
     for (wake, thread) in threads {
         drop(wake);
-        thread.join().expect("it only waits");
+        thread.join().expect("a waiting thread does not panic");
     }
     Ok(cost)
 }
@@ -73,7 +73,7 @@ pub(super) fn come_and_go(count: usize) -> io::Result<Cost> {
         let threads = (first..count.min(first + TOGETHER))
             .map(|number| thread::Builder::new().stack_size(STACK).spawn(move || allocate_mixture(number)));
         let threads: Vec<JoinHandle<usize>> = threads.collect::<io::Result<_>>()?;
-        threads.into_iter().for_each(|thread| _ = thread.join().expect("it only allocates"));
+        threads.into_iter().for_each(|thread| _ = thread.join().expect("an allocating thread does not panic"));
     }
     Cost::since(start, 0, count)
 }

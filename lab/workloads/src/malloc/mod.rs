@@ -33,7 +33,7 @@ use held::Sizes;
 pub struct MallocArgs {
     #[arg(value_enum)]
     work: Workload,
-    /// Do a part of it, in percent.
+    /// Part of the load to run, in percent.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     percent: u32,
     #[command(flatten)]
@@ -43,15 +43,15 @@ pub struct MallocArgs {
 /// A load, in the order of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
-    /// Threads replace random objects of 8 to 1000 bytes, and hand all that they have on to their successors.
+    /// Threads replace random objects of 8 to 1000 bytes, and pass all their objects to their successors.
     Larson,
     /// One thread allocates what another frees, in batches.
     Pass,
     /// Objects of random sizes to 32 KiB, most of them small, live for random times.
     Random,
-    /// Threads keep some of what they allocate, swap it with others, and free the rest at once.
+    /// Threads keep some objects, swap them with other threads, and free the other objects at once.
     Mixed,
-    /// Threads write again and again to small objects of their own, after they freed one that another allocated.
+    /// Threads write repeatedly to their own small objects, after each freed an object of another thread.
     Scratch,
     /// Lists of texts grow and are sorted and dropped.
     Texts,
@@ -59,7 +59,7 @@ pub enum Workload {
     Middle,
     /// Blocks of 32 KiB to 1 MiB.
     Buffers,
-    /// Blocks of 1 to 25 MiB that come and go.
+    /// Blocks of 1 to 25 MiB are allocated and freed.
     Large,
     /// Two thousand threads, one after the other, each of which allocates and frees.
     Threads,
@@ -75,17 +75,17 @@ pub enum Workload {
     Pairs,
     /// Blocks of 16 to 1024 bytes are held, all of them written.
     HeldSmall,
-    /// Blocks of 1 KiB to 1 MiB are held, each doubling as often.
+    /// Blocks of 1 KiB to 1 MiB are held, equally many in each doubling of the size.
     HeldWide,
-    /// Blocks are held that are one byte larger than a power of two, or than a quarter of the way to the next.
+    /// Blocks are held that are one byte larger than a power of two, or than a quarter step to the next one.
     HeldAbove,
-    /// Threads allocate what another one frees, and 128 MiB wait in between.
+    /// Threads allocate blocks that another thread frees, with 128 MiB between allocation and free.
     Producers,
     /// A thousand threads allocate and free a mixture, and become idle.
     IdleThreads,
     /// Ten thousand threads allocate and free a mixture, a hundred at a time.
     ComeAndGo,
-    /// A small program starts, and does next to nothing.
+    /// A small program starts and exits.
     Starts,
     /// Five thousand forks while threads allocate; each child allocates and ends.
     Forks,

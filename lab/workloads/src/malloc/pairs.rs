@@ -35,8 +35,8 @@ pub(super) struct Shape {
 pub(super) fn pairs(shape: &Shape, steps: usize) -> io::Result<Cost> {
     let &Shape { least, most, live: count } = shape;
     if least == 0 || least > most || count == 0 {
-        let advice = "give --least of 1 byte or more, --most that is not less, and --live of 1 or more";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there are no such blocks; {advice}")));
+        let advice = "give --least of at least 1 byte, --most of at least --least, and --live of at least 1";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("invalid sizes of blocks; {advice}")));
     }
     let mut chance = Rng::with_seed(6);
     let drawn: Vec<(usize, usize)> =

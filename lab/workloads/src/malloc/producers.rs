@@ -52,7 +52,7 @@ pub(super) fn producers(batches: usize, bytes: usize) -> io::Result<Cost> {
     }
     let cost = Cost::since(start, live, PRODUCERS * batches)?;
     waiting.into_iter().for_each(drop::<Sender<()>>);
-    threads.into_iter().for_each(|thread| thread.join().expect("it only allocates"));
+    threads.into_iter().for_each(|thread| thread.join().expect("an allocating thread does not panic"));
     Ok(cost)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn redis(requests: usize) -> io::Result<Cost> {
         .output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(format!("{DRIVER} ended with {}: {}", output.status, said.trim())));
+        return Err(io::Error::other(format!("{DRIVER} failed with {}: {}", output.status, said.trim())));
     }
     server.cost(requests)
 }
@@ -65,7 +65,7 @@ impl Server {
         let start = Instant::now();
         while UnixStream::connect(socket).is_err() {
             if self.0.try_wait()?.is_some() || start.elapsed() > PATIENCE {
-                return Err(io::Error::other(format!("{SERVER} does not start")));
+                return Err(io::Error::other(format!("{SERVER} did not start; run it by hand to see the reason")));
             }
             thread::sleep(Duration::from_millis(5));
         }

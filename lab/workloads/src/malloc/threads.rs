@@ -31,7 +31,7 @@ pub(super) fn larson(rounds: usize) -> Live {
                 })
             })
             .collect();
-        all = threads.into_iter().map(|thread| thread.join().expect("it only allocates")).collect();
+        all = threads.into_iter().map(|thread| thread.join().expect("an allocating thread does not panic")).collect();
     }
     Live::new(all.into_iter().flatten().collect())
 }
@@ -48,7 +48,7 @@ pub(super) fn pass(batches: usize) -> Live {
         }
     }
     drop(send);
-    black_box(frees.join().expect("it only frees"));
+    black_box(frees.join().expect("a freeing thread does not panic"));
     Live::default()
 }
 
@@ -101,7 +101,7 @@ pub(super) fn scratch(rounds: usize) -> Live {
             })
         })
         .collect();
-    threads.into_iter().for_each(|thread| thread.join().expect("it only writes"));
+    threads.into_iter().for_each(|thread| thread.join().expect("a writing thread does not panic"));
     Live::default()
 }
 
@@ -115,7 +115,7 @@ pub(super) fn allocate_mixture(number: usize) -> usize {
 /// Runs threads one after the other.
 pub(super) fn run_in_sequence(count: usize) -> Live {
     for number in 0..count {
-        black_box(thread::spawn(move || allocate_mixture(number)).join().expect("it only allocates"));
+        black_box(thread::spawn(move || allocate_mixture(number)).join().expect("an allocating thread does not panic"));
     }
     Live::default()
 }
@@ -131,7 +131,7 @@ pub(super) fn run_at_once(count: usize) -> Live {
                 allocate_mixture(number);
                 barrier.wait();
             });
-            started.expect("the system allows as many threads");
+            started.expect("the system has resources for this many threads");
         }
     });
     Live::default()
