@@ -211,7 +211,7 @@ def test_versions_that_differ_are_refused(client, many, tmp_path):
             freehold.sweep(*many, into=tmp_path / "into", client=client)
     finally:
         client.run(stores.honest)
-    assert str(raised.value).startswith(f"the worker {first} has freehold 0.0.1, and this is ")
+    assert str(raised.value).startswith(f"the worker {first} has freehold 0.0.1, and not ")
     assert not (tmp_path / "into").exists()
 
 

@@ -113,7 +113,7 @@ fn tables_name_policies_draws_and_on_demand_hosts() {
     let fleet = Fleet::new();
     let said = fleet.text(&["--b", B, "--hosts", "2"]);
     for words in
-        ["Two CPUs", "pcp=merge", "each host draws", "workload.order", "HighAtomic pageblocks", "fewer than 6 hosts"]
+        ["Two CPUs", "pcp=merge", "each host draws", "workload.order", "HighAtomic pageblocks", "at least 6 hosts"]
     {
         assert!(said.contains(words), "no {words} in {said}");
     }
@@ -149,7 +149,7 @@ fn an_interrupted_fleet_goes_on_and_brings_the_same() {
     let kept: String = lines.split_inclusive('\n').take(3).collect();
     fs::write(&state, kept + "{\"host\":2,").unwrap();
     let output = fleet.run(&[arguments.as_slice(), &["--json", "-"]].concat());
-    assert!(stderr(&output).contains("2 of 6 runs are in"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 of 6 runs are already in"), "{}", stderr(&output));
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["fleet"], whole["fleet"]);
     assert_eq!(fs::read_to_string(&state).unwrap().lines().count(), 1 + 3 * 2);
 }
@@ -185,7 +185,10 @@ fn mistakes_are_one_sentence() {
     let fleet = Fleet::new();
     let state = fleet.sandbox.argument("state.jsonl");
     fleet.text(&["--b", B, "--hosts", "1", "--resume", &state]);
-    assert_refused(&resume(&fleet, &state, &["--b", "freehold"]), "about the policies linux-6.12 linux-6.12,pcp=merge");
+    assert_refused(
+        &resume(&fleet, &state, &["--b", "freehold"]),
+        "belongs to the policies linux-6.12 linux-6.12,pcp=merge",
+    );
     assert_refused(&resume(&fleet, &state, &["--b", B, "--seed", "2"]), "with other values, costs or another seed");
     assert_refused(
         &resume(&fleet, &state, &["--b", B, "--memory", "128MiB"]),

@@ -73,7 +73,7 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     assert_import_refused(&[&sample("perf.data"), "-o", "/nowhere/r.parquet"], "/nowhere");
     assert_import_refused(&[&sample("perf.data"), "-o", &out, "--kernel", "14.1-RELEASE"], "not a known Linux release");
     assert_import_refused(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "--memory is 64 MiB");
-    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--cpus", "9"], "--cpus says 9");
+    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--cpus", "9"], "--cpus is 9");
     assert_import_refused(&[&sample("trace.txt"), "-o", &out, "--memory", "64MiB"], "give more");
     assert_import_refused(
         &[&sample("perf.data"), "-o", &out, "--start", &sandbox.argument("notes")],
