@@ -64,7 +64,7 @@ pub enum PolicyError {
         max: u32,
     },
     /// A change has no `=`.
-    #[error("`{part}` changes nothing; write field=value after the set, as in `linux-6.12,pcp=merge`")]
+    #[error("`{part}` is not a change; write field=value after the set, as in `linux-6.12,pcp=merge`")]
     NoValue {
         /// Change as written.
         part: String,
@@ -194,7 +194,7 @@ mod tests {
     use freehold::policy::PcpPolicy;
 
     fn policy(text: &str) -> Policy {
-        parse(text).expect("it is a policy").policy
+        parse(text).expect("the text names a policy").policy
     }
 
     #[test]
@@ -260,16 +260,17 @@ mod tests {
     fn a_policy_on_a_kernel_has_its_rules_but_for_what_it_changes_itself() {
         for set in SETS.iter().filter(|set| set.name != BEST) {
             assert_eq!(policy(&format!("linux-6.12,on={}", set.name)), set.policy);
-            assert_eq!(policy(&format!("{},on=linux-6.12", set.name)), set.policy, "6.12 is what others change");
+            let on_base = policy(&format!("{},on=linux-6.12", set.name));
+            assert_eq!(on_base, set.policy, "`on=linux-6.12` changes a set");
         }
         let freehold = policy("freehold,on=linux-7.2");
         assert_eq!((freehold.drain, freehold.kswapd), (Policy::LINUX_7_2.drain, Policy::LINUX_7_2.kswapd));
         assert_eq!((freehold.pcp, freehold.slab), (Policy::FREEHOLD.pcp, Policy::FREEHOLD.slab));
-        assert_eq!(freehold.highatomic, Policy::FREEHOLD.highatomic, "although 7.2 has another");
+        assert_eq!(freehold.highatomic, Policy::FREEHOLD.highatomic, "`on` keeps the set's own choice");
         assert_eq!(freehold.numbers.pcp_free_high, Some(50));
         assert_eq!(freehold.numbers.slab_sheaf, Policy::FREEHOLD.numbers.slab_sheaf);
         assert_eq!(policy("freehold,on=linux-7.2,pcp.free_high=0").numbers.pcp_free_high, Some(0));
-        let error = parse("freehold,on=linux-6.81").expect_err("there is no such set").to_string();
+        let error = parse("freehold,on=linux-6.81").expect_err("no set is named linux-6.81").to_string();
         assert!(error.contains("`linux-6.18`"), "{error}");
     }
 
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(parse(&format!("{BASELINE},{}", own.join(","))).unwrap().policy, Policy::FREEHOLD);
         let readme = include_str!("../../../README.md");
         for part in own {
-            assert!(readme.contains(&format!("`{part}`")), "README.md must say {part}");
+            assert!(readme.contains(&format!("`{part}`")), "README.md lacks {part}");
         }
     }
 

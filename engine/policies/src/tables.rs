@@ -16,32 +16,34 @@ pub const SETS: &[Set] = &[
         name: BASELINE,
         about: "page allocator and slab of the pinned kernel, Linux 6.12",
         policy: Policy::LINUX_6_12,
-        why: "linux-6.12 is the pinned kernel, rule by rule; LINUX.md lists where it is not.",
+        why: "linux-6.12 has the rules of the pinned kernel; LINUX.md lists the exceptions.",
     },
     Set {
         name: "linux-6.18",
-        about: "Linux 6.18: 6.12 and the rules that changed until then, as far as the engine has them",
+        about: "Linux 6.18: 6.12 and the rules that changed up to 6.18, as far as the engine has them",
         policy: Policy::LINUX_6_18,
-        why: "linux-6.18 rests on the sources of 6.12 and 7.2 and on the dates of changes; LINUX.md says which is which.",
+        why: "linux-6.18 is derived from the sources of 6.12 and 7.2 and the dates of changes; LINUX.md lists the \
+              source of each rule.",
     },
     Set {
         name: "linux-7.2",
-        about: "Linux 7.2: 6.18 and the rules that changed until then",
+        about: "Linux 7.2: 6.18 and the rules that changed up to 7.2",
         policy: Policy::LINUX_7_2,
-        why: "linux-7.2 has what changed in that kernel's sources; LINUX.md lists what is not there yet.",
+        why: "linux-7.2 has the changes in that kernel's sources; LINUX.md lists the missing ones.",
     },
     Set {
         name: "linux-7.3",
-        about: "Linux 7.3: 7.2 and the rules that changed until then",
+        about: "Linux 7.3: 7.2 and the rules that changed up to 7.3",
         policy: Policy::LINUX_7_3,
-        why: "linux-7.3 has what changed in that kernel's sources; LINUX.md lists what is not there yet.",
+        why: "linux-7.3 has the changes in that kernel's sources; LINUX.md lists the missing ones.",
     },
     Set {
         name: BEST,
-        about: "what this project chose so far; default of the library",
+        about: "this project's choices so far; default of the library",
         policy: Policy::FREEHOLD,
-        why: "freehold saves zone locks where memory is plentiful, most where many CPUs free what others allocate. Where \
-              memory is short, gains and losses depend on the workload: see docs/findings/owned-pageblocks.md.",
+        why: "freehold saves zone locks where memory is plentiful, most where many CPUs free pages that other CPUs \
+              allocated. Where memory is short, gains and losses depend on the workload: see \
+              docs/findings/owned-pageblocks.md.",
     },
 ];
 
@@ -54,37 +56,37 @@ pub const BEST: &str = "freehold";
 pub const FIELDS: &[Field] = &[
     Field {
         name: "flags",
-        about: "how GFP flags become allocation flags; both ways give the same flags",
+        about: "conversion of GFP flags to allocation flags; both choices give the same flags",
         choices: &[
             Choice {
                 name: "coupled",
-                about: "two bits are copied by mask, so their values must coincide (Linux until 7.2)",
+                about: "copies two bits by mask, so their values must coincide (Linux until 7.2)",
                 apply: |policy| policy.flags = FlagsPolicy::Coupled,
             },
             Choice {
                 name: "plain",
-                about: "two tests, so their values may differ (Linux since 7.3)",
+                about: "tests the two bits, so their values may differ (Linux since 7.3)",
                 apply: |policy| policy.flags = FlagsPolicy::Plain,
             },
         ],
     },
     Field {
         name: "pcp",
-        about: "what the per-CPU lists do",
+        about: "filling, draining and ownership of the per-CPU lists",
         choices: &[
             Choice {
                 name: "off",
-                about: "there are none: every request takes the zone lock (a yardstick, not a proposal)",
+                about: "no lists: every request takes the zone lock (a negative control, not a proposal)",
                 apply: |policy| policy.pcp = PcpPolicy::Off,
             },
             Choice {
                 name: "linux",
-                about: "pages go back to the zone as they came (Linux)",
+                about: "pages return to the zone unmerged (Linux)",
                 apply: |policy| policy.pcp = PcpPolicy::Linux,
             },
             Choice {
                 name: "merge",
-                about: "buddies on a list are merged before the zone lock is taken",
+                about: "merges buddies on a list before it takes the zone lock",
                 apply: |policy| policy.pcp = PcpPolicy::Merge,
             },
             Choice {
@@ -94,49 +96,52 @@ pub const FIELDS: &[Field] = &[
             },
             Choice {
                 name: "owned-remote",
-                about: "the same, but frees on other CPUs go onto the owner's stack, without a lock",
+                about: "as owned, but frees on other CPUs are pushed onto the owner's stack, without a lock",
                 apply: |policy| policy.pcp = PcpPolicy::OwnedRemote,
             },
         ],
     },
     Field {
         name: "highatomic",
-        about: "when the reserve for atomic requests grows and shrinks",
+        about: "growth and shrinking of the reserve for atomic requests",
         choices: &[
             Choice {
                 name: "linux",
-                about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12 and 6.18)",
+                about: "an atomic request above order 0 may reserve its pageblock (Linux 6.12 and 6.18)",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
             },
             Choice {
                 name: "skip-costly",
-                about: "the same, but none up to order 3 does",
+                about: "as linux, but only requests above order 3 reserve",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::SkipCostly,
             },
             Choice {
                 name: "past-lists",
-                about: "no list is refilled for atomic requests, which look into the reserve first; what a list served reserves nothing (Linux 7.2)",
+                about: "atomic requests do not refill lists and try the reserve first; a request that a list served \
+                        reserves nothing (Linux 7.2)",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::PastLists,
             },
             Choice {
                 name: "reuse-first",
-                about: "the same, and they may look into the reserve above the low watermark too, where nothing is reserved (Linux since 7.3)",
+                about: "as past-lists, but requests may use the reserve also above the low watermark, and reserve \
+                        nothing there (Linux since 7.3)",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::ReuseFirst,
             },
             Choice {
                 name: "give-back",
-                about: "as linux, and twice a second half of what lay idle since the last look becomes movable memory again",
+                about: "as linux; twice a second, half of the reserved memory that was idle since the last check \
+                        becomes movable again",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::GiveBack,
             },
         ],
     },
     Field {
         name: "contig",
-        about: "how a range of pages, or a batch of single ones, is freed",
+        about: "freeing of a range of pages, or of a batch of single pages",
         choices: &[
             Choice {
                 name: "one-by-one",
-                about: "each page by itself, through the CPU's list (Linux 6.12 and 6.18)",
+                about: "each page separately, through the CPU's list (Linux 6.12 and 6.18)",
                 apply: |policy| policy.contig = ContigPolicy::OneByOne,
             },
             Choice {
@@ -148,47 +153,51 @@ pub const FIELDS: &[Field] = &[
     },
     Field {
         name: "slab",
-        about: "what a CPU has free objects in",
+        about: "structure in which a CPU keeps free objects",
         choices: &[
             Choice {
                 name: "page-field",
-                about: "a list and the slab it is of, in two words (Linux 6.12 and 6.18)",
+                about: "a list and its slab, in two words (Linux 6.12 and 6.18)",
                 apply: |policy| policy.slab.objects = SlabPolicy::PageField,
             },
             Choice {
                 name: "tagged",
-                about: "a list that ends in a pointer into its slab: one word",
+                about: "a list that ends in a pointer into its slab, in one word",
                 apply: |policy| policy.slab.objects = SlabPolicy::Tagged,
             },
             Choice {
                 name: "sheaves",
-                about: "arrays of objects of any slab, exchanged whole with the node's (Linux since 7.0; in 6.18 for caches that ask)",
+                about: "arrays of objects of any slabs, which CPU and node exchange whole (Linux since 7.0; in 6.18 \
+                        for caches that request them)",
                 apply: |policy| policy.slab.objects = SlabPolicy::Sheaves,
             },
             Choice {
                 name: "bitmap",
-                about: "a word of free objects beside a slab of larger objects, which are not touched; small ones as tagged",
+                about: "a word beside each slab of larger objects, whose bits are the free ones, so that they are not \
+                        touched; small objects as tagged",
                 apply: |policy| policy.slab.objects = SlabPolicy::Bitmap,
             },
             Choice {
                 name: "sheaves-bitmap",
-                about: "sheaves, and such a word beside slabs of larger objects: no free one is touched anywhere",
+                about: "as sheaves, with such a word beside slabs of larger objects, so that their free objects are \
+                        never touched",
                 apply: |policy| policy.slab.objects = SlabPolicy::SheavesBitmap,
             },
         ],
     },
     Field {
         name: "slab.sizes",
-        about: "the sizes of objects that requests by size get; larger ones get pages",
+        about: "sizes of objects for requests by size; larger requests get pages",
         choices: &[
             Choice {
                 name: "linux",
-                about: "thirteen, from 8 bytes to 8 KiB: powers of two, 96 and 192 (Linux)",
+                about: "thirteen sizes: powers of two from 8 bytes to 8 KiB, and 96 and 192 (Linux)",
                 apply: |policy| policy.slab.sizes = SlabSizes::Linux,
             },
             Choice {
                 name: "fine",
-                about: "multiples of 16 up to 128 bytes, and four to a doubling above, up to 32 KiB; no slab wastes more than an eighth",
+                about: "8 bytes, multiples of 16 up to 128, and four sizes per doubling above, up to 32 KiB; no slab \
+                        wastes more than an eighth",
                 apply: |policy| policy.slab.sizes = SlabSizes::Fine,
             },
         ],
@@ -200,132 +209,140 @@ pub const FIELDS: &[Field] = &[
 pub const SWITCHES: &[Field] = &[
     Field {
         name: "defrag_mode",
-        about: "whether a request waits for reclaim and compaction before types are mixed in a pageblock (vm.defrag_mode)",
+        about: "waiting of a request for reclaim and compaction before types are mixed in a pageblock (vm.defrag_mode)",
         choices: &[
             Choice {
                 name: "off",
-                about: "it does not: types are mixed as soon as its zones have nothing else (Linux 6.12)",
+                about: "no waiting: types are mixed as soon as its zones have no other memory (Linux 6.12)",
                 apply: |policy| policy.defrag_mode = DefragMode::Off,
             },
             Choice {
                 name: "on",
-                about: "it does, and kswapd is sent for whole pageblocks (Linux since 6.15, where that is switched on)",
+                about: "waits, and wakes kswapd for whole pageblocks (Linux since 6.15, if the setting is on)",
                 apply: |policy| policy.defrag_mode = DefragMode::On,
             },
         ],
     },
     Field {
         name: "reserve.watermark",
-        about: "whether free pages of the reserve for atomic requests lift a zone above its watermark for others",
+        about: "free pages of the reserve for atomic requests, in the watermark check of other requests",
         choices: &[
             Choice {
                 name: "apart",
-                about: "they do not: others see fewer free pages (Linux 6.12)",
+                about: "they do not count: other requests see fewer free pages (Linux 6.12)",
                 apply: |policy| policy.reserve.watermark = ReserveWatermark::Apart,
             },
             Choice {
                 name: "counted",
-                about: "they do, although others cannot have them",
+                about: "they count, although other requests cannot use them",
                 apply: |policy| policy.reserve.watermark = ReserveWatermark::Counted,
             },
         ],
     },
     Field {
         name: "reserve.index",
-        about: "whether free blocks of that reserve count in the fragmentation index, by which compaction decides",
+        about: "free blocks of the reserve, in the fragmentation index by which compaction decides",
         choices: &[
             Choice {
                 name: "counted",
-                about: "they do: one whole reserved block says that there is no need to compact (Linux 6.12)",
+                about: "they count: one whole reserved block makes compaction appear unnecessary (Linux 6.12)",
                 apply: |policy| policy.reserve.index = ReserveIndex::Counted,
             },
-            Choice { name: "apart", about: "they do not", apply: |policy| policy.reserve.index = ReserveIndex::Apart },
+            Choice {
+                name: "apart",
+                about: "they do not count",
+                apply: |policy| policy.reserve.index = ReserveIndex::Apart,
+            },
         ],
     },
     Field {
         name: "reserve.list",
-        about: "whether movable requests for whole pageblocks may take its free blocks",
+        about: "use of free blocks of the reserve by movable requests for whole pageblocks",
         choices: &[
             Choice {
                 name: "closed",
-                about: "they may not (Linux 6.12)",
+                about: "not allowed (Linux 6.12)",
                 apply: |policy| policy.reserve.list = ReserveList::Closed,
             },
             Choice {
                 name: "open",
-                about: "they may, when nothing else is left; the block comes back to the reserve",
+                about: "allowed when no other block is left; the block returns to the reserve when it is freed",
                 apply: |policy| policy.reserve.list = ReserveList::Open,
             },
         ],
     },
     Field {
         name: "reserve.leaving",
-        about: "what a pageblock becomes that leaves that reserve, so that a request need not fail",
+        about: "new type of a pageblock that leaves the reserve so that a request does not fail",
         choices: &[
             Choice {
                 name: "for-request",
-                about: "one of the request's type, whatever else lies in it (Linux 6.12)",
+                about: "the request's type, regardless of the other pages in it (Linux 6.12)",
                 apply: |policy| policy.reserve.leaving = ReserveLeaving::ForRequest,
             },
             Choice {
                 name: "unmovable",
-                about: "unmovable, as what joined it: others must claim it as any such block",
+                about: "unmovable, like the requests that the reserve served; other requests must claim it",
                 apply: |policy| policy.reserve.leaving = ReserveLeaving::Unmovable,
             },
         ],
     },
     Field {
         name: "compaction.deferral",
-        about: "whether a zone in which compaction failed is left alone for a while",
+        about: "compaction of a zone after it failed there",
         choices: &[
             Choice {
                 name: "growing",
-                about: "for twice as many attempts after each failure, up to 64 (Linux)",
+                about: "skipped for a number of attempts, which doubles after each failure, up to 64 (Linux)",
                 apply: |policy| policy.compaction.deferral = Deferral::Growing,
             },
             Choice {
                 name: "none",
-                about: "it is not; no kernel does so, it shows what leaving alone does",
+                about: "never skipped; no kernel does this: it shows the effect of skipping",
                 apply: |policy| policy.compaction.deferral = Deferral::None,
             },
         ],
     },
     Field {
         name: "slab.guard",
-        about: "whether `page-field` pays for not being moved between its two words",
+        about: "cost of protecting `page-field` against migration between its two words",
         choices: &[
             Choice {
                 name: "preempt",
-                about: "it does, as a kernel with CONFIG_PREEMPT",
+                about: "the cost of a kernel with CONFIG_PREEMPT",
                 apply: |policy| policy.slab.guard = SlabGuard::Preempt,
             },
             Choice {
                 name: "none",
-                about: "it does not, as a kernel without",
+                about: "no cost, as in a kernel without CONFIG_PREEMPT",
                 apply: |policy| policy.slab.guard = SlabGuard::None,
             },
         ],
     },
     Field {
         name: "slab.links",
-        about: "how free objects are linked",
+        about: "encoding of the links between free objects",
         choices: &[
-            Choice { name: "plain", about: "by address", apply: |policy| policy.slab.links = SlabLinks::Plain },
+            Choice { name: "plain", about: "the address", apply: |policy| policy.slab.links = SlabLinks::Plain },
             Choice {
                 name: "mangled",
-                about: "by address mixed with a secret (CONFIG_SLAB_FREELIST_HARDENED)",
+                about: "the address, mixed with a secret (CONFIG_SLAB_FREELIST_HARDENED)",
                 apply: |policy| policy.slab.links = SlabLinks::Mangled,
             },
         ],
     },
     Field {
         name: "slab.order",
-        about: "in which order a new slab's objects are handed out",
+        about: "order in which a new slab's objects are allocated",
         choices: &[
-            Choice { name: "address", about: "by address", apply: |policy| policy.slab.order = SlabOrder::Address },
+            Choice {
+                name: "address",
+                about: "ascending addresses",
+                apply: |policy| policy.slab.order = SlabOrder::Address,
+            },
             Choice {
                 name: "random",
-                about: "by chance (CONFIG_SLAB_FREELIST_RANDOM)",
+                about: "random, drawn for each slab (CONFIG_SLAB_FREELIST_RANDOM)",
                 apply: |policy| policy.slab.order = SlabOrder::Random,
             },
         ],
@@ -336,7 +353,7 @@ pub const SWITCHES: &[Field] = &[
 pub const NUMBERS: &[Number] = &[
     Number {
         name: "pcp.batch",
-        about: "pages a per-CPU list moves at once; without it about a quarter of a thousandth of the zone, at most 63",
+        about: "pages that a per-CPU list moves at once; default: about 1/4000 of the zone, at most 63",
         unit: "pages",
         min: 1,
         max: 4096,
@@ -344,7 +361,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "pcp.high_fraction",
-        about: "the lists of all CPUs together hold 1/n of their zone; without it Linux tunes their size itself",
+        about: "n, if the lists of all CPUs together hold at most 1/n of their zone; default: tuned by Linux's rules",
         unit: "parts",
         min: 8,
         max: 1_000_000,
@@ -352,7 +369,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "pcp.free_high",
-        about: "share of a list's lowest limit that must have been freed lately, beyond a batch, before its blocks of order 1 to 3 all go back; without it 0 as in 6.12; 50 is Linux since 6.16",
+        about: "recent frees, beyond a batch, after which all blocks of order 1 to 3 return to the zone, as a share of \
+                the list's lowest limit; default: 0, as in 6.12; Linux since 6.16 has 50",
         unit: "percent",
         min: 0,
         max: 1000,
@@ -360,7 +378,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "watermark.scale_factor",
-        about: "distance between watermarks in 1/10000 of the zone; without it 10",
+        about: "distance between watermarks in 1/10000 of the zone; default: 10",
         unit: "ten-thousandths",
         min: 1,
         max: 3000,
@@ -368,7 +386,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "watermark.boost_factor",
-        about: "largest boost after a fallback in 1/10000 of the high watermark, 0 for none; without it 15000",
+        about: "largest boost after a fallback in 1/10000 of the high watermark, 0 for none; default: 15000",
         unit: "ten-thousandths",
         min: 0,
         max: 100_000,
@@ -376,7 +394,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "compaction.extfrag_threshold",
-        about: "fragmentation index above which a request beyond order 3 is compacted for; without it 500",
+        about: "fragmentation index above which a zone is compacted for a request above order 3; default: 500",
         unit: "thousandths",
         min: 0,
         max: 1000,
@@ -384,7 +402,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "compaction.proactiveness",
-        about: "how eagerly memory is compacted before anybody asks, 0 for never; without it 20",
+        about: "proactiveness of compaction without a request, 0 for never; default: 20",
         unit: "percent",
         min: 0,
         max: 100,
@@ -392,7 +410,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.min_objects",
-        about: "objects that a slab should have at least (one whose free objects are bits has at most 63); without it by the number of CPUs, as in Linux",
+        about: "minimum number of objects that a slab should have (slabs with bitmaps have at most 63); default: by \
+                the number of CPUs, as in Linux",
         unit: "objects",
         min: 1,
         max: 4096,
@@ -400,7 +419,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.max_order",
-        about: "largest order of slabs, unless one object needs a larger one; without it 3, as in Linux",
+        about: "largest order of slabs, unless one object needs a larger one; default: 3, as in Linux",
         unit: "orders",
         min: 0,
         max: 10,
@@ -408,8 +427,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.cpu_free",
-        about: "wholly free slabs that a CPU keeps of a cache, in KiB; where CPUs have sheaves, those that a node keeps, \
-                and the most that are made at once; without it by the size of objects, and one at a time, as in Linux",
+        about: "wholly free slabs of a cache that a CPU keeps, in KiB; with sheaves, slabs that a node keeps, and the \
+                maximum that is created at once; default: by the size of objects, and one at a time, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,
@@ -417,8 +436,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.sheaf",
-        about: "objects that a sheaf has room for, 4 to 124 of them, in KiB, or 0 for none; without it by the size of \
-                objects, as in Linux",
+        about: "capacity of a sheaf in KiB of objects, at 4 to 124 objects, or 0 for no sheaves; default: by the size \
+                of objects, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,
@@ -426,8 +445,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.pinned",
-        about: "slabs of objects above 2 KiB that a sheaf may keep from going back, and the full ones of a barn as many, \
-                in KiB; slabs are a 32nd of it at most; without it as many as there are objects in sheaves, as in Linux",
+        about: "slabs of objects above 2 KiB that the objects of a sheaf may pin, in KiB, and the same again for all \
+                full sheaves of a barn; slabs have at most 1/32 of this size; default: no limit, as in Linux",
         unit: "KiB",
         min: 1,
         max: 1 << 22,
