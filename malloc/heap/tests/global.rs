@@ -121,5 +121,5 @@ fn again_with_a_free_that_is_none() {
         .output()
         .expect("it can be run");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("is not where an object begins"), "{said}");
+    assert!(!output.status.success() && said.contains("no object begins at"), "{said}");
 }

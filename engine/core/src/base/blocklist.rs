@@ -32,10 +32,10 @@ impl BlockList {
     /// Puts the block that starts at `block` at the tail. The block is on no list.
     pub(crate) fn push_tail(&self, map: &MemMap<'_>, block: Pfn) {
         let (pageblock, last) = (map.pageblock(block), self.tail.load(Relaxed));
-        debug_assert!(!pageblock.is_listed(), "block list: pageblock {block} is on a list already");
+        debug_assert!(!pageblock.is_listed(), "block list: pageblock {block} is already on a list");
         debug_assert!(
             pfn(last).is_none_or(|last| map.pageblock(last).next.load(Relaxed) == NIL),
-            "block list: pageblock {last:#x} is the last, and not at an end"
+            "block list: the tail, pageblock {last:#x}, has a successor"
         );
         pageblock.next.store(NIL, Relaxed);
         pageblock.prev.store(last, Relaxed);
@@ -51,11 +51,8 @@ impl BlockList {
         let pageblock = map.pageblock(block);
         let (next, prev) = (pageblock.next.load(Relaxed), pageblock.prev.load(Relaxed));
         debug_assert!(pageblock.is_listed(), "block list: pageblock {block} is on no list");
-        debug_assert!(
-            self.leads_to(map, prev) == block.raw(),
-            "block list: pageblock {block} is not after {prev:#x}, as it says"
-        );
-        debug_assert!(self.leads_back(map, block), "block list: pageblock {block} is not before {next:#x}, as it says");
+        debug_assert!(self.leads_to(map, prev) == block.raw(), "block list: pageblock {block} is not after {prev:#x}");
+        debug_assert!(self.leads_back(map, block), "block list: pageblock {block} is not before {next:#x}");
         match pfn(prev) {
             Some(prev) => map.pageblock(prev).next.store(next, Relaxed),
             None => self.head.store(next, Relaxed),

@@ -108,7 +108,11 @@ impl<'m> Carver<'m> {
         let (_, aligned) = core::mem::take(&mut self.rest).split_at_mut(skip);
         let (mine, rest) = aligned.split_at_mut(bytes);
         self.rest = rest;
-        debug_assert!(mine.as_ptr().cast::<T>().is_aligned(), "carver: an array at {:p}, not aligned", mine.as_ptr());
+        debug_assert!(
+            mine.as_ptr().cast::<T>().is_aligned(),
+            "carver: the array at {:p} is not aligned",
+            mine.as_ptr()
+        );
         // SAFETY: `mine` starts at an address that is aligned for T, has room for `len` of them, and is borrowed
         // exclusively for 'm.
         Some(unsafe { core::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) })
@@ -151,9 +155,9 @@ mod tests {
         let bytes = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), 24) };
         let mut carver = Carver::new(bytes);
         assert_eq!(carver.array(3, |at| at as u8).unwrap(), [0, 1, 2]);
-        assert_eq!(carver.array(1, |_| 7_u32).unwrap(), [7], "behind a byte that is skipped");
+        assert_eq!(carver.array(1, |_| 7_u32).unwrap(), [7], "the array does not start after the skipped byte");
         assert!(carver.array(3, |_| 0_u64).is_none() && carver.array(usize::MAX, |_| 0_u64).is_none());
-        assert_eq!(carver.array(2, |at| at as u64).unwrap(), [0, 1], "nothing was cut in vain");
+        assert_eq!(carver.array(2, |at| at as u64).unwrap(), [0, 1], "the failed cut used memory");
         assert!(carver.array(1, |_| 0_u8).is_none());
     }
 }

@@ -30,7 +30,7 @@ impl Chain {
         map.frame(pfn).set(word);
         let first = match self.ends {
             Some((first, last)) => {
-                debug_assert!(last != pfn, "chain: frame {pfn} is the last one already");
+                debug_assert!(last != pfn, "chain: frame {pfn} is already the last frame");
                 map.links(last).next.store(pfn.raw(), Relaxed);
                 first
             }
@@ -46,7 +46,7 @@ impl Chain {
         let frame = map.frame(first);
         debug_assert!(
             frame.word().is_claimed() || frame.word().is_interior(),
-            "chain: frame {first} is {:?}, in somebody else's hands",
+            "chain: frame {first} is {:?}, neither claimed nor inside of a block",
             frame.word()
         );
         self.ends = (first != last).then(|| (Pfn::new(map.links(first).next.load(Relaxed)), last));

@@ -57,7 +57,7 @@ pub(super) struct Links {
 pub const METADATA_BYTES: usize = size_of::<Frame>() + size_of::<Links>();
 
 #[cfg(not(loom))]
-const _: () = assert!(METADATA_BYTES == 12, "metadata budget: 12 bytes a frame");
+const _: () = assert!(METADATA_BYTES == 12, "the metadata budget is 12 bytes per frame");
 
 impl Frame {
     /// Returns the current state. It is stable only under the lock that the state implies.
@@ -69,7 +69,7 @@ impl Frame {
     /// Stores another state. The caller owns the current one.
     #[inline]
     pub(crate) fn set(&self, word: Word) {
-        debug_assert!(self.word().may_become(word), "word: {:?} does not become {word:?} by a store", self.word());
+        debug_assert!(self.word().may_become(word), "word: a store must not change {:?} to {word:?}", self.word());
         self.word.store(word.0, Relaxed);
     }
 
@@ -85,7 +85,7 @@ impl Frame {
     pub(crate) fn claim(&self, seen: Word, next: Word) -> Result<(), Lost> {
         debug_assert!(
             seen.is_sound() && (seen.is_allocated() || seen.is_claimed()),
-            "word: {seen:?} is not to be claimed"
+            "word: {seen:?} cannot be claimed"
         );
         if is_planted(Fault::ClaimInTwoSteps) && self.word() == seen {
             self.set(next);
@@ -156,6 +156,6 @@ mod tests {
         [Word::RESERVED, Word::INTERIOR, Word::allocated(Order::ZERO).ranged()]
             .into_iter()
             .for_each(|word| page.set(word));
-        assert!(!page.mark_broken() && !page.mark_poisoned(Order::ZERO), "it may be claimed by a store");
+        assert!(!page.mark_broken() && !page.mark_poisoned(Order::ZERO), "a store may claim the frame");
     }
 }

@@ -184,16 +184,19 @@ impl List {
     /// Asserts in debug builds that a frame can join at either end.
     #[inline]
     fn expect_room_for(&self, map: &MemMap<'_>, pfn: Pfn) {
-        debug_assert!(pfn.raw() != self.head && pfn.raw() != self.tail, "list: frame {pfn} is at an end of it already");
+        debug_assert!(
+            pfn.raw() != self.head && pfn.raw() != self.tail,
+            "list: frame {pfn} is already an end of the list"
+        );
         debug_assert!(
             self.is_empty() == self.last().is_none()
                 && self.first().is_none_or(|first| before(map, first.raw()) == NIL),
-            "list: frame {:#x} is the first, and not at an end",
+            "list: the head, frame {:#x}, has a predecessor",
             self.head
         );
         debug_assert!(
             self.last().is_none_or(|last| after(map, last.raw()) == NIL),
-            "list: frame {:#x} is the last, and not at an end",
+            "list: the tail, frame {:#x}, has a successor",
             self.tail
         );
     }
@@ -201,8 +204,11 @@ impl List {
     /// Asserts in debug builds that a frame at an end of the list is in a listed state.
     #[inline]
     fn expect_listed(&self, pfn: Pfn, frame: &Frame) {
-        debug_assert!(frame.word().is_listed(), "list: frame {pfn} is {:?}, on no list", frame.word());
-        debug_assert!(self.is_empty() == self.last().is_none(), "list: it has one end, frame {pfn}");
+        debug_assert!(frame.word().is_listed(), "list: frame {pfn} is on no list: {:?}", frame.word());
+        debug_assert!(
+            self.is_empty() == self.last().is_none(),
+            "list: only one end of the list is set, at frame {pfn}"
+        );
     }
 
     /// Stores end marks in the links at the ends, in debug builds.
@@ -258,7 +264,7 @@ fn expect_unlisted(pfn: Pfn, frame: &Frame, links: &Links, word: Word) {
     debug_assert!(pfn.is_aligned(word.order()), "list: no block of order {} begins at frame {pfn}", word.order().get());
     debug_assert!(
         !frame.word().is_listed() || links.next.load(Relaxed) == OFF,
-        "list: frame {pfn} is on a list already, {:?}",
+        "list: frame {pfn} is already on a list: {:?}",
         frame.word()
     );
 }
@@ -268,7 +274,7 @@ fn expect_unlisted(pfn: Pfn, frame: &Frame, links: &Links, word: Word) {
 fn expect_neighbours(map: &MemMap<'_>, first: u32, second: u32) {
     debug_assert!(
         after(map, first) == second && before(map, second) == first,
-        "list: frames {first:#x} and {second:#x} do not lead to each other"
+        "list: frames {first:#x} and {second:#x} do not link to each other"
     );
 }
 
@@ -276,7 +282,7 @@ fn expect_neighbours(map: &MemMap<'_>, first: u32, second: u32) {
 #[inline]
 fn expect_between(map: &MemMap<'_>, prev: u32, pfn: Pfn, next: u32) {
     debug_assert!(next != OFF, "list: frame {pfn} is on no list");
-    debug_assert!(prev != NIL && next != NIL, "list: frame {pfn} is at an end of another list");
+    debug_assert!(prev != NIL && next != NIL, "list: frame {pfn} is an end of another list");
     expect_neighbours(map, prev, pfn.raw());
     expect_neighbours(map, pfn.raw(), next);
 }
@@ -345,7 +351,7 @@ mod tests {
                         queue.rotate_left(at);
                     }
                     _ if !queue.is_empty() => {
-                        let gone = queue.remove(rng.usize(0..queue.len())).expect("the place exists");
+                        let gone = queue.remove(rng.usize(0..queue.len())).expect("the index is below the length");
                         list.remove(map, Pfn::new(gone));
                     }
                     _ => {}

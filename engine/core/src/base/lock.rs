@@ -179,7 +179,7 @@ unsafe impl RawLock for SoloLock {
 
     #[inline]
     fn lock(&self, rank: Rank) {
-        assert!(self.try_lock(rank), "a lock of rank {rank:?} was taken twice on one thread");
+        assert!(self.try_lock(rank), "a lock of rank {rank:?} was taken twice by one thread");
     }
 
     #[inline]

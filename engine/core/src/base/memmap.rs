@@ -48,7 +48,7 @@ struct LinksLine([Links; LINKS_A_LINE]);
 
 #[cfg(not(loom))]
 const _: () =
-    assert!(size_of::<Frames>() == 64 && size_of::<LinksLine>() == 64, "a line holds words or links, and nothing else");
+    assert!(size_of::<Frames>() == 64 && size_of::<LinksLine>() == 64, "a line consists of words or of links only");
 
 /// Address that stands for missing metadata. It is odd, and metadata never is at an odd address.
 const ABSENT: usize = 1;
@@ -98,7 +98,7 @@ impl Geometry {
                 .array::<Frames>(self.frame_lines_in(section))?
                 .array::<LinksLine>(self.link_lines_in(section))
         });
-        plan.expect("at most 64 GiB and a bit").layout()
+        plan.expect("the metadata of a section is a little more than 64 GiB at most").layout()
     }
 
     fn pages_in(&self, section: usize) -> usize {
@@ -169,7 +169,7 @@ pub struct MemMap<'m> {
 impl<'m> MemMap<'m> {
     /// Creates a map over as many empty slots as `geometry` has sections.
     pub(crate) fn new(sections: &'m [Section<'m>], geometry: Geometry) -> MemMap<'m> {
-        assert_eq!(sections.len(), geometry.sections(), "a slot for each section");
+        assert_eq!(sections.len(), geometry.sections(), "the number of slots is not the number of sections");
         MemMap { sections, geometry }
     }
 
@@ -215,7 +215,7 @@ impl<'m> MemMap<'m> {
         let Some(links) = (unsafe { memory.zeros(link_lines, LinksLine::default) }) else { return false };
         debug_assert!(
             frames.as_ptr().is_aligned() && links.as_ptr().is_aligned(),
-            "memory map: words at {:p} or links at {:p}, across cache lines",
+            "memory map: words at {:p} or links at {:p} are not aligned to cache lines",
             frames.as_ptr(),
             links.as_ptr()
         );
@@ -261,7 +261,10 @@ impl<'m> MemMap<'m> {
     #[inline]
     pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
         let frames = self.section_of(pfn)?.frames()?;
-        debug_assert!(frames.is_aligned(), "memory map: frames of the section of {pfn} at {frames:p}, not aligned");
+        debug_assert!(
+            frames.is_aligned(),
+            "memory map: frames at {frames:p}, of the section of frame {pfn}, are not aligned"
+        );
         // SAFETY: `add_section` carved frames for the whole part of the section within the span, which includes `pfn`,
         // for 'm. The pointer is biased down by the number of the first frame, so adding `pfn` gives this frame. Frames
         // are shared only as atomics.
@@ -301,7 +304,10 @@ impl<'m> MemMap<'m> {
         let frames = section.frames()?;
         // The links were stored before the frames were published, so the pointer is valid.
         let links = section.links.load(Ordering::Relaxed).cast_const();
-        debug_assert!(links.is_aligned(), "memory map: links of the section of {pfn} at {links:p}, not aligned");
+        debug_assert!(
+            links.is_aligned(),
+            "memory map: links at {links:p}, of the section of frame {pfn}, are not aligned"
+        );
         // SAFETY: as in `try_frame`, with the same bounds. `add_section` carved links for as many frames and stored
         // their pointer, biased in the same way, before that of the frames, which was loaded with Acquire and is not
         // `ABSENT`.
@@ -400,7 +406,7 @@ impl<'m> MemMap<'m> {
         let pageblocks = section.pageblocks.load(Ordering::Relaxed).cast_const();
         debug_assert!(
             pageblocks.addr() != ABSENT && pageblocks.is_aligned(),
-            "memory map: frame {pfn} was published before its pageblock, {pageblocks:p}"
+            "memory map: frame {pfn} was published before its pageblocks at {pageblocks:p}"
         );
         let index = pfn.index();
         let block = index >> self.geometry.pageblock_order.get();
@@ -453,7 +459,7 @@ fn prefetch<T>(value: &T) {
 #[cold]
 #[inline(never)]
 fn absent(pfn: Pfn) -> ! {
-    panic!("frame {pfn} is in a section that is not present")
+    panic!("frame {pfn} is in a section of memory that is not present")
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl MigrateType {
             3 => MigrateType::HighAtomic,
             4 => MigrateType::Cma,
             5 => MigrateType::Isolate,
-            _ => panic!("a migratetype's number is below 6"),
+            _ => panic!("the index of a migratetype must be below 6"),
         }
     }
 

@@ -46,7 +46,7 @@ pub struct Pageblock {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a pageblock");
+const _: () = assert!(size_of::<Pageblock>() == 32, "the metadata budget is 32 bytes per pageblock");
 
 /// Fields of a pageblock that a test can overwrite with a number.
 #[cfg(feature = "damage")]
@@ -90,7 +90,10 @@ impl Pageblock {
     #[inline]
     pub fn migratetype(&self) -> MigrateType {
         let number = self.migratetype.load(Relaxed);
-        debug_assert!(usize::from(number) < MigrateType::COUNT, "pageblock: its type is {number}, which is none");
+        debug_assert!(
+            usize::from(number) < MigrateType::COUNT,
+            "pageblock: {number} is not the number of a migratetype"
+        );
         MigrateType::from_index(usize::from(number))
     }
 
@@ -108,7 +111,7 @@ impl Pageblock {
     pub(crate) fn set_migratetype(&self, migratetype: MigrateType) {
         debug_assert!(
             (migratetype == MigrateType::Isolate) == (self.isolations() > 0),
-            "pageblock: isolated {} times, and to be {migratetype:?}",
+            "pageblock: isolated {} times, but its new type is {migratetype:?}",
             self.isolations()
         );
         // Release: a reader without the lock that sees Isolate may then read the saved type.
@@ -122,7 +125,7 @@ impl Pageblock {
                 let kept = self.kept.load(Relaxed);
                 debug_assert!(
                     kept < MigrateType::Isolate as u8,
-                    "pageblock: what it kept is {kept}, no type to go back to"
+                    "pageblock: the saved type {kept} is not a type that requests have"
                 );
                 MigrateType::from_index(usize::from(kept))
             }
@@ -138,10 +141,10 @@ impl Pageblock {
     /// Counts one more range that isolates the block. The first one saves the current type. Called under the zone lock.
     pub(crate) fn add_isolation(&self) {
         let count = self.isolations();
-        debug_assert!(count < u8::MAX, "pageblock: isolated {count} times, one more asked for");
+        debug_assert!(count < u8::MAX, "pageblock: isolated {count} times, so the counter would overflow");
         debug_assert!(
             (count > 0) == (self.migratetype() == MigrateType::Isolate),
-            "pageblock: isolated {count} times, and {:?}",
+            "pageblock: isolated {count} times, but its type is {:?}",
             self.migratetype()
         );
         if count == 0 {
@@ -153,10 +156,10 @@ impl Pageblock {
     /// Counts one range less. Called under the zone lock.
     pub(crate) fn drop_isolation(&self) {
         let count = self.isolations();
-        debug_assert!(count > 0, "pageblock: isolated 0 times, one less asked for");
+        debug_assert!(count > 0, "pageblock: isolated 0 times, so no isolation can end");
         debug_assert!(
             self.migratetype() == MigrateType::Isolate,
-            "pageblock: isolated {count} times, and {:?}",
+            "pageblock: isolated {count} times, but its type is {:?}",
             self.migratetype()
         );
         self.isolations.store(count - 1, Relaxed);
@@ -188,7 +191,7 @@ impl Pageblock {
     pub(crate) fn set_owner(&self, owner: Option<CpuId>) {
         debug_assert!(
             owner.is_none() || self.owner().is_none(),
-            "pageblock: CPU {} owns it, and {owner:?} is to",
+            "pageblock: owned by CPU {}, but the new owner is {owner:?}",
             self.owner.load(Relaxed) - 1
         );
         self.opened_early.store(false, Relaxed);
@@ -203,7 +206,7 @@ impl Pageblock {
 
     /// Records that the owner opened the block early. Called under the zone lock.
     pub(crate) fn note_opened_early(&self) {
-        debug_assert!(self.owner().is_some(), "pageblock: nobody owns it, and it was opened early");
+        debug_assert!(self.owner().is_some(), "pageblock: opened early, but without an owner");
         self.opened_early.store(true, Relaxed);
     }
 
@@ -222,10 +225,13 @@ impl Pageblock {
     pub(crate) fn set_zone(&self, zone: u8) {
         debug_assert!(
             [zone, NO_ZONE].contains(&self.zone()) || zone == NO_ZONE,
-            "pageblock: it is zone {}'s, given to zone {zone}",
+            "pageblock: belongs to zone {}, but is assigned to zone {zone}",
             self.zone()
         );
-        debug_assert!(zone != NO_ZONE || self.isolations() == 0, "pageblock: isolated by somebody, and given up");
+        debug_assert!(
+            zone != NO_ZONE || self.isolations() == 0,
+            "pageblock: removed from its zone while it is isolated"
+        );
         self.zone.store(zone, Relaxed);
     }
 

@@ -28,7 +28,7 @@ impl Run {
         let end = pfn.offset(order.pages());
         debug_assert!(
             self.0.as_ref().is_none_or(|run| end <= run.start || run.end <= pfn),
-            "run: frame {pfn} is gathered already"
+            "run: frame {pfn} is already part of the run"
         );
         match &mut self.0 {
             Some(run) if run.end == pfn => run.end = end,

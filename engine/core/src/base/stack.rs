@@ -109,7 +109,7 @@ impl Stack {
         let (mut next, mut left) = (top as u32, pages(top));
         core::iter::from_fn(move || {
             let Some(pfn) = pfn(next) else {
-                debug_assert!(left == 0, "stack: it counts {left} pages more than are on it");
+                debug_assert!(left == 0, "stack: the count is {left} pages too high");
                 return None;
             };
             let frame = map.frame(pfn);
@@ -154,9 +154,12 @@ fn pages(top: u64) -> u32 {
 fn expect_coming_home(pfn: Pfn, frame: &Frame, left: &mut u32) {
     if cfg!(debug_assertions) {
         let word = frame.word();
-        assert!(word.is_remote_pending() && word.is_sound(), "stack: frame {pfn} is {word:?}, not on its way home");
-        assert!(pfn.is_aligned(word.order()), "stack: frame {pfn} heads no block of order {}", word.order().get());
-        assert!(word.order().pages() <= *left, "stack: frame {pfn} is on it, and is not counted");
+        assert!(
+            word.is_remote_pending() && word.is_sound(),
+            "stack: frame {pfn} is {word:?}, not a pending remote free"
+        );
+        assert!(pfn.is_aligned(word.order()), "stack: frame {pfn} is not aligned to order {}", word.order().get());
+        assert!(word.order().pages() <= *left, "stack: frame {pfn} is on the stack, but not counted");
         *left -= word.order().pages();
     }
 }

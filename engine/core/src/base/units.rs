@@ -43,7 +43,7 @@ impl Pfn {
     pub const fn offset(self, pages: u32) -> Pfn {
         match self.checked_offset(pages) {
             Some(pfn) => pfn,
-            None => panic!("no frame has so high a number"),
+            None => panic!("the frame number does not fit into 32 bits"),
         }
     }
 
@@ -129,7 +129,7 @@ impl Order {
     /// # Panics
     /// If the order is above [`Order::MAX`].
     pub const fn new(order: u8) -> Order {
-        assert!(order <= Order::MAX.0, "an order is at most 10");
+        assert!(order <= Order::MAX.0, "an order must be at most 10");
         Order(order)
     }
 

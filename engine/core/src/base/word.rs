@@ -240,7 +240,7 @@ impl Word {
 
     /// Returns this allocated word with a reference count.
     pub(crate) const fn with_refs(self, refs: u32) -> Word {
-        debug_assert!(refs <= REFS_MAX, "word: more references than it counts");
+        debug_assert!(refs <= REFS_MAX, "word: the number of references does not fit into the counter");
         Word(self.0 & !REFS | refs << REF_SHIFT)
     }
 
@@ -491,7 +491,7 @@ impl Word {
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_sound() { self.state().fmt(f) } else { write!(f, "{:#x}, the word of no state", self.0) }
+        if self.is_sound() { self.state().fmt(f) } else { write!(f, "{:#x} (no valid state)", self.0) }
     }
 }
 

@@ -74,7 +74,7 @@ impl DirectMap {
     /// Returns the virtual address of a frame. It is never null, because frame 0 is never used.
     pub(super) fn address(self, pfn: Pfn) -> NonNull<u8> {
         let address = self.to_virt(u64::from(pfn.raw()) * u64::from(self.page_size));
-        NonNull::new(address).expect("no frame but frame 0 is mapped at address 0")
+        NonNull::new(address).expect("only frame 0 may be mapped at address 0")
     }
 
     /// Returns the virtual address of a physical one.
@@ -252,7 +252,7 @@ fn pages(frames: &Range<Pfn>) -> u32 {
 }
 
 fn parts<H: Cpu>() -> Layout {
-    Layout::array::<Part>(H::CPUS.into()).expect("128 bytes a CPU")
+    Layout::array::<Part>(H::CPUS.into()).expect("128 bytes for each of at most 65535 CPUs fit the address space")
 }
 
 impl<H: Cpu> Kernel<H> {
@@ -275,8 +275,11 @@ impl<H: Cpu> Kernel<H> {
         boot: &Boot<'_>,
     ) -> Result<(), SetupError> {
         const {
-            assert!(H::CPUS > 0, "a machine has a CPU");
-            assert!(H::PAGE_SIZE.is_power_of_two() && H::PAGE_SIZE >= 4096, "a page is a power of two from 4 KiB up");
+            assert!(H::CPUS > 0, "`Cpu::CPUS` must be at least 1");
+            assert!(
+                H::PAGE_SIZE.is_power_of_two() && H::PAGE_SIZE >= 4096,
+                "`Cpu::PAGE_SIZE` must be a power of two of at least 4096"
+            );
         }
         if !H::SLAB_DEBUG && !boot.slab_debug.is_empty() {
             return Err(SetupError::NoSlabDebug);
@@ -325,7 +328,7 @@ impl<H: Cpu> Kernel<H> {
         // frames.
         let mut metadata = Metadata { rest: unsafe { memory.bytes(place.start, plan.bytes_of::<H>(&place) as usize) } };
         let parts = Carver::new(metadata.cut(parts::<H>())).array(cpus, |_| Part::default());
-        self.parts.store(parts.expect("cut for as many").as_mut_ptr(), Release);
+        self.parts.store(parts.expect("the memory was cut for this number of CPUs").as_mut_ptr(), Release);
         let fixed = metadata.cut(config.metadata_layout::<KernelPlatform<H>>());
         let allocator = PageAllocator::new(KernelPlatform::new(), &config, fixed)?;
         let engine = self.engine.get().cast::<super::Engine<H>>();
@@ -433,6 +436,6 @@ fn frame_at(address: u64, page_size: u32) -> Option<Pfn> {
 
 /// Returns the layout of the first with the second behind it.
 fn extended(layout: Layout, more: Layout) -> Layout {
-    let (sum, _) = layout.extend(more).expect("it is some hundredth of the memory that there is");
+    let (sum, _) = layout.extend(more).expect("metadata is a small part of the address space");
     sum
 }

@@ -40,7 +40,7 @@ impl<H: Cpu> Kernel<H> {
 
 impl<T, H: Cpu> Cache<T, H> {
     fn slabs(&self) -> &Slabs<H> {
-        self.slabs.as_ref().expect("it is there until it is dropped")
+        self.slabs.as_ref().expect("only `drop` takes the cache")
     }
 
     /// Allocates an object with this value. Costs one section if this CPU has a free object cached.
@@ -113,7 +113,7 @@ impl<T, H: Cpu> Drop for Object<'_, T, H> {
         // SAFETY: the object was allocated from this cache, its value was dropped above, and the cache is alive because
         // the handle borrows it.
         let freed = unsafe { self.cache.slabs().free(self.place.cast()) };
-        debug_assert_eq!(freed, Ok(()), "an owned object is its owner's to free");
+        debug_assert_eq!(freed, Ok(()), "the free of an owned object failed");
     }
 }
 

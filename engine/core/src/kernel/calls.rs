@@ -117,8 +117,8 @@ impl Part {
             let ranks = self.ranks.load(Relaxed);
             assert!(
                 ranks >> rank as u8 == 0,
-                "a lock of rank {rank:?} is awaited on a CPU that holds ranks {ranks:#b}: take locks in their order, and none \
-                 in an NMI or where an interrupt came while they were off"
+                "a CPU that holds locks of ranks {ranks:#b} waits for a lock of rank {rank:?}; take locks in the order \
+                 of their ranks, and none in an NMI or in an interrupt that arrives while interrupts are off"
             );
         }
     }
@@ -128,7 +128,7 @@ impl Part {
     pub(super) fn enter_section(&self) {
         let was_in = self.is_in_section.load(Relaxed);
         self.is_in_section.store(true, Relaxed);
-        assert!(!was_in, "a section was interrupted: interrupts were not off in it, or an NMI's handler allocates");
+        assert!(!was_in, "a section was interrupted: interrupts were on in it, or the handler of an NMI allocates");
     }
 
     /// Records the end of a section.
@@ -227,5 +227,5 @@ pub(super) fn this_cpu<H: Cpu>() -> CpuId {
 #[cold]
 #[inline(never)]
 fn refuse(cpu: u16, cpus: u16) -> ! {
-    panic!("CPU {cpu} is running, and `Cpu::CPUS` says that there are {cpus}, numbered from 0: raise it")
+    panic!("CPU {cpu} runs, but `Cpu::CPUS` is {cpus}, and CPUs are numbered from 0; raise `Cpu::CPUS`")
 }

@@ -66,7 +66,7 @@ impl<H: Cpu> Kernel<H> {
             Err(error) => {
                 // SAFETY: `kmalloc` returned `object` above, and no area exists that would use it.
                 let freed = unsafe { slab.kfree(object) };
-                debug_assert_eq!(freed, Ok(()), "what was just allocated can be freed");
+                debug_assert_eq!(freed, Ok(()), "the free of an object that was just allocated failed");
                 Err(CmaError::into(error))
             }
         }
@@ -121,7 +121,7 @@ impl<H: Cpu> Contig<H> {
 impl<H: Cpu> Drop for Contig<H> {
     fn drop(&mut self) {
         let freed = engine::<H>().pages.free_contig_range(self.range.clone());
-        debug_assert_eq!(freed, Ok(()), "an owned range is its owner's to free");
+        debug_assert_eq!(freed, Ok(()), "the free of an owned range failed");
     }
 }
 
@@ -212,7 +212,7 @@ fn bytes_of<H: Cpu>(range: &Range<Pfn>) -> usize {
 impl<H: Cpu> Drop for CmaPages<'_, H> {
     fn drop(&mut self) {
         let freed = engine::<H>().pages.cma_release(&self.area.area, self.pfn, self.pages);
-        debug_assert_eq!(freed, Ok(()), "pages of an area are their owner's to free");
+        debug_assert_eq!(freed, Ok(()), "the free of pages of a CMA area failed");
     }
 }
 

@@ -58,30 +58,31 @@ impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SetupError::Twice => {
-                f.write_str("the allocator is set up already, or another CPU is at it; do so once, at boot")
+                f.write_str("the allocator is set up already, or another CPU sets it up now; call init() once, at boot")
             }
             SetupError::NotTheKernel => {
-                f.write_str("this is not the kernel that `Cpu::kernel` returns; set that one up, or give this one a type of its own")
+                f.write_str("`Cpu::kernel` returns another kernel; set up that one, or give this one its own type")
             }
             SetupError::NotSetUp => f.write_str("the allocator is not set up; call init() first"),
             SetupError::NoSlabDebug => {
-                f.write_str("the kernel is built without checks of objects; `Cpu::SLAB_DEBUG` has them built in")
+                f.write_str("the kernel is built without checks of objects; set `Cpu::SLAB_DEBUG` to build them in")
             }
             SetupError::DirectMap { largest } => {
-                write!(f, "the direct map must lie at a multiple of {largest:#x} bytes, so that blocks are aligned")
+                write!(f, "the direct map must begin at a multiple of {largest:#x} bytes, so that blocks are aligned")
             }
             SetupError::NoMemory => f.write_str("the memory map has no whole frame that is usable and not reserved"),
             SetupError::Backwards { start, end } => {
                 write!(
                     f,
-                    "the region at {start:#x} ends at {end:#x}; one that ends with all addresses ends at u64::MAX"
+                    "the region at {start:#x} ends at {end:#x}, before it starts; the end of the last region is \
+                     u64::MAX"
                 )
             }
             SetupError::NoRoom { needed, largest } => {
-                write!(f, "metadata takes {needed} bytes in one piece, and the largest free stretch has {largest}")
+                write!(f, "metadata needs {needed} contiguous bytes, but the largest free region has {largest}")
             }
             SetupError::Misaligned { address, bytes } => {
-                write!(f, "{address:#x} is no multiple of {bytes:#x}; memory is added in whole pageblocks")
+                write!(f, "{address:#x} is not a multiple of {bytes:#x}; add memory in whole pageblocks")
             }
             SetupError::Config(error) => error.fmt(f),
             SetupError::Online(error) => error.fmt(f),
@@ -133,7 +134,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NotSetUp => f.write_str("the allocator is not set up; call init() first"),
-            Error::NoCaches => f.write_str("the kernel has no slab: give it numbers for caches, `Cpu::CACHES`"),
+            Error::NoCaches => f.write_str("the kernel has no slab allocator; set the number of caches, `Cpu::CACHES`"),
             Error::Pages(error) => error.fmt(f),
             Error::Object(error) => error.fmt(f),
             Error::Contig(error) => error.fmt(f),

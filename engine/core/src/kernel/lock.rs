@@ -52,7 +52,7 @@ impl<H: Cpu> SpinLock<H> {
             }
             assert!(
                 !core::ptr::eq(holder, part),
-                "CPU {} waits for a lock that it holds: an NMI or an interrupt that should have been off came in between",
+                "CPU {} already holds this lock: an NMI, or an interrupt that must be off, interrupted the holder",
                 cpu.0
             );
             part.answer();
@@ -66,7 +66,7 @@ impl<H: Cpu> SpinLock<H> {
 #[inline(always)]
 pub(super) fn irq_save<H: Cpu>() -> (usize, CpuId) {
     let flags = H::irq_save();
-    debug_assert!(H::irqs_disabled() != Some(false), "`Cpu::irq_save` has left interrupts on");
+    debug_assert!(H::irqs_disabled() != Some(false), "`Cpu::irq_save` left interrupts on");
     (flags, this_cpu::<H>())
 }
 
@@ -110,7 +110,7 @@ unsafe impl<H: Cpu> RawLock for SpinLock<H> {
         let part = unsafe { &*self.holder.load(Relaxed) };
         debug_assert!(
             core::ptr::eq(part, H::kernel().expect_part(this_cpu::<H>())),
-            "a lock of rank {rank:?} is opened by who holds it"
+            "a lock of rank {rank:?} is released by a CPU that does not hold it"
         );
         self.holder.store(null_mut(), Release);
         if let Some(flags) = part.leave(rank) {

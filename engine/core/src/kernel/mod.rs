@@ -261,7 +261,7 @@ impl<H: Cpu> Kernel<H> {
     /// Returns the part of a CPU for callers that run only once the engine exists.
     #[inline(always)]
     fn expect_part(&self, cpu: CpuId) -> &'static Part {
-        self.part(cpu).expect("`Cpu::kernel` is the kernel whose allocator is used")
+        self.part(cpu).expect("`Cpu::kernel` returns the kernel whose allocator is used")
     }
 
     /// Returns the page allocator, for operations that this type does not offer, or `None` before [`init`](Self::init).

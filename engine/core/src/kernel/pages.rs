@@ -71,7 +71,7 @@ impl<H: Cpu> Pages<H> {
         let (pfn, order) = (self.pfn, self.order);
         core::mem::forget(self);
         let is_block = engine::<H>().pages.unpin(pfn, order);
-        debug_assert!(is_block, "frame {pfn} of a handle heads no allocated block of order {order}");
+        debug_assert!(is_block, "frame {pfn} of a handle is not the head of an allocated block of order {order}");
         (pfn, order)
     }
 
@@ -92,7 +92,7 @@ impl<H: Cpu> Pages<H> {
     /// `into_raw` returned if the block never moved.
     pub unsafe fn from_raw(pfn: Pfn, order: Order) -> Pages<H> {
         let is_block = engine::<H>().pages.pin(pfn, order);
-        assert!(is_block, "no allocated block of order {order} begins at frame {pfn}: it was freed, or moved");
+        assert!(is_block, "no allocated block of order {order} begins at frame {pfn}: the block was freed or moved");
         Pages::new(pfn, order)
     }
 }
@@ -109,13 +109,13 @@ pub(super) fn physical<H: Cpu>(pfn: Pfn) -> u64 {
 
 /// Returns the engine of a kernel that has allocated something and therefore is set up.
 pub(super) fn engine<H: Cpu>() -> &'static Engine<H> {
-    H::kernel().engine().expect("what it has handed out says that it is set up")
+    H::kernel().engine().expect("a kernel that has allocated memory is set up")
 }
 
 impl<H: Cpu> Drop for Pages<H> {
     fn drop(&mut self) {
         let freed = engine::<H>().pages.free_pages(self.pfn, self.order);
-        debug_assert_eq!(freed, Ok(()), "an owned block is its owner's to free");
+        debug_assert_eq!(freed, Ok(()), "the free of an owned block failed");
     }
 }
 

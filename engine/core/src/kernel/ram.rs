@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(pieces(&[reserved(0, 100)], &[]), []);
         assert_eq!(pieces(&[usable(7, 0)], &[]), []);
         assert_eq!(pieces(&[usable(7, 1)], &[]), [(7, 8)]);
-        assert_eq!(pieces(&[usable(0, 1)], &[]), [], "frame 0 is nobody's");
+        assert_eq!(pieces(&[usable(0, 1)], &[]), [], "frame 0 is part of a region");
         assert_eq!(pieces(&[usable(0, 3)], &[]), [(1, 3)]);
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let parts = [usable(30, 5), usable(10, 5), usable(15, 5), usable(12, 10), reserved(18, 1)];
         assert_eq!(pieces(&parts, &[]), [(10, 18), (19, 22), (30, 35)]);
         assert_eq!(pieces(&[usable(1, 9), usable(1, 9)], &[]), [(1, 10)]);
-        assert_eq!(pieces(&[usable(1, 9), reserved(1, 9)], &[]), [], "what is reserved wins");
+        assert_eq!(pieces(&[usable(1, 9), reserved(1, 9)], &[]), [], "a reserved region is usable");
         assert_eq!(pieces(&[reserved(0, 5), usable(1, 9), reserved(8, 9)], &[]), [(5, 8)]);
     }
 
@@ -196,7 +196,11 @@ mod tests {
         let odd = Region { start: PAGE + 1, end: 5 * PAGE - 1, kind: RegionKind::Usable };
         assert_eq!(pieces(&[odd], &[]), [(2, 4)]);
         assert_eq!(pieces(&[usable(1, 9)], from_ref(&(5 * PAGE + 1..5 * PAGE + 2))), [(1, 5), (6, 10)]);
-        assert_eq!(pieces(&[usable(1, 9)], from_ref(&(PAGE * 3..PAGE * 3))), [(1, 10)], "nothing is taken");
+        assert_eq!(
+            pieces(&[usable(1, 9)], from_ref(&(PAGE * 3..PAGE * 3))),
+            [(1, 10)],
+            "no part of the region is in use"
+        );
         let inside = Region { start: PAGE + 1, end: 2 * PAGE - 1, kind: RegionKind::Usable };
         assert_eq!(pieces(&[inside], &[]), []);
     }
@@ -205,7 +209,7 @@ mod tests {
     fn a_map_may_end_where_addresses_do() {
         let end = Pfn::END_MAX.raw();
         let all = Region { start: 0, end: u64::MAX, kind: RegionKind::Usable };
-        assert_eq!(pieces(&[all], &[]), [(1, end)], "what has no frame number is left out");
+        assert_eq!(pieces(&[all], &[]), [(1, end)], "memory without a frame number is used");
         assert_eq!(Region::usable(!0 - 9, 10).end, u64::MAX);
         assert_eq!(Region::usable(!0 - 9, 4096).end, u64::MAX);
         let high = Region::usable(1 << 60, 1 << 30);
@@ -235,7 +239,7 @@ mod tests {
             let found = pieces(&regions, from_ref(&taken));
             let frames: Vec<u64> = found.iter().flat_map(|&(start, end)| u64::from(start)..u64::from(end)).collect();
             assert_eq!(frames, naive, "{regions:?}");
-            assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "pieces are as long as can be: {found:?}");
+            assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "adjacent pieces are not joined: {found:?}");
         }
     }
 

@@ -169,7 +169,7 @@
 //! # // SAFETY: it lies of its number, which is refused before anything is done.
 //! # unsafe impl Cpu for Hw {
 //! const CPUS: u16 = 2;
-//! fn id() -> u16 { 2 } // "CPU 2 is running, and `Cpu::CPUS` says that there are 2"
+//! fn id() -> u16 { 2 } // "CPU 2 runs, but `Cpu::CPUS` is 2"
 //! #     fn kernel() -> &'static Kernel<Hw> { &KERNEL }
 //! #     fn irq_save() -> usize { 0 }
 //! #     fn irq_restore(_: usize) {}

@@ -124,7 +124,7 @@ impl Mapping {
     fn new(pages: u32, page_size: u32) -> Mapping {
         let align = (page_size as usize) << Order::MAX.get();
         let layout = Layout::from_size_align((pages as usize * page_size as usize).max(align), align)
-            .expect("a machine is smaller than the address space");
+            .expect("the memory of a machine fits the address space");
         // SAFETY: `max(align)` above makes the size of the layout greater than 0.
         let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         Mapping { start, layout }

@@ -49,7 +49,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ///
     /// # Errors
     /// See [`alloc_pages`](Self::alloc_pages).
-    #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
+    #[cfg_attr(loom, expect(dead_code, reason = "only the kernel module has handles"))]
     #[inline]
     pub(crate) fn alloc_pinned_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();

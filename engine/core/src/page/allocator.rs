@@ -141,7 +141,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     pub(super) fn zone_around(&self, pageblock: &Pageblock) -> &'m Zone<P::Lock> {
         let zone = usize::from(pageblock.zone());
-        debug_assert!(zone < self.zones.len(), "zones: a pageblock is zone {zone}'s, of {}", self.zones.len());
+        debug_assert!(
+            zone < self.zones.len(),
+            "zones: a pageblock belongs to zone {zone}, but there are {} zones",
+            self.zones.len()
+        );
         &self.zones[zone]
     }
 
@@ -151,7 +155,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// If the zone belongs to another allocator.
     pub(super) fn own(&self, zone: &Zone<P::Lock>) -> &'m Zone<P::Lock> {
         let own = self.zones.get(zone.index()).filter(|own| core::ptr::eq(*own, zone));
-        own.expect("the zone is another allocator's")
+        own.expect("the zone must belong to this allocator")
     }
 
     /// Panics if the node does not exist.

@@ -71,11 +71,7 @@ impl Phase {
     /// Checks, in debug builds, that the phase has a valid value.
     #[inline]
     fn expect_known(&self) {
-        debug_assert!(
-            self.0.load(Relaxed) <= DRIVEN,
-            "background task: its phase is {}, which is none",
-            self.0.load(Relaxed)
-        );
+        debug_assert!(self.0.load(Relaxed) <= DRIVEN, "background task: {} is not a phase", self.0.load(Relaxed));
     }
 
     /// Stores a phase number without any check.
@@ -103,7 +99,7 @@ impl Driver<'_> {
     pub(super) fn leave(mut self, then: Background) -> Background {
         debug_assert!(
             self.phase.0.load(Relaxed) == DRIVEN,
-            "background task: left by its driver, and its phase is {}",
+            "background task: the driver ended, but the phase is {}",
             self.phase.0.load(Relaxed)
         );
         self.then = then;
@@ -135,7 +131,7 @@ impl Errand {
         let [order, above] = word.to_be_bytes();
         debug_assert!(
             usize::from(above) <= ZoneKind::COUNT && Order::from_u8(order).is_some() && (above > 0 || order == 0),
-            "errand: {word:#06x} names order {order} and zone {above}"
+            "errand: {word:#06x} is invalid: order {order}, zone {above}"
         );
         let highest = ZoneKind::ALL[usize::from(above).checked_sub(1)?];
         Some(Errand { order: Order::new(order), highest })

@@ -86,12 +86,12 @@ impl fmt::Display for OnlineError {
             }
             OnlineError::Overlap { pfn } => write!(f, "frame {pfn} is online already"),
             OnlineError::Isolated { pfn } => {
-                write!(f, "the pageblock at frame {pfn} is, or would be, isolated; give it a type that requests have")
+                write!(f, "the pageblock at frame {pfn} is or would be isolated; use a type that requests have")
             }
             OnlineError::SharedPageblock { pfn } => {
                 write!(f, "the pageblock at frame {pfn} belongs to another zone; zones are made of whole pageblocks")
             }
-            OnlineError::Metadata => f.write_str("the metadata memory is smaller than online_layout() asks for"),
+            OnlineError::Metadata => f.write_str("the metadata memory is smaller than online_layout() requires"),
             OnlineError::NotReserved { pfn } => write!(f, "frame {pfn} is already in use, or was never online"),
         }
     }

@@ -92,15 +92,16 @@ impl core::fmt::Display for ConfigError {
         f.write_str(match self {
             ConfigError::Cpus => "the number of CPUs must be between 1 and 65535",
             ConfigError::Nodes => {
-                "nodes must be between 1 and 63, every CPU on one of them, distances a square or absent"
+                "the number of nodes must be between 1 and 63, each CPU on one of them, and distances a square table \
+                 or empty"
             }
             ConfigError::PageSize => "the page size must be a power of two of at least 1024 bytes",
             ConfigError::PageblockOrder => "the pageblock order must be between 3 and 10",
             ConfigError::End => {
                 "the end must be above the first frame, and at most the last multiple of 1024 in 32 bits"
             }
-            ConfigError::Policy => "the platform has fixed rules, and the policy is another one",
-            ConfigError::Metadata => "the metadata memory is smaller than metadata_layout() asks for",
+            ConfigError::Policy => "the policy is not the one that the platform fixes",
+            ConfigError::Metadata => "the metadata memory is smaller than metadata_layout() requires",
         })
     }
 }

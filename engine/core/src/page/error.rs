@@ -119,22 +119,22 @@ impl fmt::Display for FreeError {
                 write!(f, "frame {pfn} is {state:?}, and its block extends past the end of the range")
             }
             FreeError::NotHandedOut { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}; expected one that its CMA area handed out")
+                write!(f, "frame {pfn} is {state:?}; expected a frame that was allocated from its CMA area")
             }
             FreeError::Frozen { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected a block with references")
             }
             FreeError::Slab { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}; only its slab gives it back")
+                write!(f, "frame {pfn} is {state:?}; only the slab allocator can free it")
             }
             FreeError::Busy { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}; a call that is under way has it: ask again")
+                write!(f, "frame {pfn} is {state:?}; a call in progress has claimed it; try again")
             }
             FreeError::References { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}; no more references can be counted")
+                write!(f, "frame {pfn} is {state:?}; its reference counter is at its limit")
             }
             FreeError::Bad { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}; expected a block without references: it is withheld")
+                write!(f, "frame {pfn} is {state:?}; expected a block without references, so it is withdrawn")
             }
         }
     }
@@ -191,9 +191,11 @@ impl fmt::Display for RangeError {
                 write!(f, "frame {pfn} ({state:?}) is in another zone than the start of its range")
             }
             RangeError::Misaligned { pfn, pages } => {
-                write!(f, "frame {pfn} is no multiple of {pages} frames, as a border of this range must be")
+                write!(f, "frame {pfn} must be a multiple of {pages} frames, as a border of this range")
             }
-            RangeError::PowerOfTwo { pages } => write!(f, "{pages} frames are no power of two, as they must be here"),
+            RangeError::PowerOfTwo { pages } => {
+                write!(f, "the number of frames must be a power of two, but is {pages}")
+            }
         }
     }
 }
@@ -262,12 +264,12 @@ impl fmt::Display for ContigError {
             ContigError::Flags => f.write_str("the GFP flags contradict each other"),
             ContigError::Range(error) => error.fmt(f),
             ContigError::Cma { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?} in a CMA area; only the area hands it out")
+                write!(f, "frame {pfn} is {state:?} in a CMA area; only the area can allocate it")
             }
             ContigError::Unmovable { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected free memory, or a block that may be moved")
             }
-            ContigError::Busy { pfn, state } => write!(f, "frame {pfn} is {state:?}, and could not be emptied in time"),
+            ContigError::Busy { pfn, state } => write!(f, "frame {pfn} is {state:?}, and was not emptied in time"),
             ContigError::NoRange => f.write_str("no range of this size can be emptied"),
         }
     }

@@ -131,7 +131,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             // being marked now.
             self.free_chunks(run..pfn, self.map.pageblock_order());
             let freed = self.free_slab_pages(pfn, order);
-            debug_assert!(freed.is_ok(), "a slab's pages are its own: {freed:?}");
+            debug_assert!(freed.is_ok(), "the free of a slab's pages failed: {freed:?}");
             run = pfn.offset(order.pages());
         }
         self.free_chunks(run..range.end, self.map.pageblock_order());
@@ -191,7 +191,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(super) fn free_claimed(&self, pfn: Pfn, order: Order) {
         let frame = self.map.frame(pfn);
         let word = frame.word();
-        debug_assert_eq!(word.state(), State::Claimed { order }, "frame {pfn} is not in the hands of its free");
+        debug_assert_eq!(word.state(), State::Claimed { order }, "frame {pfn} is not claimed by its free");
         self.free_claimed_in(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame, word);
     }
 

@@ -143,7 +143,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let pageblock = self.map.pageblock(block);
         debug_assert!(
             usize::from(pageblock.zone()) == self.zone.index(),
-            "isolation: pageblock {block} is zone {}'s, isolated in zone {}",
+            "isolation: pageblock {block} belongs to zone {}, but is isolated in zone {}",
             pageblock.zone(),
             self.zone.index()
         );

@@ -45,7 +45,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let taken = self.isolate_freepages_range(zone, range, Purpose::Offline)?;
         debug_assert!(
             zone.span().0 <= range.start && range.end <= zone.span().1,
-            "offline: frames {range:?} are outside of their zone, {:?}",
+            "offline: frames {range:?} are outside of their zone {:?}",
             zone.span()
         );
         let words = range.start.up_to(range.end).map(|pfn| self.map.frame(pfn).word());

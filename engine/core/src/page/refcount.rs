@@ -62,14 +62,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Pins an allocated block if its request was movable. Returns whether the frame heads an allocated block of this
     /// order. Compaction and ranges skip a pinned block. If a migration of the block was already requested, its answer
     /// [`Moved`](crate::platform::Migrated::Moved) is treated as a broken promise.
-    #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
+    #[cfg_attr(loom, expect(dead_code, reason = "only the kernel module has handles"))]
     pub(crate) fn pin(&self, pfn: Pfn, order: Order) -> bool {
         self.step_movable(pfn, order, Word::pinned)
     }
 
     /// Unpins an allocated block if its request was movable. Returns whether the frame heads an allocated block of this
     /// order.
-    #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
+    #[cfg_attr(loom, expect(dead_code, reason = "only the kernel module has handles"))]
     pub(crate) fn unpin(&self, pfn: Pfn, order: Order) -> bool {
         self.step_movable(pfn, order, Word::unpinned)
     }
@@ -108,7 +108,10 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(crate) fn split_slab_pages(&self, pfn: Pfn, order: Order, to: Order) {
         loop {
             let word = self.map.frame(pfn).word();
-            debug_assert!(word.is_allocated_of(order) && word.is_slab(), "a slab's block is split by who allocated it");
+            debug_assert!(
+                word.is_allocated_of(order) && word.is_slab(),
+                "only an allocated block of a slab can be split"
+            );
             let pieces = pfn.blocks_up_to(pfn.offset(order.pages()), to);
             if to == order || self.split_allocated(pfn, word, word, pieces).is_ok() {
                 return;

@@ -177,7 +177,7 @@ mod tests {
         let (list, zone) = (CheckedSpinLock::new(), CheckedSpinLock::new());
         list.lock(Rank::Pcp);
         zone.lock(Rank::Zone);
-        assert!(!list.try_lock(Rank::Pcp), "it is held, and a try does not wait");
+        assert!(!list.try_lock(Rank::Pcp), "the lock is held, and `try_lock` does not wait");
         // SAFETY: this thread took both locks above and has not released them.
         unsafe {
             zone.unlock(Rank::Zone);

@@ -156,7 +156,7 @@ impl fmt::Display for SlabReport<'_> {
             (Fix::TakenOut, _) => writeln!(f, "Object at {:#x} taken out of use", self.address),
             (Fix::Restored, Some(damage)) => writeln!(f, "Restoring {:#x}-{:#x}", damage.start, damage.end - 1),
             (Fix::Restored, None) => writeln!(f, "Restoring {:#x}", self.address),
-            (Fix::Relinked, _) => writeln!(f, "Free objects linked anew"),
+            (Fix::Relinked, _) => writeln!(f, "Free objects relinked"),
         }
     }
 }

@@ -110,7 +110,7 @@ cfg_select! {
         const _: () = assert!(
             Gfp::HIGH.bits() == AllocFlags::MIN_RESERVE.bits()
                 && Gfp::KSWAPD_RECLAIM.bits() == AllocFlags::KSWAPD.bits(),
-            "the coupled conversion copies two bits: their values must coincide"
+            "the coupled conversion copies two bits, so their values must coincide"
         );
 
         /// Converts the flags for the slow path; two bits are copied by mask.

@@ -124,7 +124,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                     for &object in &objects[..at] {
                         // SAFETY: the object was allocated above, and no other code has its address.
                         let freed = unsafe { self.kfree(object) };
-                        debug_assert!(freed.is_ok(), "an object that was just allocated can be freed");
+                        debug_assert!(freed.is_ok(), "the free of an object that was just allocated failed");
                     }
                     return Err(error);
                 }

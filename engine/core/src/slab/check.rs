@@ -87,24 +87,26 @@ impl fmt::Display for SlabViolation {
         match self {
             SlabViolation::List { slab } => write!(f, "a list of the slab at frame {slab} does not end in that slab"),
             SlabViolation::Count { slab, expected, found } => {
-                write!(f, "a list of the slab at frame {slab} has {found} objects and says {expected}")
+                write!(f, "a list of the slab at frame {slab} has {found} objects, but its count is {expected}")
             }
             SlabViolation::Shared { slab } => {
-                write!(f, "the same free objects of the slab at frame {slab} are in several places")
+                write!(f, "a free object of the slab at frame {slab} is in two places")
             }
-            SlabViolation::Lost { slab } => write!(f, "nobody will find the free objects of the slab at frame {slab}"),
+            SlabViolation::Lost { slab } => write!(f, "the free objects of the slab at frame {slab} are unreachable"),
             SlabViolation::Misplaced { slab } => {
-                write!(f, "the slab at frame {slab} is listed where it does not belong")
+                write!(f, "the slab at frame {slab} is on the wrong list")
             }
             SlabViolation::Miscounted { slab } => {
-                write!(f, "the slab at frame {slab} is counted among others than those it is one of")
+                write!(f, "the slab at frame {slab} is counted in the wrong group")
             }
-            SlabViolation::Sheaf { cache } => write!(f, "a sheaf of cache {cache} holds what is no object of it"),
+            SlabViolation::Sheaf { cache } => {
+                write!(f, "a sheaf of cache {cache} contains an address that is not an object of the cache")
+            }
             SlabViolation::Sheaves { expected, found } => {
-                write!(f, "there are {found} sheaves, and memory is in use for {expected}")
+                write!(f, "there are {found} sheaves, but memory is in use for {expected}")
             }
             SlabViolation::Slabs { cache, expected, found } => {
-                write!(f, "cache {cache} has {found} slabs and counts {expected}")
+                write!(f, "cache {cache} has {found} slabs, but its count is {expected}")
             }
         }
     }

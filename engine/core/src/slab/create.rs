@@ -284,7 +284,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// }
     /// ```
     pub fn info(&self) -> &Cache {
-        self.slab.cache(self.id).expect("a handle's cache is there")
+        self.slab.cache(self.id).expect("a handle keeps its cache alive")
     }
 
     /// Allocates an object. The object is zeroed if the flags demand it; otherwise its contents are those that the

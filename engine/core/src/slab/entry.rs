@@ -86,7 +86,7 @@ impl CacheEntry {
             Err(VACANT) => return Lookup::Vacant,
             Err(_closed) => return Lookup::Closed,
         }
-        let cache = self.cache.get().as_ref().expect("what is open has a cache");
+        let cache = self.cache.get().as_ref().expect("an open entry has a cache");
         Lookup::Cache(CacheRef { references: &self.references, cache })
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let entry = CacheEntry::vacant();
         assert!(matches!(entry.find(), Lookup::Vacant) && !entry.close());
         assert!(entry.claim() && !entry.claim());
-        assert!(matches!(entry.find(), Lookup::Closed), "nobody looks at what is being made");
+        assert!(matches!(entry.find(), Lookup::Closed), "an entry is visible before its cache is complete");
         let params =
             CacheParams { id: CacheId::new(1), policy: &Policy::FREEHOLD, cpus: 1, page_size: 4096, secret: 0 };
         let cache = Cache::new(&CacheConfig::new("entry", 8), &params).unwrap();
@@ -149,7 +149,7 @@ mod tests {
         let [one, other] = [(); 2].map(|()| entry.find());
         assert!(matches!(&one, Lookup::Cache(cache) if cache.name.as_str() == "entry") && !entry.close());
         drop(one);
-        assert!(!entry.close(), "there is another one");
+        assert!(!entry.close(), "another reference exists");
         drop(other);
         assert!(entry.close() && matches!(entry.find(), Lookup::Closed));
     }

@@ -31,14 +31,14 @@ impl fmt::Display for CreateError {
         match self {
             CreateError::Size { size } => write!(
                 f,
-                "no slab can hold objects of {size} bytes; give 1 byte to the size of the largest block of pages"
+                "no slab can contain objects of {size} bytes; use a size from 1 byte to the largest block of pages"
             ),
             CreateError::Align { align } => {
-                write!(f, "objects cannot be aligned to {align} bytes; give a power of two up to the page size")
+                write!(f, "objects cannot be aligned to {align} bytes; use a power of two up to the page size")
             }
-            CreateError::TooMany => f.write_str("there are as many caches as there can be; destroy one first"),
+            CreateError::TooMany => f.write_str("all numbers for caches are in use; destroy a cache first"),
             CreateError::PoisonedConstructor => {
-                f.write_str("a cache with a constructor cannot be poisoned; leave out one of the two")
+                f.write_str("a cache with a constructor cannot be poisoned; omit one of the two")
             }
         }
     }
@@ -64,8 +64,8 @@ impl fmt::Display for ObjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ObjectError::Pages(error) => error.fmt(f),
-            ObjectError::TooLarge { size } => write!(f, "no block of pages has {size} bytes; ask for less at once"),
-            ObjectError::NoCache => f.write_str("the cache was destroyed; allocate from one that is there"),
+            ObjectError::TooLarge { size } => write!(f, "no block of pages has {size} bytes; request less at once"),
+            ObjectError::NoCache => f.write_str("the cache was destroyed; allocate from an existing cache"),
         }
     }
 }
@@ -117,25 +117,26 @@ impl fmt::Display for ObjectFreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ObjectFreeError::Foreign { address } => {
-                write!(f, "{address:#x} is no object here, or no more; free what was given out, where it was, once")
+                write!(
+                    f,
+                    "{address:#x} is not an allocated object of this allocator; free each object once, where it was \
+                     allocated"
+                )
             }
             ObjectFreeError::Interior { address } => {
-                write!(f, "{address:#x} is not where an object begins; free the address that was given out")
+                write!(f, "no object begins at {address:#x}; free the address that was allocated")
             }
             ObjectFreeError::WrongCache { address, cache } => {
                 write!(
                     f,
-                    "{address:#x} is in a page of cache {cache}; free it there (name_of({cache}) says which), or by kfree"
+                    "{address:#x} is in a page of cache {cache}; free it there (see name_of({cache})), or with kfree"
                 )
             }
             ObjectFreeError::DoubleFree { address } => {
-                write!(f, "the object at {address:#x} is free already; free it once")
+                write!(f, "the object at {address:#x} is already free; free it once")
             }
             ObjectFreeError::Damaged { address } => {
-                write!(
-                    f,
-                    "the object at {address:#x} is damaged and out of use; the platform's report says who wrote there"
-                )
+                write!(f, "the object at {address:#x} is damaged and was taken out of use; see the platform's report")
             }
         }
     }

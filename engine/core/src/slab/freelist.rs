@@ -161,7 +161,7 @@ pub unsafe fn set_freepointer<L: Links>(object: ObjectAddress, next: u64, links:
 
 /// Linked free objects of one slab, owned by the holder of this value.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "the objects would be lost"]
+#[must_use = "dropping the chain loses its objects"]
 pub struct Chain {
     /// First object, or the slab's end mark.
     pub head: u64,

@@ -45,7 +45,7 @@ pub struct Hot {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Hot>() == 64, "it is one line");
+const _: () = assert!(size_of::<Hot>() == 64, "`Hot` must fill one cache line");
 
 impl Hot {
     /// Returns the line of a number that no cache has.
@@ -185,7 +185,11 @@ mod tests {
     #[test]
     fn a_run_ends_where_the_next_object_is_not_the_neighbour() {
         assert_eq!([run(&[64]), run(&[64, 128, 192]), run(&[64, 128, 256]), run(&[64, 192])], [1, 3, 2, 1]);
-        assert_eq!([run(&[64, 64]), run(&[128, 64]), run(&[64, 128, 128])], [1, 1, 2], "back, or nowhere, is no run");
+        assert_eq!(
+            [run(&[64, 64]), run(&[128, 64]), run(&[64, 128, 128])],
+            [1, 1, 2],
+            "a step backwards or of zero continues the run"
+        );
     }
 
     #[test]

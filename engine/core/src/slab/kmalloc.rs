@@ -25,7 +25,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn create_kmalloc_caches(&self) -> Result<(), CreateError> {
         for (at, &(size, name)) in sizes(self.policy().slab.sizes).iter().enumerate() {
             let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
-            debug_assert!(made.is_number(CacheId::new(at as u8 + 1)), "{name} is made in its place");
+            debug_assert!(made.is_number(CacheId::new(at as u8 + 1)), "{name} has the wrong number");
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         self.map.slab(pfn).local.store(Local::new(u64::from(order.get()), 0).raw(), Relaxed);
         self.map.set_kind(pfn, 1, map::LARGE);
-        let start = NonNull::new(self.map.address(pfn) as *mut u8).expect("no page is at address 0");
+        let start = NonNull::new(self.map.address(pfn) as *mut u8).expect("no page has address 0");
         if gfp.contains(Gfp::ZERO) {
             // SAFETY: the block was allocated above, so no other code uses it. `has` found it in the range, all of
             // whose allocated frames are mapped, as the caller of `new` promised.
@@ -306,7 +306,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if let Err(error) = unsafe { self.kfree(object) } {
             // SAFETY: `new` was allocated above, and no other code has its address.
             let freed = unsafe { self.kfree(new) };
-            debug_assert!(freed.is_ok(), "what was just allocated can be freed");
+            debug_assert!(freed.is_ok(), "the free of an object that was just allocated failed");
             return Err(KreallocError::Object(error));
         }
         Ok(new)

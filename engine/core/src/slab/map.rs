@@ -52,8 +52,8 @@ impl<'m> SlabMap<'m> {
     /// Creates the map of as many frames of `memory` as there is metadata for.
     pub(super) fn new(memory: &Memory, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
         let Memory { first, base, .. } = *memory;
-        let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
-        assert_eq!(kinds.len(), slabs.len(), "each page has both");
+        let (nowhere, slabs) = slabs.split_last().expect("there is one more slab than pages");
+        assert_eq!(kinds.len(), slabs.len(), "the numbers of kinds and of slabs differ");
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
         let base_metadata = (base.as_ptr().addr() as u64) >> METADATA_SHIFT;
         let slabs_origin = (slabs.as_ptr().expose_provenance() as u64).wrapping_sub(base_metadata);
@@ -100,7 +100,7 @@ impl<'m> SlabMap<'m> {
     /// The address is in the range, and a multiple of a grain.
     #[inline(always)]
     pub(super) unsafe fn slab_at(&self, slab: SlabAddress) -> &'m Slab {
-        debug_assert!(self.pfn(slab.get()).is_some(), "the address is in the range");
+        debug_assert!(self.pfn(slab.get()).is_some(), "the address is not in the range");
         let metadata = (slab.get() >> METADATA_SHIFT).wrapping_add(self.slabs_origin);
         // SAFETY: the address is in the range and a multiple of a grain, as the caller promises, so `metadata` is the
         // address of the grain's entry in `slabs`, whose provenance `new` exposed. The entry is borrowed for `'m`.

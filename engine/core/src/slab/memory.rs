@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(memory(last, whole, BLOCK, 1).expect_usable(4096, 1), Err(SlabError::Frames));
         for end in [1_usize << 48, 0xffff << 48, 0x12 << 48] {
             let below = nonzero(end - whole.get());
-            assert_eq!(memory(0, below, BLOCK, 1).expect_usable(4096, 1), Ok(()), "it ends right there");
+            assert_eq!(memory(0, below, BLOCK, 1).expect_usable(4096, 1), Ok(()), "the memory ends at the boundary");
             assert_eq!(memory(0, below, BLOCK + 1, 1).expect_usable(4096, 1), Err(SlabError::Address));
         }
     }

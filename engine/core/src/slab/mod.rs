@@ -197,18 +197,18 @@ impl fmt::Display for SlabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SlabError::Cache(error) => return error.fmt(f),
-            SlabError::Caches => {
-                "the numbers for caches are fewer than own_caches() says, or more than 256; give others"
+            SlabError::Caches => "the number of caches is below own_caches() or above 256; use another number",
+            SlabError::Storage => "the storage is smaller than layout() requires; provide more",
+            SlabError::Base => {
+                "the memory's base and its first frame are aligned differently; align both to the largest block"
             }
-            SlabError::Storage => "the storage is smaller than layout() asks for; give as much",
-            SlabError::Base => "the memory's base is not aligned to the largest block as its first frame is; align it",
-            SlabError::Frames => "the memory has more frames above its first than there are numbers; take fewer",
+            SlabError::Frames => "the memory has frames whose numbers do not fit into 32 bits; use fewer frames",
             SlabError::Address => {
                 "the memory crosses a multiple of 256 TiB; map it where the upper 16 bits of all addresses are the same"
             }
-            SlabError::PageSize => "slabs are made of pages of 4 KiB or a larger power of two; configure such pages",
+            SlabError::PageSize => "slabs need pages of 4 KiB or a larger power of two; configure such pages",
             SlabError::Cpus => {
-                "the CPU-local primitive has more CPUs than the page allocator; configure both for the same"
+                "the CPU-local primitive has more CPUs than the page allocator; configure both for the same number"
             }
         })
     }
@@ -243,7 +243,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .and_then(|plan| plan.array::<AtomicU64>(caches))
             .and_then(|plan| plan.array::<Slab>(grains + 1))
             .and_then(|plan| plan.array::<AtomicU8>(grains))
-            .expect("some 33 bytes a page")
+            .expect("metadata of about 33 bytes per page fits the address space")
             .layout()
     }
 
@@ -322,10 +322,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             pages,
             local,
             map: SlabMap::new(&memory, pages.page_size(), kinds, slabs),
-            sizes: SizeTable::new((&*size_table).try_into().expect("carved with that length")),
+            sizes: SizeTable::new((&*size_table).try_into().expect("the array was carved with this length")),
             slots,
             caches: entries,
-            hots: (&*hots).try_into().expect("carved with that length"),
+            hots: (&*hots).try_into().expect("the array was carved with this length"),
             counts,
             cpus,
             nodes,

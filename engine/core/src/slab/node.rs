@@ -66,7 +66,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// owner, and the CPU that pushed the slab was its holder.
     pub(super) fn flush_node_stack(&self, node: NodeId, id: CacheId, list: &mut List<NodePartial>) {
         for pfn in self.node_partial(node, id).stack.take(self.map) {
-            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Node, "a slab of a CPU waits for that CPU");
+            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Node, "a slab on the node's stack is owned by a CPU");
             list.push(self.map, pfn);
         }
     }

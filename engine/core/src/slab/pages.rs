@@ -88,7 +88,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let Some(prepare) = cache.constructor else { return };
         for object in cache.layout.objects_of(base) {
-            prepare(core::ptr::NonNull::new(object.as_ptr()).expect("no object is at address 0"));
+            prepare(core::ptr::NonNull::new(object.as_ptr()).expect("no object has address 0"));
         }
     }
 
@@ -120,13 +120,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees the pages of adjacent slabs that can be discarded; only one slab at a time in a checked cache.
     pub(super) fn discard_slabs(&self, cache: &Cache, slabs: Range<Pfn>) {
-        debug_assert!(!cache.is_checked() || cache.slabs_in(&slabs).count() == 1, "each is looked at by itself");
+        debug_assert!(
+            !cache.is_checked() || cache.slabs_in(&slabs).count() == 1,
+            "the slabs of a checked cache must be discarded one at a time"
+        );
         if !self.may_discard(cache, slabs.start) {
             return;
         }
         debug_assert!(
             cache.slabs_in(&slabs).all(|pfn| self.is_wholly_free(cache, pfn)),
-            "no object of a slab that goes is in use"
+            "an object of a discarded slab is in use"
         );
         let (order, pages) = (cache.layout.order, slabs.end.raw() - slabs.start.raw());
         self.map.set_kind(slabs.start, pages, map::NONE);

@@ -148,7 +148,7 @@ impl<H> List<H> {
     /// Takes a slab off the list. The caller holds it afterwards.
     pub(super) fn remove(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let slab = map.slab(pfn);
-        debug_assert!(self.has(slab), "a slab is taken off the list that it is on");
+        debug_assert!(self.has(slab), "the slab is not on this list");
         self.join(map, slab.prev.load(Relaxed), slab.next.load(Relaxed));
         let word = slab.owner.load(Relaxed);
         self.len -= 1;
@@ -179,7 +179,7 @@ impl<H> List<H> {
     fn note_listed(&mut self, slab: &Slab) {
         self.len += 1;
         mark(slab, self.place);
-        debug_assert!(self.has(slab), "a slab is listed where its owner looks, and nowhere else");
+        debug_assert!(self.has(slab), "the slab is not on its owner's list");
     }
 
     /// Makes two slabs neighbours. NIL is the end of the list on either side.
@@ -249,12 +249,12 @@ mod tests {
 
     #[test]
     fn a_list_whose_counts_are_not_those_of_its_slabs_is_noticed() {
-        assert!(is_counted_after(|_, _| ()), "nothing happened");
-        assert!(is_counted_after(|list, map| list.remove(map, Pfn::new(1))), "whoever is taken off counts no more");
+        assert!(is_counted_after(|_, _| ()), "an unchanged list is not counted correctly");
+        assert!(is_counted_after(|list, map| list.remove(map, Pfn::new(1))), "a removed slab is still counted");
         assert!(!is_counted_after(|list, _| list.len += 1));
         assert!(!is_counted_after(|list, _| list.free -= 1));
         assert!(!is_counted_after(|list, _| list.waiting -= 1));
         assert!(!is_counted_after(|_, map| mark(map.slab(Pfn::new(2)), COUNTED)));
-        assert!(!is_counted_after(put_waiting_first), "those that wait are the last");
+        assert!(!is_counted_after(put_waiting_first), "waiting slabs at the front are not noticed");
     }
 }

@@ -236,7 +236,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// its owner, and the CPU that pushed the slab was its holder.
     pub(super) fn flush_cpu_stack(&self, cpu: CpuId, id: CacheId, list: &mut List<CpuPartial>) {
         for pfn in self.cpu_partial(cpu, id).stack.take(self.map) {
-            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab waits for its owner");
+            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab on a CPU's stack has another owner");
             self.put_cpu_partial(id, pfn, list);
         }
     }
@@ -256,7 +256,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         // The slab that was used up may have free objects by now. It keeps them, and is queued.
         let used = self.use_unowned(RefillTarget { cpu, cache, seen }, pfn, &mut list);
-        debug_assert!(used == SlabOutcome::Again, "a new slab has objects");
+        debug_assert!(used == SlabOutcome::Again, "a new slab has no objects");
         self.unlock_and_trim(cpu, cache, list);
         Ok(())
     }

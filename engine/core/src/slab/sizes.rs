@@ -112,7 +112,7 @@ impl<'s> SizeTable<'s> {
     /// Returns the cache for `size` bytes, at most [`TABLE_MAX`].
     #[inline(always)]
     pub(super) fn cache_for(self, size: usize) -> CacheId {
-        debug_assert!(size <= TABLE_MAX, "the caller has looked");
+        debug_assert!(size <= TABLE_MAX, "the size is above the table");
         self.0[place_of(size)]
     }
 }

@@ -44,7 +44,7 @@ pub struct Slab {
     pub(super) prev: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Slab>() == Slab::SIZE, "slab metadata has 32 bytes a page");
+const _: () = assert!(size_of::<Slab>() == Slab::SIZE, "the metadata of a slab must have 32 bytes per page");
 
 impl Slab {
     /// Bytes of metadata for each page. Loom's atomics are larger.
@@ -228,7 +228,7 @@ impl Owner {
 
 /// Result of a free into a slab: whether the caller must queue the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a slab that nobody queues is lost"]
+#[must_use = "a slab that the caller does not queue is lost"]
 pub enum Queue {
     /// The slab is queued, or another CPU is about to push it.
     IsQueued,

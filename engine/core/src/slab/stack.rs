@@ -105,11 +105,15 @@ mod tests {
         with_map(0, |map| {
             let stack = Stack::new();
             assert_eq!([1, 5, 3].map(|pfn| stack.push(&map, Pfn::new(pfn))), [Some(1), Some(2), Some(3)]);
-            assert!(stack.iter(map).eq([3, 5, 1].map(Pfn::new)), "whoever looks sees all of them");
+            assert!(stack.iter(map).eq([3, 5, 1].map(Pfn::new)), "an iteration does not see all slabs");
             stack.close();
             assert_eq!((stack.push(&map, Pfn::new(7)), stack.is_closed()), (None, true));
-            assert!(stack.take(map).eq([7, 3, 5, 1].map(Pfn::new)), "nothing is lost, the last one comes first");
-            assert_eq!((stack.push(&map, Pfn::new(2)), stack.is_closed()), (None, true), "a take leaves it closed");
+            assert!(stack.take(map).eq([7, 3, 5, 1].map(Pfn::new)), "slabs are lost or in the wrong order");
+            assert_eq!(
+                (stack.push(&map, Pfn::new(2)), stack.is_closed()),
+                (None, true),
+                "taking all slabs opened the stack"
+            );
             stack.open();
             assert_eq!((stack.push(&map, Pfn::new(4)), stack.is_closed()), (Some(2), false));
         });

@@ -238,7 +238,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             }
         }
         let head = self.drain_slot(cpu, cache, slot)?;
-        debug_assert!(current.is_some() || head == EMPTY, "a list is of a slab");
+        debug_assert!(current.is_some() || head == EMPTY, "a CPU has a list without a slab");
         Ok(current.map(|pfn| (pfn, head)))
     }
 

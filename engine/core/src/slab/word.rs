@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((some.list(SLAB.get()), some.len(), some.is_queued()), (SLAB.get() + 16, 4, true));
         assert_eq!(some.emptied(SLAB), none.queued());
         let most = none.queued().with_freed(SLAB.get() + 8, OBJECTS_MAX);
-        assert_eq!((most.len(), most.is_queued()), (OBJECTS_MAX, true), "as many as a slab can have");
+        assert_eq!((most.len(), most.is_queued()), (OBJECTS_MAX, true), "the count does not fit the objects of a slab");
     }
 
     #[test]

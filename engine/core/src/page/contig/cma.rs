@@ -63,9 +63,9 @@ impl fmt::Display for CmaError {
         match self {
             CmaError::Range(error) => error.fmt(f),
             CmaError::NotReserved { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}; expected Reserved memory that no other area has")
+                write!(f, "frame {pfn} is {state:?}; expected Reserved memory that is in no other area")
             }
-            CmaError::Metadata => f.write_str("the bitmap's memory is smaller than CmaArea::layout() asks for"),
+            CmaError::Metadata => f.write_str("the bitmap's memory is smaller than CmaArea::layout() requires"),
         }
     }
 }
@@ -102,7 +102,7 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
     /// Returns the size of the bitmap of an area with this many pages.
     pub fn layout(pages: u32, order_per_bit: Order) -> Layout {
         let plan = Plan::EMPTY.array::<u64>(words(pages, order_per_bit));
-        plan.expect("a bit a page is far less than the address space").layout()
+        plan.expect("a bit per page fits the address space").layout()
     }
 
     /// Returns the area's frames, which are whole pageblocks.
@@ -175,7 +175,7 @@ impl Bitmap<'_> {
     fn is_set(&self, bit: u32) -> bool {
         debug_assert!(
             bit as usize / 64 < self.words.len(),
-            "CMA area: unit {bit}, and bits for {}",
+            "CMA area: unit {bit} is outside of the bitmap of {} units",
             self.words.len() * 64
         );
         self.words[bit as usize / 64] >> (bit % 64) & 1 == 1
@@ -183,14 +183,14 @@ impl Bitmap<'_> {
 
     fn fill(&mut self, bits: Range<u32>) {
         for bit in bits {
-            debug_assert!(!self.is_set(bit), "CMA area: unit {bit} is handed out already");
+            debug_assert!(!self.is_set(bit), "CMA area: unit {bit} is already allocated");
             self.words[bit as usize / 64] |= 1 << (bit % 64);
         }
     }
 
     fn clear(&mut self, bits: Range<u32>) {
         for bit in bits {
-            debug_assert!(self.is_set(bit), "CMA area: unit {bit} is given back, and was not handed out");
+            debug_assert!(self.is_set(bit), "CMA area: unit {bit} is freed, but not allocated");
             self.words[bit as usize / 64] &= !(1 << (bit % 64));
         }
     }

@@ -82,7 +82,7 @@ impl Merge<'_, '_> {
             if buddy < pfn {
                 (pfn, is_linked) = (buddy, is_leaving);
             }
-            order = order.up().expect("a pageblock is no larger than the largest block");
+            order = order.up().expect("a pageblock is at most as large as the largest block");
         }
         let leaving = Word::leaving(order, self.cpu);
         if is_linked {

@@ -184,7 +184,7 @@ impl Refill<'_> {
         let (migratetype, pageblock_order) = (self.wanted.migratetype, map.pageblock_order());
         let index = part_index(order, migratetype, pageblock_order)
             .or_else(|| list_index(order, migratetype, pageblock_order))
-            .expect("every order up to a pageblock's has a list");
+            .expect("each order up to that of a pageblock has a list");
         self.lists.push_tail(map, pfn, order, index, self.cpu);
         self.is_served |= order >= self.wanted.order;
         self.blocks += 1;

@@ -87,7 +87,11 @@ mod tests {
         assert_eq!(indices, [Some(0), Some(9), Some(14), Some(17), Some(26)]);
         assert_eq!(part_index_of(4, Reclaimable), Some(16));
         assert_eq!((part_index_of(9, Movable), part_index_of(10, Movable)), (None, None));
-        assert_eq!(part_index(Order::new(3), Movable, Order::new(3)), None, "a small pageblock is none of its parts");
+        assert_eq!(
+            part_index(Order::new(3), Movable, Order::new(3)),
+            None,
+            "a small pageblock counts as one of its parts"
+        );
         for order in Order::ZERO.to(Order::new(8)) {
             for migratetype in [Unmovable, Movable, Reclaimable] {
                 let index = part_index_of(order.get(), migratetype).expect("there is one");

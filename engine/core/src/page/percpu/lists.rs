@@ -100,7 +100,7 @@ impl PcpLists {
     pub(in crate::page) fn count_in(&mut self, pages: u32) {
         debug_assert!(
             self.tuning.count <= COUNT_MAX,
-            "per-CPU lists: {} pages are on them, {pages} more asked for",
+            "per-CPU lists: {pages} pages cannot be added to {}",
             self.tuning.count
         );
         self.tuning.count += pages;
@@ -111,7 +111,7 @@ impl PcpLists {
     pub(in crate::page) fn count_out(&mut self, pages: u32) {
         debug_assert!(
             pages <= self.tuning.count,
-            "per-CPU lists: {} pages are on them, {pages} less asked for",
+            "per-CPU lists: {pages} pages cannot be removed from {}",
             self.tuning.count
         );
         self.tuning.count -= pages;
@@ -122,7 +122,7 @@ impl PcpLists {
     pub(in crate::page) fn expect_from(&self, pfn: Pfn, frame: &Frame, index: usize, order: Order) {
         debug_assert!(
             is_on_list(frame.word(), index, order),
-            "per-CPU lists: frame {pfn} is {:?}, on list {index} of order {}",
+            "per-CPU lists: frame {pfn} is {:?}, but on list {index} of order {}",
             frame.word(),
             order.get()
         );
@@ -132,7 +132,7 @@ impl PcpLists {
     #[inline]
     pub(in crate::page) fn expect_limited(&self) {
         let (high, limits) = (self.tuning.high, self.limits);
-        debug_assert!(limits.allows(high), "per-CPU lists: their limit is {high}, outside of {limits:?}");
+        debug_assert!(limits.allows(high), "per-CPU lists: the limit {high} is outside of {limits:?}");
     }
 
     /// Checks, in debug builds, that the limit of the CPU's stack is within its bounds.
@@ -140,7 +140,7 @@ impl PcpLists {
     pub(in crate::page) fn expect_home_limited(&self, pages: u32, cpu: CpuId) {
         debug_assert!(
             self.limits.allows(pages),
-            "per-CPU lists: {pages} pages may wait on the stack of CPU {}, and {:?}",
+            "per-CPU lists: the limit of {pages} pages on the stack of CPU {} is outside of {:?}",
             cpu.0,
             self.limits
         );
@@ -244,7 +244,7 @@ impl PcpLists {
         while self.tuning.count > stop {
             let Some((pfn, frame)) = self.lists[index].pop_tail(map) else {
                 empty += 1;
-                assert!(empty <= 2 * PCP_LISTS, "per-CPU lists: they hold fewer pages than they count");
+                assert!(empty <= 2 * PCP_LISTS, "per-CPU lists: the lists have fewer pages than the count");
                 index = (index + 1) % PCP_LISTS;
                 continue;
             };
@@ -305,13 +305,15 @@ impl PcpLists {
         let low = if found > Order::COSTLY { found.min(order.max(cut)) } else { order };
         let mut blocks = 0;
         for half in low.to(found).rev().skip(1) {
-            let index = part_index(half, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
+            let index =
+                part_index(half, migratetype, map.pageblock_order()).expect("the order is below that of a pageblock");
             self.push_head(map, pfn.offset(half.pages()), half, index, cpu);
             blocks += 1;
         }
         let rest = pfn.offset(order.pages())..pfn.offset(low.pages());
         if !rest.is_empty() {
-            let index = part_index(order, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
+            let index =
+                part_index(order, migratetype, map.pageblock_order()).expect("the order is below that of a pageblock");
             self.lists[usize::from(index)].push_run(map, rest, order, Word::pcp_cached(order, index, cpu));
             self.count_in(low.pages() - order.pages());
             blocks += low.pages() / order.pages() - 1;

@@ -66,7 +66,7 @@ impl<L: RawLock> Pcp<L> {
         let mut lists = self.lists.lock();
         // Owned pageblocks are split for any request, so large blocks that the CPU frees are useful to it and are kept.
         lists.high_order_frees = if policy.owns() { u32::MAX } else { limits.high_order_frees(numbers) };
-        debug_assert!(limits.batch > 0, "per-CPU lists: their limits are to be {limits:?}");
+        debug_assert!(limits.batch > 0, "per-CPU lists: the new limits {limits:?} are invalid");
         lists.limits = limits;
         lists.tuning.high = limits.high_min;
         self.home.limit.store(limits.high_min, Relaxed);
@@ -102,7 +102,7 @@ impl<L: RawLock> Pcp<L> {
 /// Checks, in debug builds, that the CPU exists.
 #[inline]
 pub(in crate::page) fn expect_there(cpu: CpuId, cpus: usize) {
-    debug_assert!(cpu.index() < cpus, "per-CPU lists: there is no CPU {}, of {cpus}", cpu.0);
+    debug_assert!(cpu.index() < cpus, "per-CPU lists: CPU {} does not exist; there are {cpus}", cpu.0);
 }
 
 #[cfg(test)]

@@ -138,8 +138,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// frame in its middle is read for the last.
     #[inline]
     fn expect_unmerged(&self, pfn: Pfn, order: Order) {
-        debug_assert!(pfn.is_aligned(order), "buddy: frame {pfn} begins no block of order {}", order.get());
-        debug_assert!(!self.map.frame(pfn).word().is_zone_free(), "buddy: frame {pfn} is free already");
+        debug_assert!(pfn.is_aligned(order), "buddy: frame {pfn} is not aligned to order {}", order.get());
+        debug_assert!(!self.map.frame(pfn).word().is_zone_free(), "buddy: frame {pfn} is already free");
         self.expect_interior(pfn, order);
     }
 
@@ -156,7 +156,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     fn expect_inside(&self, pfn: Pfn) {
         debug_assert!(
             self.map.frame(pfn).word().is_interior(),
-            "buddy: frame {pfn} is {:?}, inside of a block",
+            "buddy: frame {pfn} is {:?}, but inside of a block",
             self.map.frame(pfn).word()
         );
     }
@@ -220,7 +220,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Splits a block that was taken off its list down to `order`. The upper halves are put at the heads of the free
     /// lists of this type, the largest first. The lowest part belongs to the caller. linux: mm/page_alloc.c:expand
     pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
-        debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
+        debug_assert!(
+            order <= found,
+            "buddy: a block of order {} cannot be split to order {}",
+            found.get(),
+            order.get()
+        );
         for half in order.to(found).rev().skip(1) {
             let upper = pfn.offset(half.pages());
             self.expect_inside(upper);
@@ -266,7 +271,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let (found, migratetype) = self.del_page_from_free_list(head);
         debug_assert!(
             head <= part.start && part.start < part.end && part.end <= head.offset(found.pages()),
-            "buddy: frames {:?} are cut out of the block of order {} at frame {head}",
+            "buddy: frames {:?} are not part of the block of order {} at frame {head}",
             part,
             found.get()
         );

@@ -211,14 +211,14 @@ mod tests {
     #[test]
     fn failures_double_what_is_passed_over() {
         let (state, order) = (CompactState::new(), Order::new(9));
-        assert!(!state.is_deferred(order), "it never failed");
+        assert!(!state.is_deferred(order), "no run failed");
         for shift in 1..=8 {
             state.defer(order);
             let passed_over = (0..).take_while(|_| state.is_deferred(order)).count();
             assert_eq!(passed_over, (1 << shift.min(DEFER_SHIFT_MAX)) - 1);
         }
         assert!(state.is_restarting(order));
-        assert!(!state.is_deferred(Order::new(8)), "smaller orders never failed");
+        assert!(!state.is_deferred(Order::new(8)), "no run failed for a smaller order");
         state.note_served(order);
         state.defer(Order::new(3));
         assert!(state.is_deferred(Order::new(3)) && !state.is_deferred(Order::new(2)));
@@ -247,7 +247,7 @@ mod tests {
         use CompactEffort::{Async, SyncFull, SyncLight};
         let state = CompactState::new();
         state.return_target(Pfn::new(1024));
-        assert_eq!(positions(&state, Async), (512, 4608), "nothing was taken yet");
+        assert_eq!(positions(&state, Async), (512, 4608), "no block was taken yet");
         [3072, 4096, 2560].into_iter().for_each(|pfn| state.note_target(Pfn::new(pfn)));
         state.return_target(Pfn::new(1024));
         assert_eq!(positions(&state, Async), (512, 2560), "the lowest");
@@ -280,12 +280,12 @@ mod tests {
         state.note_success(Order::new(4));
         assert!(
             !state.is_deferred(Order::new(4)) && state.is_deferred(Order::new(5)),
-            "an order below that which failed says nothing"
+            "a success of a lower order changes nothing"
         );
         state.note_success(Order::new(7));
         assert!(!state.is_deferred(Order::new(7)) && state.failed.load(Relaxed) == 8);
         state.defer(Order::new(9));
-        assert_eq!(state.failed.load(Relaxed), 8, "the lowest order that failed");
+        assert_eq!(state.failed.load(Relaxed), 8, "the lowest failed order is kept");
         assert!(state.is_deferred(Order::new(8)) && !state.is_deferred(Order::new(7)));
         assert!(!state.clear_stale());
         state.note_stale();
@@ -301,6 +301,6 @@ mod tests {
         }
         (1..64).for_each(|_| assert!(state.is_deferred(order) && !state.is_restarting(order)));
         assert!(!state.is_deferred(order) && state.is_restarting(order));
-        assert!(!state.is_restarting(Order::new(8)), "at this order it never failed");
+        assert!(!state.is_restarting(Order::new(8)), "no run failed for this order");
     }
 }

@@ -11,7 +11,7 @@ impl<L> Zone<L> {
     pub(super) fn expect_hint(&self, areas: &FreeAreas, order: Order, migratetype: MigrateType) {
         debug_assert!(
             self.has_block_at(order, bit(migratetype)) == areas.area(order).has(migratetype),
-            "zone: blocks of order {} and type {migratetype:?} are said to be there: {}, and are: {}",
+            "zone: the hint for blocks of order {} and type {migratetype:?} is {}, but their presence is {}",
             order.get(),
             self.has_block_at(order, bit(migratetype)),
             areas.area(order).has(migratetype)
@@ -25,7 +25,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn expect_own(&self, pfn: Pfn) {
         debug_assert!(
             usize::from(self.map.pageblock(pfn).zone()) == self.zone.index(),
-            "zone: frame {pfn} is zone {}'s, on the lists of zone {}",
+            "zone: frame {pfn} belongs to zone {}, but is on the lists of zone {}",
             self.map.pageblock(pfn).zone(),
             self.zone.index()
         );

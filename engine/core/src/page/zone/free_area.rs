@@ -52,7 +52,8 @@ impl FreeArea {
         let blocks = self.len(migratetype);
         debug_assert!(
             (blocks == 0) == self.list(migratetype).is_empty(),
-            "free areas: {blocks} blocks of order {} and type {migratetype:?} are counted, and their list begins with {:?}",
+            "free areas: {blocks} blocks of order {} and type {migratetype:?} are counted, but their list begins with \
+             {:?}",
             order.get(),
             self.list(migratetype).first()
         );
@@ -108,7 +109,7 @@ impl FreeAreas {
     /// Rotates a list so that it starts with one of its blocks. The blocks before it are taken last.
     pub(in crate::page) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();
-        debug_assert!(word.is_zone_free(), "free areas: frame {pfn} is {word:?}, and its list is to begin with it");
+        debug_assert!(word.is_zone_free(), "free areas: a list cannot start with frame {pfn}, which is {word:?}");
         self.areas[word.order().index()].lists[word.migratetype().index()].rotate_to(map, pfn);
     }
 
@@ -141,16 +142,13 @@ impl FreeAreas {
 
     /// Gives a block to the compaction run that waits.
     pub(in crate::page) fn capture(&mut self, pfn: Pfn) {
-        debug_assert!(self.capture_request().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.capture);
+        debug_assert!(self.capture_request().is_some(), "free areas: no run waits for frame {pfn}: {:?}", self.capture);
         self.capture = CaptureState::Captured(pfn);
     }
 
     /// Stops waiting. Returns the block that was captured meanwhile, if any.
     pub(in crate::page) fn end_capture(&mut self) -> Option<Pfn> {
-        debug_assert!(
-            self.capture != CaptureState::Idle,
-            "free areas: the run that waited for a block waits no longer, twice"
-        );
+        debug_assert!(self.capture != CaptureState::Idle, "free areas: no run waits for a block");
         match core::mem::replace(&mut self.capture, CaptureState::Idle) {
             CaptureState::Captured(pfn) => Some(pfn),
             CaptureState::Idle | CaptureState::Waiting(_) => None,
@@ -190,7 +188,7 @@ impl FreeAreas {
         area.expect_counted(order, migratetype);
         debug_assert!(
             area.has(migratetype),
-            "free areas: frame {pfn} of order {} and type {migratetype:?} leaves a list that is empty",
+            "free areas: frame {pfn} of order {} and type {migratetype:?} is removed from an empty list",
             order.get()
         );
         area.lists[migratetype.index()].remove(map, pfn);

@@ -69,7 +69,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     pub(super) fn fragments_of(&self, owner: CpuId) -> &'m Fragments {
         debug_assert!(
             owner.index() < self.fragments.len() / self.zones,
-            "zone: a pageblock is CPU {}'s, of {}",
+            "zone: a pageblock is owned by CPU {}, but there are {} CPUs",
             owner.0,
             self.fragments.len() / self.zones
         );
@@ -98,7 +98,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     pub(in crate::page) fn del_page_from_free_list(&mut self, pfn: Pfn) -> (Order, MigrateType) {
         self.links += 1;
         let word = self.map.frame(pfn).word();
-        debug_assert!(word.is_zone_free() && word.is_sound(), "zone: frame {pfn} is {word:?}, on no free list");
+        debug_assert!(word.is_zone_free() && word.is_sound(), "zone: frame {pfn} is on no free list: {word:?}");
         self.expect_own(pfn);
         let (order, migratetype) = (word.order(), word.migratetype());
         self.zone.expect_hint(&self.areas, order, migratetype);
@@ -119,7 +119,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         let first = self.areas.area(found).list(migratetype).first();
         debug_assert!(
             first.is_some_and(|first| self.map.frame(first).word() == Word::zone_free(found, migratetype)),
-            "zone: the list of order {} and type {migratetype:?} begins with another list's block, frame {first:?}",
+            "zone: the list of order {} and type {migratetype:?} begins with a block of another list, frame {first:?}",
             found.get()
         );
         first

@@ -192,7 +192,7 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn grow_span(&self, start: Pfn, end: Pfn) {
-        debug_assert!(start < end, "zone: it is to span frames {start} up to {end}");
+        debug_assert!(start < end, "zone: the new span from frame {start} to {end} is empty");
         self.start.fetch_min(u64::from(start.raw()), Relaxed);
         self.end.fetch_max(u64::from(end.raw()), Relaxed);
     }
@@ -215,7 +215,7 @@ impl<L> Zone<L> {
 
     pub(super) fn drop_present(&self, pages: u64) {
         let present = self.present.fetch_sub(pages, Relaxed);
-        debug_assert!(pages <= present, "zone: {present} pages are present, {pages} less asked for");
+        debug_assert!(pages <= present, "zone: {pages} pages cannot be removed from {present} present pages");
     }
 
     /// Returns the number of pages that were released or adopted. linux: zone.managed_pages
@@ -225,12 +225,16 @@ impl<L> Zone<L> {
 
     pub(super) fn add_managed(&self, pages: u64) {
         let managed = self.managed.fetch_add(pages, Relaxed) + pages;
-        debug_assert!(managed <= self.present(), "zone: {managed} pages are managed, {} present", self.present());
+        debug_assert!(
+            managed <= self.present(),
+            "zone: {managed} pages are managed, but only {} are present",
+            self.present()
+        );
     }
 
     pub(super) fn drop_managed(&self, pages: u64) {
         let managed = self.managed.fetch_sub(pages, Relaxed);
-        debug_assert!(pages <= managed, "zone: {managed} pages are managed, {pages} less asked for");
+        debug_assert!(pages <= managed, "zone: {pages} pages cannot be removed from {managed} managed pages");
     }
 
     /// Adds the pages of a pageblock to the zone's counter for its type, or subtracts them if negative. Only HighAtomic
@@ -244,7 +248,7 @@ impl<L> Zone<L> {
         let counted = counter.fetch_add(pages as u64, Relaxed);
         debug_assert!(
             counted.checked_add_signed(pages).is_some_and(|now| now <= PAGES_MAX),
-            "zone: {counted} pages are {migratetype:?}, {pages} more asked for"
+            "zone: {counted} {migratetype:?} pages cannot change by {pages}"
         );
     }
 
@@ -314,7 +318,7 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn set_reserved_highatomic(&self, pages: u64) {
-        debug_assert!(pages <= PAGES_MAX, "zone: {pages} pages are to be its high-atomic reserve");
+        debug_assert!(pages <= PAGES_MAX, "zone: {pages} pages are too many for the high-atomic reserve");
         self.stock.reserved_highatomic.store(pages, Relaxed);
     }
 

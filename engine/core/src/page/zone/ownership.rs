@@ -24,7 +24,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     #[inline]
     pub(in crate::page) fn list_fragment(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
-        debug_assert!(block.is_aligned(self.pageblock_order()), "fragments: frame {block} begins no pageblock");
+        debug_assert!(
+            block.is_aligned(self.pageblock_order()),
+            "fragments: frame {block} is not the start of a pageblock"
+        );
         let (Some(owner), false) = (pageblock.owner(), pageblock.is_listed()) else { return };
         self.fragments_of(owner).list(pageblock.migratetype()).push_tail(&self.map, block);
     }
@@ -48,7 +51,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         debug_assert!(
             !self.map.pageblock(block).is_listed()
                 || [Fault::OwnerStays, Fault::FragmentStays].into_iter().any(is_planted),
-            "fragments: pageblock {block} is nobody's, and on the list of some CPU"
+            "fragments: pageblock {block} has no owner, but is on the list of a CPU"
         );
     }
 
@@ -70,7 +73,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let first = self.fragments_of(owner).list(migratetype).first();
         debug_assert!(
             first.is_none_or(|first| self.map.pageblock(first).owner() == Some(owner)),
-            "fragments: pageblock {first:?} is not CPU {}'s, and on its list",
+            "fragments: pageblock {first:?} is on the list of CPU {}, which does not own it",
             owner.0
         );
         first

@@ -40,10 +40,15 @@ impl<L> Zone<L> {
                 [&stock.free, &stock.free_cma, &stock.free_highatomic].map(|count| count.load(Relaxed));
             assert!(
                 free >= 0 && cma >= 0 && reserve >= 0,
-                "zone: {free} pages are free, {cma} of them CMA and {reserve} reserved, after {pages} more {migratetype:?}"
+                "zone: {free} pages are free, {cma} of CMA and {reserve} of the reserve, after a change by {pages} \
+                 {migratetype:?} pages"
             );
-            assert!(free as u64 <= self.managed(), "zone: {free} pages are free, {} managed", self.managed());
-            assert!(cma as u64 <= self.cma(), "zone: {cma} pages of CMA are free, of {}", self.cma());
+            assert!(
+                free as u64 <= self.managed(),
+                "zone: {free} pages are free, but only {} are managed",
+                self.managed()
+            );
+            assert!(cma as u64 <= self.cma(), "zone: {cma} pages of CMA are free, but only {} exist", self.cma());
         }
     }
 }

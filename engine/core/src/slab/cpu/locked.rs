@@ -36,7 +36,7 @@ impl<'m, L: RawLock, C: CurrentCpu> CpuLocks<'m, L, C> {
     fn lock_of(&self, cpu: CpuId) -> &'m L {
         let lock = self.locks.get(cpu.index());
         lock.unwrap_or_else(|| {
-            panic!("there is no lock for CPU {}: stand for one of the first {}", cpu.0, self.locks.len())
+            panic!("there is no lock for CPU {}; represent one of the first {} CPUs", cpu.0, self.locks.len())
         })
     }
 }

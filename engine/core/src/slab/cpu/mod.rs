@@ -55,7 +55,7 @@ pub const STRIDE: usize = size_of::<CpuSlots>();
 pub const PAIRED_OFFSET: usize = core::mem::offset_of!(CpuSlots, paired);
 
 #[cfg(not(loom))]
-const _: () = assert!(STRIDE == 4096, "a CPU's words fill a page");
+const _: () = assert!(STRIDE == 4096, "the words of a CPU must fill a page");
 
 /// Slots of one CPU: the first words of all slots, then the second words of all slots. Most policies use only the first
 /// words on their fast path. These are close together, eight caches to a cache line, and the second words do not take
@@ -210,7 +210,7 @@ impl<'m> FreedObject<'m> {
 
 /// Result of a push: whether the section took the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an object that was not taken would be lost"]
+#[must_use = "an object that was not taken is lost"]
 pub enum PushOutcome {
     /// The object was taken, and the section has ended.
     Done,
@@ -259,7 +259,7 @@ pub enum ExchangeOutcome {
 
 /// Result of a [`fence`](CpuLocal::fence): whether all sections on a CPU that had begun have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "what an unanswered fence guards may be in use on that CPU"]
+#[must_use = "after an unanswered fence, memory may still be in use on that CPU"]
 pub enum FenceOutcome {
     /// Every section that had begun has ended.
     Ended,

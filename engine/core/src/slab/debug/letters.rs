@@ -17,7 +17,7 @@ impl fmt::Display for SlabDebugError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "slab debugging knows no {:?}; give letters of FZPU, nothing for all of them, or - for none",
+            "slab debugging has no option {:?}; give letters of FZPU, nothing for all of them, or - for none",
             self.letter
         )
     }
@@ -72,6 +72,9 @@ mod tests {
             assert_eq!(CacheFlags::from_slab_debug(letters), Err(SlabDebugError { letter }));
         }
         let error = CacheFlags::from_slab_debug("FX").unwrap_err().to_string();
-        assert_eq!(error, "slab debugging knows no 'X'; give letters of FZPU, nothing for all of them, or - for none");
+        assert_eq!(
+            error,
+            "slab debugging has no option 'X'; give letters of FZPU, nothing for all of them, or - for none"
+        );
     }
 }

@@ -109,7 +109,7 @@ impl<'c> Object<'c> {
 
     /// Returns the bytes of a part of the object's space, given by offsets.
     pub(super) fn bytes(&self, part: Range<u32>) -> &[u8] {
-        assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
+        assert!(part.start <= part.end && part.end <= self.layout.size, "the bytes are not within the object");
         // SAFETY: the bytes belong to the object's space, which exists as the caller of `new` promised, and the
         // assertion excludes other objects. A user that writes to them at the same time makes the kind of error that
         // the check looks for; at worst one byte is read as it was before.
@@ -118,7 +118,7 @@ impl<'c> Object<'c> {
 
     /// Fills a part of the object's space. Bytes that a user requested are never filled while the object is in use.
     pub(super) fn fill(&self, part: Range<u32>, value: u8) {
-        assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
+        assert!(part.start <= part.end && part.end <= self.layout.size, "the bytes are not within the object");
         // SAFETY: the bytes belong to the object's space, which exists as the caller of `new` promised, and the
         // assertion excludes other objects. The object itself is filled only while it is free or past the requested
         // bytes, so no user owns these bytes.
@@ -134,7 +134,7 @@ impl<'c> Object<'c> {
 
     /// Writes a word of debugging data after the object.
     pub(super) fn set_word(&self, at: u32, value: u64) {
-        assert!(at + WORD <= self.layout.size, "no byte of another object");
+        assert!(at + WORD <= self.layout.size, "the bytes are not within the object");
         // SAFETY: the words of a checked cache are after the object, aligned to 8 bytes and within the object's size,
         // as the assertion checks. Only the allocator writes them, under the node's lock.
         unsafe { ((self.start() + u64::from(at)) as *mut u64).write(value.to_le()) }

@@ -74,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if slab.local().is_mark() && list.has(slab) {
             list.remove(self.map, pfn);
             let is_unqueued = slab.unqueue(self.map.slab_address(pfn));
-            debug_assert!(is_unqueued, "nobody frees past the node's lock");
+            debug_assert!(is_unqueued, "a CPU freed into a checked slab without the node's lock");
         }
     }
 }

@@ -154,7 +154,7 @@ mod tests {
             let stamps = [State::Free, State::InUse, State::Gone].map(|state| state.stamp(ObjectAddress::new(object)));
             assert!(stamps[0] != stamps[1] && stamps[1] != stamps[2] && stamps[0] != stamps[2], "{object:#x}");
             assert_ne!(stamps[0], State::Free.stamp(ObjectAddress::new(object + 8)), "{object:#x}");
-            assert!(stamps.iter().all(|stamp| *stamp as u32 == 0), "the lower half is for what was asked for");
+            assert!(stamps.iter().all(|stamp| *stamp as u32 == 0), "the lower half is the requested size");
         }
     }
 }

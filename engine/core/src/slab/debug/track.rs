@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_track_that_was_overwritten_is_not_believed() {
         let words = encode(Who::Source(Location::caller()), CpuId(3), 40);
-        let track = decode(words, 42).expect("it is as it was written");
+        let track = decode(words, 42).expect("the track differs from what was written");
         assert!(matches!(track.who, Who::Source(place) if place.file().ends_with("track.rs")));
         assert_eq!((track.cpu, track.age), (CpuId(3), 2));
         for word in 0..TRACK_WORDS {
@@ -60,6 +60,6 @@ mod tests {
             wrong[word] ^= 1 << 17;
             assert!(decode(wrong, 42).is_none(), "{word}");
         }
-        assert!(decode([0; TRACK_WORDS], 42).is_none(), "nothing was written");
+        assert!(decode([0; TRACK_WORDS], 42).is_none(), "an empty track was read as a track");
     }
 }

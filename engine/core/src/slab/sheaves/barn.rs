@@ -30,7 +30,10 @@ impl Barn {
 
     /// Sets the maximum number of sheaves with objects of an empty barn.
     pub(in crate::slab) fn set_full_max(&mut self, full: usize) {
-        debug_assert!(self.iter().next().is_none() && full <= BARN_SHEAVES_MAX, "it is a new cache's");
+        debug_assert!(
+            self.iter().next().is_none() && full <= BARN_SHEAVES_MAX,
+            "the barn is not empty, or its maximum is too large"
+        );
         self.full.max = full;
     }
 
@@ -61,7 +64,7 @@ impl Barn {
         }
         let Some(fresh) = self.get(want) else { return Err(unfit) };
         let put = unfit.map_or(Ok(()), |sheaf| self.put(sheaf));
-        debug_assert!(put.is_ok(), "there was room for it");
+        debug_assert!(put.is_ok(), "the barn has no room for the returned sheaf");
         Ok(fresh)
     }
 

@@ -299,7 +299,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         // SAFETY: `alloc_empty_sheaf` allocated the memory, and the sheaf was consumed by `into_memory`, so no other
         // code uses it.
         let freed = unsafe { self.kfree(memory) };
-        debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
+        debug_assert!(freed.is_ok(), "the free of a sheaf's memory failed: {freed:?}");
     }
 }
 

@@ -155,7 +155,7 @@ mod tests {
     fn objects_of_a_slab_come_together_whatever_lies_between() {
         let scattered = [0x2000, 0x1000, 0x2040, 0x1040, 0x2080, 0x1080, 0x20c0, 0x10c0];
         let together = [0x2000, 0x2040, 0x2080, 0x20c0, 0x1000, 0x1040, 0x1080, 0x10c0];
-        assert_eq!(group_addresses(scattered), together, "slabs and objects keep their order");
+        assert_eq!(group_addresses(scattered), together, "slabs or objects changed their order");
         assert_eq!(group_addresses(together), together);
     }
 
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn four_objects_of_a_slab_are_no_accident() {
         assert!(begins(&[0x1000, 0x1040, 0x1080, 0x10c0, 0x2000]) && !begins(&[0x1000, 0x1040, 0x1080, 0x2000]));
-        assert!(begins(&[0x1000, 0x1040]) && !begins(&[0x1000, 0x2000]), "as many as there are");
+        assert!(begins(&[0x1000, 0x1040]) && !begins(&[0x1000, 0x2000]), "the number of objects changed");
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl<L: RawLock> PercpuSheaves<'_, L> {
 
     /// Stores a sheaf as the spare again that [`take_spare`](Self::take_spare) returned.
     fn restore_spare(&mut self, sheaf: OwnedSheaf) {
-        debug_assert_eq!(self.slot.paired.load(Acquire), 0, "it was taken from there");
+        debug_assert_eq!(self.slot.paired.load(Acquire), 0, "the place of the spare is not empty");
         self.slot.paired.store(sheaf.into_word(), Release);
     }
 }

@@ -16,7 +16,7 @@ pub(super) const SIZES: [(u32, &str); 5] =
 /// Returns the index in [`SIZES`] of the memory of a sheaf.
 pub(super) fn size_class(capacity: u64) -> u8 {
     let class = SIZES.iter().position(|&(size, _)| u64::from(size) >= Sheaf::bytes(capacity));
-    class.expect("no sheaf is larger than the largest size") as u8
+    class.expect("the largest size fits the largest sheaf") as u8
 }
 
 /// Initial value of arrays before objects are written to them.
@@ -24,7 +24,7 @@ pub(super) const UNWRITTEN: ObjectAddress = ObjectAddress::new(0);
 
 /// Sheaf with exclusive access to it.
 #[derive(Debug)]
-#[must_use = "its objects would be lost"]
+#[must_use = "dropping the sheaf loses its objects"]
 pub(in crate::slab) struct OwnedSheaf(NonNull<Sheaf>);
 
 // SAFETY: the value has exclusive access to its sheaf, and objects may be used on any thread.
@@ -67,7 +67,7 @@ impl OwnedSheaf {
     /// # Safety
     /// The sheaf was in a slot and is in no word any more from now on, and no section changes it.
     pub(super) unsafe fn from_top(top: Top, capacity: u64) -> OwnedSheaf {
-        let place = NonNull::new(top.sheaf(capacity) as *mut Sheaf).expect("no sheaf is at address 0");
+        let place = NonNull::new(top.sheaf(capacity) as *mut Sheaf).expect("no sheaf has address 0");
         let mut held = OwnedSheaf(place);
         held.set_len(top.len(capacity) as usize);
         held
@@ -80,7 +80,7 @@ impl OwnedSheaf {
 
     /// Returns the memory of the sheaf, which must be empty.
     pub(super) fn into_memory(self) -> NonNull<u8> {
-        debug_assert!(self.is_empty(), "its objects would be lost");
+        debug_assert!(self.is_empty(), "the sheaf still has objects");
         self.0.cast()
     }
 
@@ -134,7 +134,7 @@ impl OwnedSheaf {
     /// it wrote.
     pub(crate) fn fill_by(&mut self, fill: impl FnOnce(&mut [ObjectAddress]) -> usize) {
         let filled = fill(self.room());
-        debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
+        debug_assert!(self.len() + filled <= self.capacity(), "the sheaf was filled beyond its capacity");
         self.set_len(self.len() + filled);
     }
 
@@ -222,7 +222,11 @@ mod tests {
         assert_eq!((sheaf_capacity(8, Some(u32::MAX)), sheaf_capacity(u32::MAX, Some(0))), (124, 0));
         for capacity in capacities.map(u64::from) {
             let memory = SIZES[usize::from(size_class(capacity))].0;
-            assert_eq!(u64::from(memory), (capacity + 4) * 8, "{capacity}, and Linux's header, fill a power of two");
+            assert_eq!(
+                u64::from(memory),
+                (capacity + 4) * 8,
+                "{capacity} objects and Linux's header do not fill a power of two"
+            );
         }
     }
 

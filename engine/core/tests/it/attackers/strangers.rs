@@ -43,7 +43,7 @@ const PANICS: [(&str, &[Attack]); 3] = [
         ],
     ),
     (
-        "the zone is another allocator's",
+        "the zone must belong to this allocator",
         &[
             ("pcp", |ours, theirs| _ = ours.pcp(CpuId(0), &theirs.zones()[2])),
             ("drain_pages_zone", |ours, theirs| ours.drain_pages_zone(CpuId(0), &theirs.zones()[2])),

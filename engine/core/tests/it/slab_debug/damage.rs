@@ -226,7 +226,7 @@ fn a_link_that_leads_to_an_object_in_use() {
         assert_ne!(next, in_use, "nobody gets what somebody has");
         let report = listener(slab).take_one(0);
         assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
-        assert!(report.ends_with("FIX task: Free objects linked anew\n"), "{report}");
+        assert!(report.ends_with("FIX task: Free objects relinked\n"), "{report}");
         assert_eq!(slab.taken_out_of_use(), 0);
         check(slab).unwrap();
     });

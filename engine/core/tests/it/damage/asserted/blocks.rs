@@ -35,47 +35,59 @@ fn free_into(stage: &'static Stage, field: Field, value: u32) {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    Row::listed("number of a type", "pageblock: its type is 9, which is none", |stage| {
+    Row::listed("number of a type", "pageblock: 9 is not the number of a migratetype", |stage| {
         free_into(stage, Field::MigrateType, 9);
     }),
-    Row::bare("number of a zone that there is not", "zones: a pageblock is zone 77's, of 4", |stage| {
-        free_into(stage, Field::Zone, 77);
-    }),
-    Row::bare("number of another zone", "zone: 1 pages are free, 0 managed", |stage| {
+    Row::bare(
+        "number of a zone that there is not",
+        "zones: a pageblock belongs to zone 77, but there are 4",
+        |stage| {
+            free_into(stage, Field::Zone, 77);
+        },
+    ),
+    Row::bare("number of another zone", "zone: 1 pages are free, but only 0 are managed", |stage| {
         free_into(stage, Field::Zone, 1);
     }),
-    Row::bare("zone of a free block", "zone: frame 0x0 is zone 1's, on the lists of zone 2", |stage| {
+    Row::bare("zone of a free block", "zone: frame 0x0 belongs to zone 1, but is on the lists of zone 2", |stage| {
         spoil_first(stage, Field::Zone, 1);
         stage.take(10);
     }),
-    Row::listed("owner that there is not", "per-CPU lists: there is no CPU 8, of 2", |stage| {
+    Row::listed("owner that there is not", "per-CPU lists: CPU 8 does not exist; there are 2", |stage| {
         free_into(stage, Field::Owner, 9);
     }),
-    Row::owned("owner of a whole pageblock", "pageblock: CPU 1 owns it, and Some(CpuId(0)) is to", |stage| {
-        spoil_first(stage, Field::Owner, 2);
-        stage.take(0);
-    }),
-    Row::bare("isolated, and not for Isolate", "pageblock: isolated 3 times, and Movable", |stage| {
+    Row::owned(
+        "owner of a whole pageblock",
+        "pageblock: owned by CPU 1, but the new owner is Some(CpuId(0))",
+        |stage| {
+            spoil_first(stage, Field::Owner, 2);
+            stage.take(0);
+        },
+    ),
+    Row::bare("isolated, and not for Isolate", "pageblock: isolated 3 times, but its type is Movable", |stage| {
         spoil_first(stage, Field::Isolations, 3);
         want_first(stage);
     }),
-    Row::bare("for Isolate, and not isolated", "pageblock: isolated 0 times, and Isolate", |stage| {
+    Row::bare("for Isolate, and not isolated", "pageblock: isolated 0 times, but its type is Isolate", |stage| {
         spoil_first(stage, Field::MigrateType, MigrateType::Isolate as u32);
         stage.spoil(|damage| damage.set_pageblock(Pfn::new(0), Field::Kept, 1));
         want_first(stage);
     }),
-    Row::bare("count of isolations, while isolated", "pageblock: isolated 0 times, one less asked for", |stage| {
+    Row::bare("count of isolations, while isolated", "pageblock: isolated 0 times, so no isolation can end", |stage| {
         isolate_meanwhile(stage, |stage| spoil_first(stage, Field::Isolations, 0));
     }),
-    Row::bare("type, while isolated", "pageblock: isolated 1 times, and Movable", |stage| {
+    Row::bare("type, while isolated", "pageblock: isolated 1 times, but its type is Movable", |stage| {
         isolate_meanwhile(stage, |stage| spoil_first(stage, Field::MigrateType, MigrateType::Movable as u32));
     }),
-    Row::bare("kept type, while isolated", "pageblock: what it kept is 7, no type to go back to", |stage| {
+    Row::bare("kept type, while isolated", "pageblock: the saved type 7 is not a type that requests have", |stage| {
         isolate_meanwhile(stage, |stage| spoil_first(stage, Field::Kept, 7));
     }),
-    Row::bare("zone, while isolated", "isolation: pageblock 0x0 is zone 1's, isolated in zone 2", |stage| {
-        isolate_meanwhile(stage, |stage| spoil_first(stage, Field::Zone, 1));
-    }),
+    Row::bare(
+        "zone, while isolated",
+        "isolation: pageblock 0x0 belongs to zone 1, but is isolated in zone 2",
+        |stage| {
+            isolate_meanwhile(stage, |stage| spoil_first(stage, Field::Zone, 1));
+        },
+    ),
     Row::owned("link to the pageblock before", "block list: pageblock 0x200 is not after 0x5", |stage| {
         stage.two_fragments();
         stage.spoil(|damage| damage.set_pageblock(Pfn::new(PAGEBLOCK), Field::Prev, 5));
@@ -94,7 +106,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::owned(
         "a pageblock that looks like one on no list",
-        "block list: pageblock 0x0 is the last, and not",
+        "block list: the tail, pageblock 0x0, has a successor",
         |stage| {
             stage.two_fragments();
             spoil_first(stage, Field::Next, u32::MAX - 2);
@@ -102,14 +114,18 @@ pub(super) const ROWS: &[Row] = &[
             stage.engine.drain_pages_zone(CpuId(0), stage.zone());
         },
     ),
-    Row::owned("owner of a pageblock owned in part", "fragments: pageblock Some(0x0) is not CPU 0's", |stage| {
-        stage.two_fragments();
-        spoil_first(stage, Field::Owner, 0);
-        stage.take(0);
-    }),
+    Row::owned(
+        "owner of a pageblock owned in part",
+        "fragments: pageblock Some(0x0) is on the list of CPU 0",
+        |stage| {
+            stage.two_fragments();
+            spoil_first(stage, Field::Owner, 0);
+            stage.take(0);
+        },
+    ),
     Row::owned(
         "owner of a pageblock whose type changes",
-        "fragments: pageblock 0x0 is nobody's, and on the list",
+        "fragments: pageblock 0x0 has no owner, but is on the list",
         |stage| {
             let pages = stage.two_fragments();
             spoil_first(stage, Field::Owner, 0);

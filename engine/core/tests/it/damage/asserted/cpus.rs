@@ -38,21 +38,21 @@ fn stack_counts(stage: &'static Stage, pages: u32) {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    Row::listed("pages on lists, none", "per-CPU lists: 0 pages are on them, 1 less asked for", |stage| {
+    Row::listed("pages on lists, none", "per-CPU lists: 1 pages cannot be removed from 0", |stage| {
         count(stage, 0, |stage| _ = stage.take(0));
     }),
-    Row::listed("pages on lists, too many", "per-CPU lists: they hold fewer pages than they count", |stage| {
+    Row::listed("pages on lists, too many", "per-CPU lists: the lists have fewer pages than the count", |stage| {
         count(stage, 1000, |stage| stage.engine.drain_pages_zone(CPU, stage.zone()));
     }),
-    Row::listed("pages on lists, far too many", "pages are on them, 1 more asked for", |stage| {
+    Row::listed("pages on lists, far too many", "per-CPU lists: 1 pages cannot be added to", |stage| {
         count(stage, u32::MAX, |_| {});
     }),
-    Row::listed("limit of lists", "per-CPU lists: their limit is 0, outside of", |stage| {
+    Row::listed("limit of lists", "per-CPU lists: the limit 0 is outside of", |stage| {
         stage.take(0);
         stage.spoil(|damage| damage.set_limit(CPU, stage.zone(), 0));
         stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
-    Row::listed("list of a listed page", "list: 4, cpu: CpuId(0) }, on list 1", |stage| {
+    Row::listed("list of a listed page", "list: 4, cpu: CpuId(0) }, but on list 1", |stage| {
         listed_as(stage, State::PcpCached { order: Order::ZERO, list: 4, cpu: CPU });
     }),
     Row::listed("order of a listed page", "per-CPU lists: frame", |stage| {
@@ -62,18 +62,18 @@ pub(super) const ROWS: &[Row] = &[
         let migratetype = freehold::base::MigrateType::Movable;
         listed_as(stage, State::ZoneFree { order: Order::ZERO, migratetype });
     }),
-    Row::owned("pages on a stack, too many", "stack: it counts 5 pages more than are on it", |stage| {
+    Row::owned("pages on a stack, too many", "stack: the count is 5 pages too high", |stage| {
         stack_counts(stage, 6);
     }),
-    Row::owned("pages on a stack, none", "is on it, and is not counted", |stage| stack_counts(stage, 0)),
-    Row::owned("a stacked page that looks allocated", "not on its way home", |stage| {
+    Row::owned("pages on a stack, none", "is on the stack, but not counted", |stage| stack_counts(stage, 0)),
+    Row::owned("a stacked page that looks allocated", "not a pending remote free", |stage| {
         let (order, refs) = (Order::ZERO, 1);
         stacked_as(
             stage,
             State::Allocated { order, refs, movable: true, compound: false, poisoned: false, slab: false },
         );
     }),
-    Row::owned("order of a stacked page", "heads no block of order 3", |stage| {
+    Row::owned("order of a stacked page", "is not aligned to order 3", |stage| {
         let pages = [stage.take(0), stage.take(0)];
         let odd = if pages[0].raw() % 2 == 1 { pages[0] } else { pages[1] };
         stage.run_on(1);
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         });
         stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
-    Row::owned("references of a stacked page", "the word of no state, not on its way home", |stage| {
+    Row::owned("references of a stacked page", "(no valid state), not a pending remote free", |stage| {
         let page = stage.stacked();
         stage.spoil(|damage| damage.set_word(page, damage.word(page) | 1 << 15));
         stage.engine.drain_pages_zone(CPU, stage.zone());
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         stage.spoil(|damage| damage.set_links(page, Some(page), None));
         stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
-    Row::owned("limit of a stack", "per-CPU lists: 0 pages may wait on the stack of CPU 0", |stage| {
+    Row::owned("limit of a stack", "per-CPU lists: the limit of 0 pages on the stack of CPU 0", |stage| {
         stage.stacked();
         stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 0));
         stage.engine.drain_pages_zone(CPU, stage.zone());

@@ -21,40 +21,36 @@ fn run_to_sleep(stage: &'static Stage) {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    Row::bare("phase of a task that is driven", "background task: left by its driver, and its phase is 0", |stage| {
+    Row::bare("phase of a task that is driven", "background task: the driver ended, but the phase is 0", |stage| {
         wake(stage);
         stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_kswapd_phase(NODE, 0)));
         run_to_sleep(stage);
     }),
-    Row::bare("number of a phase", "background task: its phase is 3, which is none", |stage| {
+    Row::bare("number of a phase", "background task: 3 is not a phase", |stage| {
         wake(stage);
         stage.spoil(|damage| damage.set_kswapd_phase(NODE, 3));
         run_to_sleep(stage);
     }),
-    Row::bare("order of an errand", "errand: 0x0c03 names order 12 and zone 3", |stage| {
+    Row::bare("order of an errand", "errand: 0x0c03 is invalid: order 12, zone 3", |stage| {
         wake(stage);
         stage.spoil(|damage| damage.set_kswapd_errand(NODE, 0x0c03));
         run_to_sleep(stage);
     }),
-    Row::bare("zone of an errand", "errand: 0x0009 names order 0 and zone 9", |stage| {
+    Row::bare("zone of an errand", "errand: 0x0009 is invalid: order 0, zone 9", |stage| {
         wake(stage);
         stage.spoil(|damage| damage.set_kswapd_errand(NODE, 0x0009));
         run_to_sleep(stage);
     }),
-    Row::bare(
-        "whether somebody waits for a block",
-        "free areas: the run that waited for a block waits no longer",
-        |stage| {
-            let last_page = MOVABLE | Gfp::MEMALLOC;
-            let pages: Vec<_> = core::iter::from_fn(|| stage.engine.alloc_pages(last_page, Order::ZERO).ok()).collect();
-            let (odd, even): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.raw() % 2 == 1);
-            even.into_iter().for_each(|page| stage.free(page, 0));
-            // A run waits for a block while it drains its CPU's lists, after the pages that it could not move.
-            stage.spoil_when_asked(|stage| {
-                stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
-            });
-            stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("nothing moves");
-            odd.into_iter().for_each(|page| stage.free(page, 0));
-        },
-    ),
+    Row::bare("whether somebody waits for a block", "free areas: no run waits for a block", |stage| {
+        let last_page = MOVABLE | Gfp::MEMALLOC;
+        let pages: Vec<_> = core::iter::from_fn(|| stage.engine.alloc_pages(last_page, Order::ZERO).ok()).collect();
+        let (odd, even): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.raw() % 2 == 1);
+        even.into_iter().for_each(|page| stage.free(page, 0));
+        // A run waits for a block while it drains its CPU's lists, after the pages that it could not move.
+        stage.spoil_when_asked(|stage| {
+            stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
+        });
+        stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("nothing moves");
+        odd.into_iter().for_each(|page| stage.free(page, 0));
+    }),
 ];

@@ -44,28 +44,28 @@ fn refer_to_claimed(stage: &Stage) {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    Row::bare("bits of an allocated block", "word: 0x1103, the word of no state is not to be claimed", |stage| {
+    Row::bare("bits of an allocated block", "word: 0x1103 (no valid state) cannot be claimed", |stage| {
         let page = stage.take(0);
         stage.spoil(|damage| damage.set_word(page, (damage.word(page) % ONE_REFERENCE) | PINNED));
         _ = stage.engine.free_frozen_pages(page, Order::ZERO);
     }),
-    Row::bare("references of a claimed block", "the word of no state does not become Allocated", |stage| {
+    Row::bare("references of a claimed block", "(no valid state) to Allocated", |stage| {
         let zone = stage.zone();
         stage.engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
         stage.engine.damage().set_boost(zone.node(), zone.kind(), 1);
         stage.spoil_when_asked(refer_to_claimed);
         stage.take(0);
     }),
-    Row::bare("an inside that is Reserved", "word: Reserved does not become Allocated", |stage| {
+    Row::bare("an inside that is Reserved", "word: a store must not change Reserved to Allocated", |stage| {
         split_beside(stage, State::Reserved);
     }),
-    Row::bare("an inside that is out of use", "word: Withheld does not become Allocated", |stage| {
+    Row::bare("an inside that is out of use", "word: a store must not change Withheld to Allocated", |stage| {
         split_beside(stage, State::Withheld);
     }),
-    Row::bare("an inside that is not there", "word: Absent does not become Allocated", |stage| {
+    Row::bare("an inside that is not there", "word: a store must not change Absent to Allocated", |stage| {
         split_beside(stage, State::Absent);
     }),
-    Row::bare("an inside that somebody owns", "word: Allocated { order: Order(0)", |stage| {
+    Row::bare("an inside that somebody owns", "word: a store must not change Allocated { order: Order(0)", |stage| {
         split_beside(stage, allocated(0));
     }),
     Row::bare("a free block inside an allocated one", "buddy: frame 0x4 is ZoneFree", |stage| {
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         stage.spoil(|damage| damage.set_state(Pfn::new(512), State::Withheld));
         stage.take(0);
     }),
-    Row::bare("a head that is not aligned", "buddy: frame 0x1 begins no block of order 3", |stage| {
+    Row::bare("a head that is not aligned", "buddy: frame 0x1 is not aligned to order 3", |stage| {
         let block = stage.take(3);
         stage.spoil(|damage| {
             damage.set_state(block.offset(1), allocated(3));
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
         stage.spoil(|damage| damage.set_state(block.offset(6), allocated(0)));
         stage.free(block, 2);
     }),
-    Row::bare("the type of a free block's list", "leaves a list that is empty", |stage| {
+    Row::bare("the type of a free block's list", "is removed from an empty list", |stage| {
         let block = stage.free_list(10)[2];
         let other = State::ZoneFree { order: Order::MAX, migratetype: MigrateType::Unmovable };
         stage.spoil(|damage| damage.set_state(block, other));
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::bare(
         "the order of a free block",
-        "zone: the list of order 10 and type Movable begins with another",
+        "zone: the list of order 10 and type Movable begins with a block of another",
         |stage| {
             let block = stage.free_list(10)[0];
             stage.spoil(|damage| damage.set_state(block, free_block(9)));

@@ -38,37 +38,41 @@ fn release_as(stage: &'static Stage, migratetype: MigrateType) -> Pfn {
 
 pub(super) const ROWS: &[Row] = &[
     Row::bare("free pages, too few", "zone: -1 pages are free", |stage| take_with(stage, ZoneCounter::Free, 0)),
-    Row::bare("free pages, too many", "zone: 99999 pages are free, 15360 managed", |stage| {
+    Row::bare("free pages, too many", "zone: 99999 pages are free, but only 15360 are managed", |stage| {
         take_with(stage, ZoneCounter::Free, 100_000);
     }),
-    Row::bare("free pages of CMA areas, too few", "-1 of them CMA", |stage| {
+    Row::bare("free pages of CMA areas, too few", "-1 of CMA", |stage| {
         take_from_area_with(stage, ZoneCounter::FreeCma, 0);
     }),
-    Row::bare("free pages of CMA areas, too many", "zone: 4999 pages of CMA are free, of 1024", |stage| {
+    Row::bare("free pages of CMA areas, too many", "zone: 4999 pages of CMA are free, but only 1024 exist", |stage| {
         take_from_area_with(stage, ZoneCounter::FreeCma, 5000);
     }),
-    Row::bare("pages of CMA areas", "zone: 1023 pages of CMA are free, of 0", |stage| {
+    Row::bare("pages of CMA areas", "zone: 1023 pages of CMA are free, but only 0 exist", |stage| {
         take_from_area_with(stage, ZoneCounter::Cma, 0);
     }),
-    Row::bare("free pages of the reserve", "-1 reserved", |stage| {
+    Row::bare("free pages of the reserve", "-1 of the reserve", |stage| {
         let block = release_as(stage, MigrateType::HighAtomic);
         stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::FreeReserved, 0));
         stage.cut_out(block);
     }),
-    Row::bare("pages of the reserve", "zone: 0 pages are HighAtomic, -512 more asked for", |stage| {
+    Row::bare("pages of the reserve", "zone: 0 HighAtomic pages cannot change by -512", |stage| {
         let block = Pfn::new(RESERVED);
         stage.engine.set_pageblock_type(block, MigrateType::HighAtomic).expect("it is Reserved");
         stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::Reserved, 0));
         stage.engine.set_pageblock_type(block, MigrateType::Movable).expect("it is Reserved");
     }),
-    Row::bare("managed pages", "zone: 15359 pages are free, 100 managed", |stage| {
+    Row::bare("managed pages", "zone: 15359 pages are free, but only 100 are managed", |stage| {
         take_with(stage, ZoneCounter::Managed, 100);
     }),
-    Row::bare("present pages, when some are released", "zone: 15872 pages are managed, 100 present", |stage| {
-        stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::Present, 100));
-        release_as(stage, MigrateType::Movable);
-    }),
-    Row::bare("present pages, when some go", "zone: 100 pages are present, 512 less asked for", |stage| {
+    Row::bare(
+        "present pages, when some are released",
+        "zone: 15872 pages are managed, but only 100 are present",
+        |stage| {
+            stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::Present, 100));
+            release_as(stage, MigrateType::Movable);
+        },
+    ),
+    Row::bare("present pages, when some go", "zone: 512 pages cannot be removed from 100 present pages", |stage| {
         stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::Present, 100));
         offline(stage).expect("nobody uses it");
     }),
@@ -76,22 +80,18 @@ pub(super) const ROWS: &[Row] = &[
         stage.spoil(|damage| damage.set_span(stage.zone(), Some(Pfn::new(4096)..Pfn::new(FRAMES))));
         offline(stage).expect("nobody uses it");
     }),
-    Row::bare("what is said of a list that has blocks", "are said to be there: false, and are: true", |stage| {
+    Row::bare("what is said of a list that has blocks", "is false, but their presence is true", |stage| {
         stage.spoil(|damage| damage.set_occupied(stage.zone(), Order::MAX, 0));
         stage.cut_out(Pfn::new(2048));
     }),
-    Row::bare("what is said of a list that is empty", "are said to be there: true, and are: false", |stage| {
+    Row::bare("what is said of a list that is empty", "is true, but their presence is false", |stage| {
         stage.spoil(|damage| damage.set_occupied(stage.zone(), Order::new(4), u8::MAX));
         stage.take(2);
     }),
-    Row::bare(
-        "a list that was emptied",
-        "zone: blocks of order 10 and type Movable are said to be there: true",
-        |stage| {
-            stage.spoil(|damage| damage.set_free_list(stage.zone(), movable(10), None, None));
-            stage.take(10);
-        },
-    ),
+    Row::bare("a list that was emptied", "zone: the hint for blocks of order 10 and type Movable is true", |stage| {
+        stage.spoil(|damage| damage.set_free_list(stage.zone(), movable(10), None, None));
+        stage.take(10);
+    }),
     Row::bare("blocks of a list, none", "free areas: 0 blocks of order 10 and type Movable are counted", |stage| {
         stage.spoil(|damage| damage.set_blocks(stage.zone(), movable(10), 0));
         stage.take(10);
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         stage.spoil(|damage| damage.set_blocks(stage.zone(), movable(3), 5));
         stage.take(2);
     }),
-    Row::bare("units of an area, while one is wanted", "CMA area: unit 0 is given back, and was not handed", |stage| {
+    Row::bare("units of an area, while one is wanted", "CMA area: unit 0 is freed, but not allocated", |stage| {
         stage.cut_out(Pfn::new(AREA.0));
         stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.unclaim_unit(&stage.area, 0)));
         let wanted = stage.engine.cma_alloc(&stage.area, 1, 1, MOVABLE).expect("the second unit is free");
