@@ -151,23 +151,23 @@ fn main() {
             balloon.push(piece);
         }
         say(host, &format!("the balloon has {} pieces of 2 MiB", balloon.len()));
-        assert!(balloon.len() > unused / PIECE.pages() as usize, "the guest gave up nothing");
-        balloon.into_iter().for_each(|piece| host.free_pages(piece, PIECE).expect("the piece is ours"));
+        assert!(balloon.len() > unused / PIECE.pages() as usize, "the guest returned no memory");
+        balloon.into_iter().for_each(|piece| host.free_pages(piece, PIECE).expect("the balloon owns the piece"));
         say(host, "the balloon is empty");
-        host.check().expect("nothing is lost");
+        host.check().expect("the allocator is consistent");
     })
-    .expect("64 MiB are enough");
+    .expect("64 MiB are enough for a machine");
 }
 
 /// Runs a guest that touches all of its memory and then returns every third page.
 fn run_guest(host: &PageAllocator<'_, Monitor>) {
     for page in 0..GUEST_PAGES {
-        let frame = host.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the host has more than it promised");
+        let frame = host.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the host is larger than the guest");
         host.platform().guest.borrow_mut().map(page, frame);
     }
     for page in (0..GUEST_PAGES).step_by(3) {
-        let frame = host.platform().guest.borrow_mut().unmap(page).expect("it was touched");
-        host.free_pages(frame, Order::ZERO).expect("the frame is the guest's");
+        let frame = host.platform().guest.borrow_mut().unmap(page).expect("the guest touched this page");
+        host.free_pages(frame, Order::ZERO).expect("the guest owns the frame");
     }
 }
 

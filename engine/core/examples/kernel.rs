@@ -41,17 +41,19 @@ mod arch {
 
     /// Returns the virtual address of physical address 0.
     pub(crate) fn direct_map() -> usize {
-        let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
+        let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("the alignment is a power of two");
         // SAFETY: `alloc` requires a layout of non-zero size, and this one has `MEMORY` bytes.
         let memory = unsafe { alloc(layout) };
-        assert!(!memory.is_null(), "there is memory for a small machine");
+        assert!(!memory.is_null(), "not enough memory for a small machine");
         memory.expose_provenance()
     }
 }
 
 struct Hw;
 
-// SAFETY: interrupts are off between save and restore, and a call ends in an interrupt whose handler answers it.
+// SAFETY: `kernel` returns the one static. `id` reads the number of the running CPU. Between `irq_save` and
+// `irq_restore` interrupts are off, so the caller stays on its CPU and nothing else runs there. `call` raises an
+// interrupt, and only its handler answers.
 unsafe impl Cpu for Hw {
     const CPUS: u16 = 4;
     fn kernel() -> &'static Kernel<Hw> {
@@ -95,7 +97,8 @@ fn regions(map: &[E820]) -> impl Iterator<Item = Region> + Clone {
 
 fn set_up(map: &[E820], kernel_image: std::ops::Range<u64>) -> Result<(), SetupError> {
     let boot = Boot { direct_map: arch::direct_map(), reserved: &[kernel_image], ..Boot::default() };
-    // SAFETY: the loader's map is true, and mapped there; what is in use of it is reserved.
+    // SAFETY: the loader's usable regions are memory, and mapped at `direct_map`. The only memory in use is the kernel
+    // image, which is reserved, and no other CPU uses the allocator yet.
     unsafe { KERNEL.init(regions(map), &boot) }
 }
 
@@ -113,9 +116,9 @@ fn use_it() -> Result<(), freehold::kernel::Error> {
     let mut page = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::ZERO, Order::ZERO)?;
     page.as_uninit()[0].write(1);
     let ring = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::DMA32, Order::new(3))?;
-    println!("a device is told of {:#x}", ring.physical());
+    println!("physical address for a device: {:#x}", ring.physical());
     let frame_buffer = KERNEL.alloc_contig_pages(Gfp::KERNEL, 1000)?;
-    println!("a thousand pages from {:?} on", frame_buffer.range().start);
+    println!("a thousand pages, from frame {:?}", frame_buffer.range().start);
     let inodes = KERNEL.cache::<Inode>("inode")?;
     let mut inode = inodes.alloc(Inode { number: 1 }, Gfp::KERNEL)?;
     inode.number += 1;
@@ -131,7 +134,7 @@ fn main() {
     ];
     assert_eq!(regions(&map).filter(|region| region.kind == RegionKind::Usable).count(), 2);
     set_up(&map, 0x20_0000..0x40_0000).expect("the map has room for its metadata");
-    use_it().expect("there is memory");
+    use_it().expect("the machine has enough memory");
     call_interrupt();
     // SAFETY: the layout has a non-zero size, and the memory is freed with the layout of its allocation.
     unsafe {
@@ -140,7 +143,7 @@ fn main() {
         HEAP.dealloc(boxed, Layout::new::<[u64; 100]>());
     }
     // SAFETY: nothing else runs, and the page allocator is only read.
-    let census = unsafe { KERNEL.pages() }.expect("it is set up").check().expect("nothing is lost");
+    let census = unsafe { KERNEL.pages() }.expect("the kernel is set up").check().expect("it is consistent");
     println!("{census:?}");
 }
 
@@ -160,10 +163,10 @@ mod tests {
         let blocks = TUTORIAL.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest));
         let mut shown = 0;
         for block in blocks {
-            assert!(program.contains(&words(block)), "the tutorial shows what no program does:\n{block}");
+            assert!(program.contains(&words(block)), "the tutorial has a block that is not in this program:\n{block}");
             shown += 1;
         }
-        assert!(shown >= 5, "{shown} blocks");
+        assert!(shown >= 5, "only {shown} blocks");
     }
 
     #[test]

@@ -52,14 +52,14 @@ macro_rules! machine {
 machine!(Plain false Small false Sanity true RedZone true Poison true Tracked true);
 
 fn boot<H: Cpu>(checks: &str) -> &'static Kernel<H> {
-    let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
+    let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("the alignment is a power of two");
     // SAFETY: `alloc` requires a layout of non-zero size, and this one has `MEMORY` bytes.
     let memory = unsafe { alloc(layout) };
-    assert!(!memory.is_null(), "there is memory for a small machine");
-    let slab_debug = CacheFlags::from_slab_debug(checks).expect("they are letters of slab_debug");
+    assert!(!memory.is_null(), "not enough memory for a small machine");
+    let slab_debug = CacheFlags::from_slab_debug(checks).expect("the letters are options of slab_debug");
     let boot = Boot { direct_map: memory.expose_provenance(), slab_debug, ..Boot::default() };
     // SAFETY: the memory was just allocated, is never freed, and has no other user.
-    unsafe { H::kernel().init([Region::usable(0, MEMORY)], &boot) }.expect("the map is right");
+    unsafe { H::kernel().init([Region::usable(0, MEMORY)], &boot) }.expect("the region is valid memory");
     H::kernel()
 }
 
@@ -77,8 +77,8 @@ const MISTAKES: [(Mistake, &str); 5] = [
     (Mistake::Stranger, "an address outside of the slab"),
     (Mistake::Interior, "an address inside an object"),
     (Mistake::TwiceInARow, "an object twice in a row"),
-    (Mistake::TwiceWithOneBetween, "an object twice, another between"),
-    (Mistake::TwiceThenFlushed, "an object twice, and sheaves are flushed before the next request"),
+    (Mistake::TwiceWithOneBetween, "an object twice, with another between"),
+    (Mistake::TwiceThenFlushed, "an object twice, with a flush of sheaves before the next request"),
 ];
 
 /// Outcome of many frees with the same mistake.
@@ -99,7 +99,7 @@ struct Outcome {
 /// afterwards.
 unsafe fn free_wrongly<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> bool {
     let mut elsewhere = [0_u64; 4];
-    let [first, second] = [(); 2].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+    let [first, second] = [(); 2].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("the machine has enough memory"));
     let frees = match mistake {
         Mistake::Stranger => [first, second, NonNull::from(&mut elsewhere).cast()],
         // SAFETY: the object has more than 8 bytes, so the result is inside it.
@@ -128,7 +128,7 @@ fn make<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> Ou
         }
         outcome.refused += u32::from(is_refused);
         outcome.reported_later += u32::from(REPORTS.get() > 0 && !is_refused);
-        let mut objects = [(); 3].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+        let mut objects = [(); 3].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("the machine has enough memory"));
         objects.sort_unstable();
         let is_twice = objects[0] == objects[1] || objects[1] == objects[2];
         outcome.handed_out_twice += u32::from(is_twice);
@@ -150,9 +150,9 @@ fn price<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> (f64, u64) {
     for _ in 0..if cfg!(debug_assertions) { 3 } else { 400 } {
         let start = Instant::now();
         for _ in 0..PAIRS {
-            let object = kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory");
+            let object = kernel.kmalloc(size, Gfp::KERNEL).expect("the machine has enough memory");
             // SAFETY: `kmalloc` returned the object just above, and it is freed once.
-            unsafe { kernel.kfree(std::hint::black_box(object)) }.expect("it is an object");
+            unsafe { kernel.kfree(std::hint::black_box(object)) }.expect("the object is allocated");
         }
         best = best.min(start.elapsed().as_nanos() as f64 / f64::from(PAIRS));
     }
@@ -161,7 +161,7 @@ fn price<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> (f64, u64) {
     let objects: Vec<_> = (0..10_000).map_while(|_| kernel.kmalloc(size, Gfp::KERNEL).ok()).collect();
     let bytes = (kernel.stats().used() - before) * 4096 / objects.len() as u64;
     // SAFETY: `kmalloc` returned each object above, and each is freed once.
-    objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.expect("it is an object"));
+    objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.expect("the object is allocated"));
     (best, bytes)
 }
 
@@ -172,18 +172,18 @@ fn print_price<H: Cpu>(checks: &str) {
 }
 
 fn main() {
-    println!("| checks | ns for an object of 256 bytes and back | bytes of memory for it |\n|---|---|---|");
+    println!("| checks | ns to allocate and free 256 bytes | bytes of memory per object |\n|---|---|---|");
     print_price::<Plain>("-");
     print_price::<Sanity>("F");
     print_price::<RedZone>("FZ");
     print_price::<Poison>("FZP");
     print_price::<Tracked>("FZPU");
-    println!("\n| {TRIALS} frees of | checks | refused | reported later | handed out twice |\n|---|---|---|---|---|");
+    println!("\n| {TRIALS} frees of | checks | refused | reported later | allocated twice |\n|---|---|---|---|---|");
     for (mistake, name) in MISTAKES {
         print_outcome(name, "-", make(Plain::kernel(), mistake, 256));
         print_outcome(name, "F", make(Sanity::kernel(), mistake, 256));
     }
-    let name = "an object of 32 bytes twice, another between";
+    let name = "an object of 32 bytes twice, with another between";
     print_outcome(name, "-", make(boot::<Small>("-"), Mistake::TwiceWithOneBetween, 32));
     print_outcome(name, "F", make(Sanity::kernel(), Mistake::TwiceWithOneBetween, 32));
 }

@@ -14,9 +14,9 @@
 //! machine::with_memory(Solo::<freehold::platform::NoProbe>::default(), &Config::default(), 1 << 18, |allocator| {
 //!     let order = Order::new(3);
 //!     let block = allocator.alloc_pages(Gfp::KERNEL, order).expect("the machine is empty");
-//!     allocator.free_pages(block, order).expect("the block is ours");
+//!     allocator.free_pages(block, order).expect("the block is allocated");
 //!     assert!(allocator.free_pages(block, order).is_err(), "a double free is an error, not a corruption");
-//!     allocator.check().expect("nothing is lost");
+//!     allocator.check().expect("the allocator is consistent");
 //! })?;
 //! # Ok::<(), freehold::machine::MachineError>(())
 //! ```
@@ -32,12 +32,12 @@
 //! with_locked_slab(Threads::<NoProbe>::default(), &Config::default(), 1 << 15, 0, |slab| {
 //!     let inodes = slab.create(&CacheConfig::new("inode", 600)).expect("there are few caches");
 //!     let inode = inodes.alloc(Gfp::KERNEL | Gfp::ZERO).expect("the machine is empty");
-//!     let buffer = slab.kmalloc(3000, Gfp::KERNEL).expect("likewise");
+//!     let buffer = slab.kmalloc(3000, Gfp::KERNEL).expect("the machine is empty");
 //!     // SAFETY: both were allocated above, and are not used after the frees.
 //!     unsafe {
 //!         assert!(inodes.free(buffer).is_err(), "another cache's object is refused");
-//!         slab.kfree(buffer).expect("it is an object");
-//!         inodes.free(inode).expect("it is this cache's");
+//!         slab.kfree(buffer).expect("the buffer is allocated");
+//!         inodes.free(inode).expect("the inode is allocated");
 //!     }
 //!     inodes.destroy().expect("no object is in use");
 //! })?;

@@ -27,7 +27,7 @@ extern "C" fn new_handler() -> *mut c_void {
 extern "C" fn thrower() -> *mut c_void {
     function(c"_ZSt17__throw_bad_allocv").unwrap_or_else(|| {
         let _written = writeln!(StandardError, "freehold: operator new: there is no memory, and nothing to throw");
-        // SAFETY: `abort` has no preconditions.
+        // SAFETY: `abort` takes no arguments and has no preconditions.
         unsafe { libc::abort() }
     })
 }
@@ -158,7 +158,7 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *
 unsafe extern "C" fn new_or_throw(size: usize, align: usize, site: Site) -> *mut u8 {
     let object = try_new(size, align, site);
     if object.is_null() {
-        // SAFETY: `abort` has no preconditions.
+        // SAFETY: `abort` takes no arguments and has no preconditions.
         unsafe { libc::abort() }
     }
     object

@@ -69,7 +69,7 @@ pub extern "C" fn malloc_stats() {
 /// Writes a summary in one line.
 pub(crate) fn say_summary(to: &mut dyn Write) {
     if let Some(summary) = stats::summary() {
-        // SAFETY: `getpid` has no preconditions.
+        // SAFETY: `getpid` takes no arguments and has no preconditions.
         let process = unsafe { libc::getpid() };
         let _written = writeln!(to, "freehold: process {process}: {summary}");
     }

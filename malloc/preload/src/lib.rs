@@ -37,6 +37,6 @@ mod threads;
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     use core::fmt::Write;
     let _written = writeln!(freehold_malloc::os::platform::StandardError, "freehold: {info}; please report this");
-    // SAFETY: `abort` has no preconditions.
+    // SAFETY: `abort` takes no arguments and has no preconditions.
     unsafe { libc::abort() }
 }

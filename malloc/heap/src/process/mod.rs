@@ -460,7 +460,7 @@ impl Drop for SlowPathGuard {
 #[inline(never)]
 fn refuse(object: NonNull<u8>, error: &dyn fmt::Display) -> ! {
     let _written = writeln!(StandardError, "freehold: free({object:p}): {error}");
-    // SAFETY: `abort` has no preconditions.
+    // SAFETY: `abort` takes no arguments and has no preconditions.
     unsafe { libc::abort() }
 }
 

@@ -54,7 +54,7 @@ fn a_move_that_is_claimed_takes_nothing_from_a_handle() {
     }
     assert_eq!(CLAIMS.load(SeqCst), 0, "no handle's block is offered");
     for (handle, number) in handles.iter_mut().zip(0_u32..) {
-        // SAFETY: every byte was initialised above.
+        // SAFETY: every byte of the block was initialised above.
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == number as u8));
     }
     drop(handles);

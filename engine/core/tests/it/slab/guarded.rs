@@ -82,7 +82,7 @@ unsafe impl<'f> Sections for &'f Fake {
         assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
-        // SAFETY: this thread took the lock above.
+        // SAFETY: this thread holds the lock, which it took above.
         unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
         FenceOutcome::Ended
     }

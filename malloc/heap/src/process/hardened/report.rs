@@ -58,7 +58,7 @@ impl fmt::Display for Misuse {
 #[inline(never)]
 pub(super) fn end(start: NonNull<u8>, misuse: &Misuse, slot: Option<&Slot>, site: Site) -> ! {
     let _written = write(&mut StandardError, start, misuse, slot, site);
-    // SAFETY: `abort` has no preconditions.
+    // SAFETY: `abort` takes no arguments and has no preconditions.
     unsafe { libc::abort() }
 }
 

@@ -157,7 +157,7 @@ pub fn begin() {
     // The first walk performs the unwinder's one-time initialisation.
     walker.walk(thread::current());
     sampler::seed();
-    // SAFETY: `getpid` has no preconditions.
+    // SAFETY: `getpid` takes no arguments and has no preconditions.
     let process = unsafe { libc::getpid() };
     // SAFETY: only one thread calls this function, and no thread reads the state before `is_on` is set.
     unsafe { (*PROFILE.state.get()).write(State { samples, walker, path, mean, process }) };
@@ -309,7 +309,7 @@ fn write_by(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
     let named = match name {
         Some(name) => scratch.name.set(name),
         None => {
-            // SAFETY: `getpid` has no preconditions.
+            // SAFETY: `getpid` takes no arguments and has no preconditions.
             let pid = unsafe { libc::getpid() };
             let process = if pid == state.process { Process::First(pid) } else { Process::Child(pid) };
             state.path.fill(process, PROFILE.written.load(Relaxed), &mut scratch.name)
