@@ -31,7 +31,7 @@ impl Document for HeapMap {
             subject: vec![format!("process {}, {}", self.process.pid, self.process.name)],
             verdict: self.in_short(),
             tables,
-            caveats: vec![Caveats { title: "How this was read".into(), sentences: self.reading() }],
+            caveats: vec![Caveats { title: "How the heap was read".into(), sentences: self.reading() }],
             ..Report::default()
         }])
     }
@@ -43,13 +43,9 @@ impl HeapMap {
         let all = memory.in_memory();
         let share = if all == 0 { 0.0 } else { memory.used() as f64 / all as f64 };
         let mut sentences = vec![
+            format!("In memory: {} of the heap, of {} of the process.", size(all), size(self.process.resident)),
             format!(
-                "The heap has {} of the {} that the process has in memory.",
-                size(all),
-                size(self.process.resident)
-            ),
-            format!(
-                "The program uses {} of it ({}); {} lie idle in slabs or at hand, {} are free.",
+                "Of the heap: {} in use by the program ({}), {} idle in slabs or cached on CPUs, {} free.",
                 size(memory.used()),
                 percent(share),
                 size(memory.idle()),
@@ -59,11 +55,10 @@ impl HeapMap {
         let sparse: u64 = self.fullness.iter().skip(1).take(2).map(|row| row.blocks).sum();
         if let Some(pin) = self.pins.first() {
             sentences.push(format!(
-                "Blocks of 2 MiB that are kept by half of their pages or less: {}, most of them, {}, by {} among others or \
-                 alone.",
+                "Blocks of 2 MiB of which half of the pages or less are slabs: {}. Objects of {} are in {} of them.",
                 count(sparse),
-                count(pin.blocks),
-                pin.name
+                pin.name,
+                count(pin.blocks)
             ));
         }
         sentences
@@ -71,26 +66,23 @@ impl HeapMap {
 
     fn reading(&self) -> Vec<String> {
         let mut sentences = vec![
-            "The allocator's tables were copied, and no object; the process was not stopped for it, so numbers need not be \
-             of one moment."
+            "The allocator's tables were copied while the process ran, so the numbers may be of different times. No \
+             object was copied."
                 .to_owned(),
         ];
         if self.process.is_hardened {
-            sentences.push(
-                "The process looks for misuse of memory: objects that are held after they were freed count as in use."
-                    .to_owned(),
-            );
+            sentences.push("The process is hardened: freed objects in quarantine count as in use.".to_owned());
         }
         sentences
     }
 
     fn memory_table(&self) -> Table {
         let memory = &self.memory;
-        let cached_runs = if self.process.is_hardened { "runs held after they were freed" } else { "runs at hand" };
-        let objects = [("objects in use", memory.objects), ("objects at hand", memory.cached)];
+        let cached_runs = if self.process.is_hardened { "freed runs in quarantine" } else { "cached runs" };
+        let objects = [("objects in use", memory.objects), ("cached objects", memory.cached)];
         let pages = [
-            ("slabs, in which they lie", memory.slabs),
-            ("pages of no slab", memory.free_pages),
+            ("slabs that contain these objects", memory.slabs),
+            ("free pages", memory.free_pages),
             ("runs of pages in use", memory.runs),
             (cached_runs, memory.cached_runs),
             ("free runs", memory.free_runs),
@@ -99,7 +91,8 @@ impl HeapMap {
         let page_rows = pages.map(|(what, amount)| memory_row(what, amount.bytes, Some(amount.in_memory)));
         let columns =
             vec![Column::words("what"), Column::counting("size", "KiB"), Column::counting("in memory", "KiB")];
-        let about = "What is not in memory was never written to, was given back, or is swapped out.";
+        let about =
+            "Pages that are not in memory were never written to, were returned to the system, or are swapped out.";
         Table { about: about.to_owned(), ..Table::new("Memory", columns, object_rows.into_iter().chain(page_rows)) }
     }
 
@@ -110,10 +103,10 @@ impl HeapMap {
             let ends = [row.bytes / KIB, row.blocks].map(Value::count);
             [vec![Value::text(&row.name)], counts.to_vec(), vec![Value::Share(used)], ends.to_vec()].concat()
         });
-        let numbers = ["objects in use", "at hand", "slabs", "in use", "KiB of slabs", "blocks"];
+        let numbers = ["objects in use", "cached", "slabs", "in use", "KiB of slabs", "blocks"];
         let table = Table::new("Sizes", Column::several(&["cache"], &numbers), rows);
         Table {
-            about: "Each size is a cache; sheaves are the arrays that say what CPUs have at hand.".to_owned(),
+            about: "Each size is a cache. Sheaves are arrays with the addresses of objects that CPUs cache.".to_owned(),
             ..table
         }
     }
@@ -135,7 +128,7 @@ impl HeapMap {
             };
             vec![Value::Text(pages), Value::count(row.blocks), Value::count(row.free_pages * PAGE_KIB)]
         });
-        let columns = Column::several(&["pages that are slabs"], &["blocks", "KiB of no slab in memory"]);
+        let columns = Column::several(&["pages that are slabs"], &["blocks", "KiB of free pages in memory"]);
         Table::new(format!("Blocks of {BLOCK} pages"), columns, rows)
     }
 
@@ -144,15 +137,22 @@ impl HeapMap {
             let counts = [row.blocks, row.alone, row.unused, row.slabs, row.objects, row.cached];
             [vec![Value::text(&row.name)], counts.map(Value::count).to_vec()].concat()
         });
-        let numbers = ["blocks", "alone in", "no object in use in", "slabs", "objects in use", "at hand"];
-        let title = "What pins blocks of which half or less are slabs";
+        let numbers = [
+            "blocks",
+            "blocks without other caches",
+            "blocks without objects in use",
+            "slabs",
+            "objects in use",
+            "cached",
+        ];
+        let title = "Caches that pin blocks of which half or less are slabs";
         Table::new(title, Column::several(&["cache"], &numbers), rows)
     }
 
     fn blocks_table(&self) -> Table {
         let rows = self.blocks.iter().map(|row| {
             let mut pins: Vec<_> = row.pins.iter().take(PINS).map(in_words).collect();
-            pins.extend((row.pins.len() > PINS).then(|| format!("{} sizes more", row.pins.len() - PINS)));
+            pins.extend((row.pins.len() > PINS).then(|| format!("{} more sizes", row.pins.len() - PINS)));
             vec![
                 Value::Text(format!("{:#x}", row.address)),
                 Value::count(u64::from(row.slab_pages)),
@@ -160,9 +160,9 @@ impl HeapMap {
                 Value::Text(pins.join("; ")),
             ]
         });
-        let mut columns = Column::several(&["block"], &["pages that are slabs", "KiB of no slab in memory"]);
-        columns.push(Column::words("what lies in it"));
-        Table::new("The emptiest blocks that are not free", columns, rows)
+        let mut columns = Column::several(&["block"], &["pages that are slabs", "KiB of free pages in memory"]);
+        columns.push(Column::words("contents"));
+        Table::new("Emptiest blocks that are not free", columns, rows)
     }
 }
 
@@ -172,7 +172,7 @@ fn memory_row(what: &str, bytes: u64, in_memory: Option<u64>) -> Vec<Value> {
 
 fn in_words(pin: &BlockPin) -> String {
     let slabs = if pin.slabs == 1 { "slab" } else { "slabs" };
-    let cached = if pin.cached == 0 { String::new() } else { format!(", {} at hand", pin.cached) };
+    let cached = if pin.cached == 0 { String::new() } else { format!(", {} cached", pin.cached) };
     format!("{}: {} {slabs}, {} in use{cached}", pin.name, pin.slabs, pin.objects)
 }
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_lies_in_a_block_is_told_by_size() {
         let pin = BlockPin { name: "kmalloc-64".to_owned(), slabs: 2, objects: 3, cached: 1 };
-        assert_eq!(in_words(&pin), "kmalloc-64: 2 slabs, 3 in use, 1 at hand");
+        assert_eq!(in_words(&pin), "kmalloc-64: 2 slabs, 3 in use, 1 cached");
         assert_eq!(in_words(&BlockPin { slabs: 1, cached: 0, ..pin }), "kmalloc-64: 1 slab, 3 in use");
     }
 }

@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(
             objects(&sheaf, Some(Main { len: 3, capacity: 28 })),
             [8, 16],
-            "another cache's slot names its address by chance"
+            "a slot of another cache has its address"
         );
     }
 

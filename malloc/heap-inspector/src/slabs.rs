@@ -71,7 +71,7 @@ impl Caches {
 
 /// Error: no heap could be created in this process, from which the caches are taken.
 #[derive(Debug, thiserror::Error)]
-#[error("no heap can be made to compare with: {0}")]
+#[error("cannot create a heap for comparison: {0}")]
 pub struct CachesError(HeapConfigError);
 
 /// Kind of each page that has come online: the number of its cache, or 0.

@@ -29,22 +29,22 @@ const RUNNER: &str = "freehold";
 #[derive(Debug, thiserror::Error)]
 pub enum HeapError {
     /// There is no process with this ID.
-    #[error("there is no process {0}; `pgrep -a NAME` tells numbers")]
+    #[error("there is no process {0}; `pgrep -a NAME` prints process numbers")]
     NoProcess(u32),
     /// The process is a kernel thread.
-    #[error("process {0} is a thread of the kernel's, and has no heap; name a program's")]
+    #[error("process {0} is a kernel thread, which has no heap; give the number of a program's process")]
     KernelThread(u32),
     /// The process has ended.
-    #[error("process {0} has ended, and its parent has not asked how; name one that runs")]
+    #[error("process {0} has ended, but its parent has not waited for it; give the number of a running process")]
     Ended(u32),
     /// The kernel does not permit reading the process.
     #[error(
-        "process {0} may not be read; that takes CAP_SYS_PTRACE, or the same user where `sysctl kernel.yama.ptrace_scope` \
-         is 0"
+        "process {0} cannot be read; run as root (CAP_SYS_PTRACE), or as the user of the process with `sysctl \
+         kernel.yama.ptrace_scope` at 0"
     )]
     Denied(u32),
     /// The process uses another malloc.
-    #[error("process {pid} ({name}) does not run with Freehold's malloc; start it by `freehold run -- CMD`")]
+    #[error("process {pid} ({name}) does not run with Freehold's malloc; start it with `freehold run -- CMD`")]
     Foreign {
         /// Process ID.
         pid: u32,
@@ -52,7 +52,7 @@ pub enum HeapError {
         name: String,
     },
     /// The process runs another program, and waits for it.
-    #[error("process {pid} waits for the program that it runs, which is process {child}; name that")]
+    #[error("process {pid} waits for the program that it runs; give the number of that process, {child}")]
     Runner {
         /// Process ID.
         pid: u32,
@@ -60,16 +60,16 @@ pub enum HeapError {
         child: u32,
     },
     /// The process has not requested memory yet.
-    #[error("process {0} has asked for no memory yet; look again")]
+    #[error("process {0} has not requested memory yet; try again")]
     NoHeap(u32),
     /// The process uses another version of the malloc, whose tables may differ.
-    #[error("process {0} runs with another version of Freehold's malloc; look with the `freehold` that started it")]
+    #[error("process {0} runs with another version of Freehold's malloc; use the `freehold` that started it")]
     Version(u32),
     /// The read exceeded its deadline.
-    #[error("the heap of process {0} is too large to be read in time")]
+    #[error("the heap of process {0} could not be read within the time limit")]
     Late(u32),
     /// Some data that must exist cannot be read.
-    #[error("the heap of process {pid} cannot be read: {why}; if it has not ended, look again")]
+    #[error("the heap of process {pid} cannot be read: {why}; try again if the process still runs")]
     Unreadable {
         /// Process ID.
         pid: u32,
@@ -235,7 +235,7 @@ impl Target {
     pub(crate) fn pages(&self, said: u64) -> Result<u32, HeapError> {
         let addresses = self.process.statm().map_or(0, |sizes| sizes.size.saturating_mul(procfs::page_size()));
         let pages = u32::try_from(said).ok().filter(|&pages| u64::from(pages) <= addresses / PAGE as u64);
-        pages.ok_or_else(|| self.impossible("it says that it has more than it can"))
+        pages.ok_or_else(|| self.impossible("a count of pages exceeds the size of the address space"))
     }
 
     /// Returns the address of an entry of a table.
@@ -246,7 +246,7 @@ impl Target {
         let offset = index.checked_mul(size as u64);
         // The bound leaves room for a read that starts there.
         let place = offset.and_then(|offset| base.checked_add(offset)).filter(|place| *place < 1 << 63);
-        place.ok_or_else(|| self.impossible("it names addresses that there are not"))
+        place.ok_or_else(|| self.impossible("an address is outside of the address space"))
     }
 
     /// Returns for each page of the engine from an address on whether it is in memory.

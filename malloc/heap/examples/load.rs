@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Malloc {
         match HEAP.get().filter(|heap| is_of(heap, object)).zip(NonNull::new(object)) {
             // SAFETY: the address is in the heap, so the heap allocated the object, and the caller promises not to use
             // it any more.
-            Some((heap, object)) => unsafe { heap.free(object) }.expect("it is an object"),
+            Some((heap, object)) => unsafe { heap.free(object) }.expect("the heap allocated this object"),
             // SAFETY: the address is not in the heap, so `System` allocated the object, and the caller passes its
             // layout.
             None => unsafe { System.dealloc(object, layout) },
@@ -67,6 +67,6 @@ fn is_of(heap: &Heap<LockedCpus>, object: *mut u8) -> bool {
 fn main() -> Result<(), Box<dyn Error>> {
     let cli = Cli::parse();
     let heap = Heap::with_locks(&HeapConfig::default())?;
-    assert!(HEAP.set(heap).is_ok(), "there was none before");
+    assert!(HEAP.set(heap).is_ok(), "the heap is set only once");
     Ok(freehold_workloads::run(cli.load)?)
 }

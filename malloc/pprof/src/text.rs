@@ -46,10 +46,10 @@ pub struct Mapping {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The first line is not that of a profile.
-    #[error("it does not begin as a heap profile does; give one that Freehold has written")]
+    #[error("the first line is not that of a heap profile; use a profile that Freehold wrote")]
     Header,
     /// A line is not a sample.
-    #[error("line {line} is no sample")]
+    #[error("line {line} is not a sample")]
     Sample {
         /// Number of the line, from 1.
         line: usize,

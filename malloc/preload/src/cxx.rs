@@ -26,7 +26,10 @@ extern "C" fn new_handler() -> *mut c_void {
 /// not be caught.
 extern "C" fn thrower() -> *mut c_void {
     function(c"_ZSt17__throw_bad_allocv").unwrap_or_else(|| {
-        let _written = writeln!(StandardError, "freehold: operator new: there is no memory, and nothing to throw");
+        let _written = writeln!(
+            StandardError,
+            "freehold: operator new: out of memory, and the C++ library that throws std::bad_alloc is not loaded"
+        );
         // SAFETY: `abort` takes no arguments and has no preconditions.
         unsafe { libc::abort() }
     })

@@ -78,7 +78,7 @@ pub(crate) fn say_summary(to: &mut dyn Write) {
 /// Writes the summary, a table by size, and the free blocks.
 pub(crate) fn say_all(to: &mut dyn Write) {
     say_summary(to);
-    let _written = writeln!(to, "freehold: {:<16}{:>12}{:>12}{:>10}", "size", "in use", "room for", "slabs");
+    let _written = writeln!(to, "freehold: {:<16}{:>12}{:>12}{:>10}", "size", "in use", "capacity", "slabs");
     stats::each_size(|cache, usage| {
         if usage.slabs > 0 {
             let _written = writeln!(
@@ -91,7 +91,7 @@ pub(crate) fn say_all(to: &mut dyn Write) {
             );
         }
     });
-    let _written = to.write_str("freehold: free blocks of 4 KiB, 8 KiB, and so on:\n");
+    let _written = to.write_str("freehold: number of free blocks of 4 KiB, 8 KiB, and so on:\n");
     let _written = stats::write_free_blocks(to);
 }
 

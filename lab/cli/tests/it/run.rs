@@ -44,7 +44,7 @@ fn the_library_can_be_had_and_is_written_once() {
 fn what_cannot_be_run_is_one_sentence() {
     assert_refused(&freehold(&["run", "--", "no-such-program"]), "cannot run `no-such-program`");
     assert_refused(&freehold(&["run", "--set", "keep=much", "--", "ls"]), "invalid option `keep=much`");
-    assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "known are return=");
+    assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "the options are return=");
 }
 
 /// Returns the stderr of a hardened program that misuses its memory.
@@ -64,13 +64,13 @@ fn a_hardened_program_says_what_was_misused_and_by_whom() {
     // Addresses in the program itself. The calling function is found even where the compiler jumps to slow paths.
     let places = "freehold (0x";
     for (case, what, places_named) in [
-        ("double-free/100", "double free: the block was given back before", 3),
+        ("double-free/100", "double free: the block is already free", 3),
         ("double-free/1000000", "double free", 3),
-        ("overflow-1/100", "overflow: somebody wrote behind the block's last byte", 2),
+        ("overflow-1/100", "overflow: bytes after the end of the block were overwritten", 2),
         ("overflow-1/40000", "overflow", 2),
         ("overflow-calloc/100", "overflow", 2),
         ("overflow-far/5000000", "overflow: ", 2),
-        ("write-after-free/100", "use after free: somebody wrote to the block", 2),
+        ("write-after-free/100", "use after free: the block was written to", 2),
         ("write-after-free/40000", "use after free: ", 3),
         ("free-inside/100", "invalid free: ", 1),
         ("free-of-stack/100", "invalid free: ", 1),

@@ -73,13 +73,13 @@ impl Default for HeapConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeapError {
     /// The size is more than the engine can number.
-    #[error("a heap cannot have {bytes} bytes; take at most 16 TiB")]
+    #[error("a heap cannot have {bytes} bytes; use at most 16 TiB")]
     Size {
         /// The requested bytes.
         bytes: usize,
     },
     /// The address space has no room for a range.
-    #[error("no address range of {bytes} bytes can be reserved: {errno}; take a smaller heap, or raise `ulimit -v`")]
+    #[error("cannot reserve {bytes} bytes of address space: {errno}; use a smaller heap, or raise `ulimit -v`")]
     Reserve {
         /// The requested bytes.
         bytes: usize,
@@ -87,13 +87,13 @@ pub enum HeapError {
         errno: Errno,
     },
     /// The kernel does not accept advice about huge pages.
-    #[error("the kernel takes no advice on huge pages: {errno}; leave them to the system")]
+    #[error("the kernel does not accept advice about huge pages: {errno}; leave huge pages to the system")]
     HugePages {
         /// The system's error number.
         errno: Errno,
     },
     /// The engine does not support the policy or the machine.
-    #[error("the engine refuses the configuration: {0}")]
+    #[error("the engine does not support the configuration: {0}")]
     Config(ConfigError),
     /// A section of memory did not come online.
     #[error("a section of memory did not come online: {0}")]
@@ -178,7 +178,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // heap exists and becomes accessible before the engine gets a frame. The page allocator belongs to this heap
         // alone.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, secret, Storage::zeroed(slab_bytes)) }
-            .expect("the storage is as large as was asked for, and the memory is aligned");
+            .expect("the storage has the requested size, and the memory is aligned");
         slab.fail_without_slab();
         let heap =
             Heap { slab, online: 0.into(), returned: 0.into(), taken: 0.into(), supply: Locked::new(supply), ranges };

@@ -72,7 +72,7 @@ impl Parts {
         let sections = append(&mut whole, engine.online_layout(&(engine.first..engine.end)));
         let slab_layout = SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes, caches);
         let slab = append(&mut whole, slab_layout);
-        let returned_layout = Layout::array::<Pfn>(blocks).expect("a number for each block fits");
+        let returned_layout = Layout::array::<Pfn>(blocks).expect("a frame number per block fits the address space");
         let returned = append(&mut whole, returned_layout);
         Parts { whole, fixed, sections, slab, returned }
     }
@@ -183,7 +183,7 @@ impl Supply {
             Some(last) => {
                 self.count = last;
                 let freed = pages.free_pages(self.returned[last], HUGE);
-                debug_assert!(freed.is_ok(), "a returned block is allocated");
+                debug_assert!(freed.is_ok(), "the free of a returned block failed");
                 Ok(())
             }
             None => self.bring_online(pages, memory),
@@ -244,7 +244,7 @@ pub(super) fn empty<P: Platform>(
     let emptied = unsafe { memory.give_back(offset, bytes) };
     if emptied.is_err() {
         let freed = pages.free_pages(block, HUGE);
-        debug_assert!(freed.is_ok(), "the block is ours");
+        debug_assert!(freed.is_ok(), "the free of an allocated block failed");
     }
     emptied
 }

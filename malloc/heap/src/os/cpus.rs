@@ -31,8 +31,8 @@ static COUNT: AtomicU16 = AtomicU16::new(0);
 /// Determines the number and caches it. Concurrent callers determine and store the same number.
 #[cold]
 fn count_cpus() -> u16 {
-    let cpus = count_listed().or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
-    let count = u16::try_from(cpus).expect("the engine numbers 65535 CPUs; build the kernel for fewer");
+    let cpus = count_listed().or_else(mask_bits).expect("Linux reports the CPUs on which a process may run");
+    let count = u16::try_from(cpus).expect("the engine supports at most 65535 CPUs");
     COUNT.store(count, Relaxed);
     count
 }
@@ -76,8 +76,8 @@ mod tests {
     fn both_ways_count_the_cpu_that_runs_us() {
         // SAFETY: `sched_getcpu` takes no pointer and returns a number.
         let cpu = unsafe { libc::sched_getcpu() };
-        let here = u32::try_from(cpu).expect("Linux tells a thread its CPU");
+        let here = u32::try_from(cpu).expect("Linux reports the CPU of a thread");
         assert!(here < u32::from(cpu_count()));
-        assert!(here < mask_bits().expect("Linux tells a thread its affinity"));
+        assert!(here < mask_bits().expect("Linux reports the affinity of a thread"));
     }
 }

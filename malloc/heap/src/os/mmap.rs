@@ -58,7 +58,7 @@ impl Reservation {
     }
 
     fn map(bytes: usize, align: usize, reserve: MapFlags, protection: ProtFlags) -> Result<Reservation, Errno> {
-        assert!(align.is_power_of_two(), "an alignment is a power of two");
+        assert!(align.is_power_of_two(), "the alignment is not a power of two");
         let page_align = align.max(page_size());
         let size = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
         let wide = size.checked_add(page_align).ok_or(Errno::NOMEM)?;
@@ -218,7 +218,7 @@ fn read_limit(resource: Resource) -> Option<usize> {
 /// on by all tools that run programs.
 pub fn page_size() -> usize {
     // SAFETY: `sysconf` takes no pointer and returns a number.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size")
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("the page size is positive")
 }
 
 /// Unmaps a range; does nothing if it is empty.

@@ -117,7 +117,7 @@ mod tests {
         let (other, depth) =
             std::thread::spawn(|| (core::ptr::from_ref(current()).addr(), current().depth.load(Relaxed)))
                 .join()
-                .expect("it reads two numbers");
+                .expect("the assembly reads two numbers");
         assert_ne!(other, core::ptr::from_ref(current()).addr());
         assert_eq!((depth, current().depth.swap(0, Relaxed)), (0, 7));
     }

@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn what_interrupts_a_slow_path_is_not_let_in() {
         let gate = Gate::new();
-        let entered = gate.enter().expect("nobody is within");
+        let entered = gate.enter().expect("no thread is within");
         assert!(gate.enter().is_none());
         drop(entered);
         assert!(gate.enter().is_some());
@@ -159,13 +159,13 @@ mod tests {
             }
             assert!(!other.is_finished());
             GATE.open();
-            other.join().expect("it is let in");
+            other.join().expect("the thread was not let in");
         });
         while !GATE.is_closed() {
             thread::yield_now();
         }
         LEFT.store(true, SeqCst);
         drop(entered);
-        forks.join().expect("it goes on");
+        forks.join().expect("the thread did not continue");
     }
 }

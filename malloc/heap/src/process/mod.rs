@@ -250,7 +250,7 @@ pub unsafe fn usable(start: NonNull<u8>, site: Site) -> usize {
     if let Some(malloc) = MALLOC.hardened() {
         return hardened::usable(malloc, start, site);
     }
-    let Some(malloc) = MALLOC.get() else { refuse(start, &"it is no object of this program's malloc") };
+    let Some(malloc) = MALLOC.get() else { refuse(start, &"the address is not an object of this program's malloc") };
     if malloc.runs.contains(address) {
         return malloc.runs.usable(start).unwrap_or_else(|error| refuse(start, &error));
     }
@@ -407,7 +407,7 @@ fn free_any(object: *mut u8, asked: RequestedSize, site: Site) {
 
 /// Frees an object or a run. The caller is in a slow path.
 fn free_within(object: NonNull<u8>) {
-    let Some(malloc) = MALLOC.get() else { refuse(object, &"it is no object of this program's malloc") };
+    let Some(malloc) = MALLOC.get() else { refuse(object, &"the address is not an object of this program's malloc") };
     let address = object.as_ptr().addr();
     if malloc.runs.contains(address) {
         profile::forget(object);

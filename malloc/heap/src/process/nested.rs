@@ -129,7 +129,7 @@ mod tests {
         let sizes = [1_usize, 8, 17, 100, 5000];
         let blocks: Vec<_> = sizes.iter().flat_map(|&size| [16, 64, 4096].map(|align| (size, align))).collect();
         let got: Vec<_> =
-            blocks.iter().map(|&(size, align)| NESTED.alloc(size, align).expect("there is room")).collect();
+            blocks.iter().map(|&(size, align)| NESTED.alloc(size, align).expect("the piece has room")).collect();
         for (&(size, align), &block) in blocks.iter().zip(&got) {
             assert!(block.as_ptr().addr().is_multiple_of(align) && NESTED.contains(block.as_ptr().addr()));
             // SAFETY: `alloc` just returned the block with `size` bytes, and only the test uses it.
@@ -145,7 +145,7 @@ mod tests {
     fn what_is_deferred_is_taken_once() {
         static NESTED: Nested = Nested::new();
         let nested = &NESTED;
-        let objects: Vec<_> = (0..10).map(|_| nested.alloc(8, 16).expect("there is room")).collect();
+        let objects: Vec<_> = (0..10).map(|_| nested.alloc(8, 16).expect("the piece has room")).collect();
         // SAFETY: the test does not use the blocks any more, and each has 8 bytes.
         objects.iter().for_each(|&object| unsafe { nested.defer(object) });
         assert!(nested.is_deferring());

@@ -108,7 +108,7 @@ impl Options {
     };
 
     /// Description of the known settings, which is appended to a report of an unknown one.
-    pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
+    pub const KNOWN: &str = "the options are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
                              huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes, \
                              profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
 
@@ -137,7 +137,7 @@ impl Options {
             CStr::from_ptr(value)
         };
         if let Err(wrong) = options.read(value.to_bytes()) {
-            let wrong = core::str::from_utf8(wrong).unwrap_or("something that is no text");
+            let wrong = core::str::from_utf8(wrong).unwrap_or("text that is not UTF-8");
             let _written = writeln!(
                 StandardError,
                 "freehold: FREEHOLD_OPTIONS: `{wrong}` is not understood and has no effect; {}",

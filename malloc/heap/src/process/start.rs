@@ -239,8 +239,8 @@ fn report_failure() {
     if !options::has_more_rights() {
         let _written = writeln!(
             StandardError,
-            "freehold: the limits of this process (ulimit -v, ulimit -d) leave no room for a heap; it can allocate {} \
-             KiB, each once",
+            "freehold: the limits of this process (ulimit -v, ulimit -d) leave no room for a heap; {} KiB can be \
+             allocated, without reuse",
             nested::BYTES >> 10
         );
     }

@@ -77,6 +77,6 @@ impl fmt::Display for Summary {
         let [objects, idle_in_slabs] = [objects, idle_in_slabs].map(|bytes| bytes.div_ceil(1024));
         let [runs, free, returned] = [runs, free, returned].map(|bytes| bytes.div_ceil(1024));
         write!(f, "{objects} KiB in objects in use or cached ({idle_in_slabs} KiB idle in slabs), ")?;
-        write!(f, "{runs} KiB in runs of pages, {free} KiB free, {returned} KiB given back")
+        write!(f, "{runs} KiB in runs of pages, {free} KiB free, {returned} KiB returned to the system")
     }
 }

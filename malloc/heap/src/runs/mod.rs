@@ -83,13 +83,13 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// The address is not the start of a run that is in use.
-    #[error("{address:#x} is not where a run of pages begins; free the address that was given out")]
+    #[error("no run of pages begins at {address:#x}; free the address that was allocated")]
     Interior {
         /// The address that was to be freed.
         address: usize,
     },
     /// The address is the start of a run that is already free.
-    #[error("the pages at {address:#x} are free already; free them once")]
+    #[error("the pages at {address:#x} are already free; free them once")]
     DoubleFree {
         /// The address that was to be freed.
         address: usize,
@@ -142,7 +142,7 @@ impl Runs {
     /// # Panics
     /// If `pages` is 0 or `align` is not a power of two.
     pub fn alloc(&self, pages: u32, align: u32) -> Result<Run, Errno> {
-        assert!(pages > 0 && align.is_power_of_two(), "a run has pages, and its alignment is a power of two");
+        assert!(pages > 0 && align.is_power_of_two(), "a run must have pages, and an alignment that is a power of two");
         let taken = self.locked(|space| space.take(&self.table, &self.range, pages, align))?;
         Ok(Run { start: self.address(taken.first), is_zero: taken.is_empty })
     }
@@ -180,10 +180,10 @@ impl Runs {
     /// # Panics
     /// In builds with debug assertions, if no run in use starts at the address, or if `pages` is 0.
     pub fn resize(&self, start: NonNull<u8>, pages: u32, now: u32) -> bool {
-        debug_assert!(pages > 0, "a run has pages");
+        debug_assert!(pages > 0, "a run must have pages");
         self.page_of(start.as_ptr().addr()).is_ok_and(|first| {
             let (kind, old) = self.table.run_at(first);
-            debug_assert_eq!(kind, Kind::Used, "the caller owns a run");
+            debug_assert_eq!(kind, Kind::Used, "the run is not in use");
             self.locked(|space| {
                 if pages <= old {
                     space.cut(&self.table, first, pages, now);

@@ -250,7 +250,7 @@ impl Space {
     }
 
     fn unlist(&mut self, table: &Table, first: u32, kind: Kind, pages: u32) {
-        debug_assert!(first != NONE && matches!(kind, Kind::Backed | Kind::Empty), "it is free");
+        debug_assert!(first != NONE && matches!(kind, Kind::Backed | Kind::Empty), "the run is not free");
         match kind {
             Kind::Backed => {
                 self.usage.backed -= pages as usize * PAGE;
@@ -267,16 +267,16 @@ impl Space {
         while page < self.end {
             let (kind, pages) = table.run_at(page);
             if kind == Kind::Inside || pages == 0 || page + pages > self.end {
-                return Err("a run begins where another ends");
+                return Err("a run does not begin where the previous one ends");
             }
             if (page + 1..page + pages).any(|inside| table.run_at(inside).0 != Kind::Inside) {
-                return Err("inside of a run is none");
+                return Err("a run begins inside of another");
             }
             if page > 0 && table.run_at(table.before(page)).0 != last {
-                return Err("a run is found from its end");
+                return Err("the end of a run does not lead to its start");
             }
             if kind == last && matches!(kind, Kind::Backed | Kind::Empty) {
-                return Err("free neighbours of a kind are one");
+                return Err("adjacent free runs of one kind are not joined");
             }
             match kind {
                 Kind::Backed => usage.backed += pages as usize * PAGE,
@@ -285,7 +285,7 @@ impl Space {
             }
             (page, last) = (page + pages, kind);
         }
-        if usage == self.usage { Ok(()) } else { Err("what is counted is there") }
+        if usage == self.usage { Ok(()) } else { Err("the counters do not match the runs") }
     }
 }
 

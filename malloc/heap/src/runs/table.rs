@@ -87,7 +87,7 @@ impl Table {
 
     #[inline]
     fn edge(&self, page: u32) -> &Edge {
-        assert!(page < self.used(), "a page of a run has been in the range's use");
+        assert!(page < self.used(), "the page is beyond the used part of the range");
         // SAFETY: the entry is inside the reservation and accessible, as just asserted. Zeroed memory is a valid entry,
         // and all words of an entry are atomic.
         unsafe { self.edges.start().cast::<Edge>().add(page as usize).as_ref() }

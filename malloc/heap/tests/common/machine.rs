@@ -5,7 +5,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Returns the CPUs on which this process may run.
 pub(crate) fn cpus() -> Vec<CpuId> {
-    let allowed = sched_getaffinity(None).expect("Linux tells a thread its affinity");
+    let allowed = sched_getaffinity(None).expect("Linux reports the affinity of a thread");
     (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| CpuId(cpu as u16)).collect()
 }
 

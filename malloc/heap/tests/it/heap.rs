@@ -170,7 +170,7 @@ fn what_cannot_be_is_an_error() {
     let error = Heap::with_locks(&config(usize::MAX, Policy::FREEHOLD)).expect_err("more than can be numbered");
     assert_eq!(error, HeapError::Size { bytes: usize::MAX });
     let error = Heap::with_locks(&config(1 << 50, Policy::FREEHOLD)).expect_err("as well");
-    assert!(error.to_string().contains("take at most 16 TiB"), "{error}");
+    assert!(error.to_string().contains("use at most 16 TiB"), "{error}");
 }
 
 #[test]

@@ -276,7 +276,7 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
-    const { assert!(Sheaf::BOTTOM == 0, "it is told by one test, and what a section answers that finds nothing") };
+    const { assert!(Sheaf::BOTTOM == 0, "`BOTTOM` must be 0: one test detects it, and an empty section returns it") };
     let object: u64;
     // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU, and the
     // section writes only the slot's word.

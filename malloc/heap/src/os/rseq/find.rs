@@ -11,16 +11,16 @@ use super::arch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The operating system or the processor is not supported.
-    #[error("restartable sequences are written for Linux on x86-64 and aarch64; use locks for each CPU here")]
+    #[error("restartable sequences are supported only for Linux on x86-64 and aarch64; use locks for each CPU")]
     Architecture,
 
     /// The C library does not register threads at all.
-    #[error("the C library registers no restartable sequences; use glibc 2.35 or later, or locks for each CPU")]
+    #[error("the C library does not register restartable sequences; use glibc 2.35 or later, or locks for each CPU")]
     Library,
 
     /// The C library supports registration but did not register this thread.
     #[error(
-        "restartable sequences are switched off; allow glibc.pthread.rseq and the system call rseq, or use locks for each CPU"
+        "restartable sequences are disabled; allow glibc.pthread.rseq and the system call rseq, or use locks per CPU"
     )]
     Off,
 

@@ -170,6 +170,6 @@ fn fence(cpu: CpuId) {
     if membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target).is_err() {
         let fenced = membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq)
             .and_then(|()| membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target));
-        fenced.expect("the kernel had this fence when the process began; report what took it away");
+        fenced.expect("the kernel had this fence when the process started");
     }
 }

@@ -25,7 +25,7 @@ macro_rules! nothing {
         /// # Safety
         /// None.
         pub(super) unsafe fn $name $(<$($generic)*>)? ($(_: $argument),*) -> $result {
-            unreachable!("restartable sequences were used where none can be found")
+            unreachable!("restartable sequences are not supported here")
         }
     )*};
 }

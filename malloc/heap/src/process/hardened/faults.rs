@@ -58,16 +58,19 @@ fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result
     let Some((malloc, around)) = MALLOC.hardened().and_then(|malloc| Some((malloc, malloc.runs.run_around(address)?)))
     else {
         if registers.has_pattern {
-            writeln!(to, "freehold: use after free: {place} uses what free blocks are overwritten with as an address")?;
+            writeln!(to, "freehold: use after free: {place} uses the contents of a freed block as an address")?;
         }
         return Ok(());
     };
     let within = address - around.start.as_ptr().addr();
     if !around.is_used {
-        writeln!(to, "freehold: {address:#x}: use after free: {place} accesses byte {within} of a block given back")?;
+        writeln!(to, "freehold: {address:#x}: use after free: {place} accesses byte {within} of a freed block")?;
         return QUARANTINE.find_run(address - within, |held| describe_run(to, held)).unwrap_or(Ok(()));
     }
-    writeln!(to, "freehold: {address:#x}: overflow: {place} accesses byte {within} of a block that has not so many")?;
+    writeln!(
+        to,
+        "freehold: {address:#x}: overflow: {place} accesses byte {within}, which is past the end of the block"
+    )?;
     let usable = malloc.runs.usable_guarded(around.start);
     usable.map_or(Ok(()), |bytes| describe(to, &Slot::new(around.start, bytes)))
 }

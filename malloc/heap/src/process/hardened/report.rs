@@ -38,16 +38,16 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Misuse::Object(error) => write!(f, "invalid free: {error}"),
-            Misuse::Run(RunError::Interior { .. }) => f.write_str("invalid free: it is inside of a block, or of none"),
+            Misuse::Run(RunError::Interior { .. }) => f.write_str("invalid free: no block begins at this address"),
             Misuse::DoubleFree | Misuse::Run(RunError::DoubleFree { .. }) => {
-                f.write_str("double free: the block was given back before")
+                f.write_str("double free: the block is already free")
             }
-            Misuse::ConcurrentFree => f.write_str("double free: the block was given back by two threads at once"),
-            Misuse::Overrun => f.write_str("overflow: somebody wrote behind the block's last byte"),
+            Misuse::ConcurrentFree => f.write_str("double free: two threads freed the block at the same time"),
+            Misuse::Overrun => f.write_str("overflow: bytes after the end of the block were overwritten"),
             Misuse::Broken => f.write_str(
-                "overflow, most likely: what stands behind the block was overwritten, or no block in use begins here",
+                "overflow, most likely: the seal after the block was overwritten, or no block in use begins here",
             ),
-            Misuse::UseAfterFree => f.write_str("use after free: somebody wrote to the block after it was given back"),
+            Misuse::UseAfterFree => f.write_str("use after free: the block was written to after it was freed"),
             Misuse::Size { bytes } => write!(f, "wrong size: the block is freed as one of {bytes} bytes"),
         }
     }
@@ -69,29 +69,29 @@ fn write(to: &mut dyn Write, start: NonNull<u8>, misuse: &Misuse, slot: Option<&
         None => QUARANTINE.find_run(start.as_ptr().addr(), |held| describe_run(to, held)).unwrap_or(Ok(()))?,
     }
     if site != Site::UNKNOWN {
-        writeln!(to, "freehold:   noticed where {site} gave it back, resized it or asked for its size")?;
+        writeln!(to, "freehold:   detected in a free, a resize or a query of its size by {site}")?;
     }
     Ok(())
 }
 
 /// Writes the history of a held run.
 pub(super) fn describe_run(to: &mut dyn Write, held: &HeldRun) -> fmt::Result {
-    writeln!(to, "freehold:   a block of {} bytes, which {} allocated", held.asked, held.allocated)?;
-    writeln!(to, "freehold:   given back by {}", held.freed)
+    writeln!(to, "freehold:   block of {} bytes, allocated by {}", held.asked, held.allocated)?;
+    writeln!(to, "freehold:   freed by {}", held.freed)
 }
 
 /// Writes the state and the history of a block.
 pub(super) fn describe(to: &mut dyn Write, slot: &Slot) -> fmt::Result {
     match slot.state() {
-        State::Broken => writeln!(to, "freehold:   a place for blocks of up to {} bytes", slot.most()),
+        State::Broken => writeln!(to, "freehold:   place for a block of up to {} bytes", slot.most()),
         State::Live => {
-            writeln!(to, "freehold:   a block of {} bytes, which {} allocated", slot.asked(), slot.allocated())
+            writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.asked(), slot.allocated())
         }
         State::Held => {
-            writeln!(to, "freehold:   a block of {} bytes, which {} allocated", slot.asked(), slot.allocated())?;
-            writeln!(to, "freehold:   given back by {}", slot.freed())?;
+            writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.asked(), slot.allocated())?;
+            writeln!(to, "freehold:   freed by {}", slot.freed())?;
             match slot.first_touched() {
-                Some(at) => writeln!(to, "freehold:   written to at its byte {at}"),
+                Some(at) => writeln!(to, "freehold:   first overwritten byte: {at}"),
                 None => Ok(()),
             }
         }

@@ -70,7 +70,7 @@ impl Slot {
     #[inline]
     pub(super) fn seal(&self, size: usize, site: Site) {
         let padding = self.bytes - SEAL - size;
-        assert!(padding < 1 << PADDING_BITS, "a block is not much larger than what was asked for");
+        assert!(padding < 1 << PADDING_BITS, "the padding is too large for the seal");
         let tag = self.tag(LIVE, site.0 as u64, padding as u64);
         self.set(1, site.0 as u64);
         self.set(0, tag);

@@ -142,17 +142,17 @@ pub fn begin() {
         return;
     }
     if MALLOC.hardened().is_some() {
-        return warn(format_args!("no profile is taken of a hardened process; choose one of the two"));
+        return warn(format_args!("a hardened process cannot be profiled; use one of the two options"));
     }
     let places = address_space_limit().map_or(SAMPLES, |limit| limit / SAMPLES_SHARE / size_of::<Sample>());
     let made =
         Samples::new(malloc.runs.range(), places.min(SAMPLES)).and_then(|samples| Ok((samples, Walker::find()?)));
     let (samples, walker) = match made {
         Ok(made) => made,
-        Err(error) => return warn(format_args!("no profile is taken, for want of addresses: {error}")),
+        Err(error) => return warn(format_args!("no profile: cannot reserve address space: {error}")),
     };
     if !walker.is_there() {
-        warn(format_args!("the profile has no stacks: libgcc_s.so.1 cannot be loaded"));
+        warn(format_args!("the profile has no stacks: cannot load libgcc_s.so.1"));
     }
     // The first walk performs the unwinder's one-time initialisation.
     walker.walk(thread::current());
@@ -286,11 +286,11 @@ pub fn write(name: Option<&CStr>) -> Result<(), Errno> {
 pub fn at_exit(to: &mut dyn Write) {
     let Some(state) = state() else { return };
     if let Err(error) = write(None) {
-        let _written = writeln!(to, "freehold: the profile cannot be written: {error}");
+        let _written = writeln!(to, "freehold: cannot write the profile: {error}");
     }
     let lost = state.samples.lost();
     if lost > 0 {
-        let _written = writeln!(to, "freehold: the profile lacks {lost} samples; take fewer, by profile-rate=SIZE");
+        let _written = writeln!(to, "freehold: the profile lacks {lost} samples; increase profile-rate=SIZE");
     }
 }
 
@@ -332,7 +332,7 @@ pub(super) fn serve() {
     while PROFILE.is_wanted.load(Acquire) && !PROFILE.is_busy.swap(true, Acquire) {
         PROFILE.is_wanted.store(false, Relaxed);
         if let Err(error) = write_busy(state, None) {
-            warn(format_args!("the profile cannot be written: {error}"));
+            warn(format_args!("cannot write the profile: {error}"));
         }
         PROFILE.is_busy.store(false, Release);
     }
@@ -362,6 +362,6 @@ fn listen(signal: c_int) {
         libc::sigaction(signal, &raw const action, null_mut()) != 0
     };
     if failed {
-        warn(format_args!("signal {signal} cannot have a profile written"));
+        warn(format_args!("cannot install a handler for signal {signal}, so that signal writes no profile"));
     }
 }

@@ -198,7 +198,7 @@ impl Places {
     }
 
     fn sample_mut(&mut self, place: u32) -> &mut Sample {
-        assert!((1..=self.used).contains(&place), "a place was taken before");
+        assert!((1..=self.used).contains(&place), "the place is not in use");
         let index = place as usize - 1;
         // SAFETY: entries up to `used` are accessible and aligned, zeroed memory is a valid sample, and `&mut self` is
         // exclusive.
@@ -232,7 +232,7 @@ mod tests {
         }
         assert_eq!(samples.total(), Total { count: 900, bytes: 900 * 901 / 2 });
         assert!(samples.has(block(&runs, 7)) && !samples.has(block(&runs, 8)));
-        assert!(!samples.has(block(&runs, (1 << 18) - 1)), "nobody has asked for so far an end yet");
+        assert!(!samples.has(block(&runs, (1 << 18) - 1)), "no caller has requested such a distant end yet");
         for page in 1..900 {
             samples.remove(block(&runs, page * 7));
             samples.remove(block(&runs, page * 7 + 1));

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_stack_goes_through_its_caller() {
         let walker = Walker::find().unwrap();
-        assert!(walker.is_there(), "what tests are made with has an unwinder");
+        assert!(walker.is_there(), "the test program has an unwinder");
         let stack = outer(&walker);
         let start = (outer as *const ()).addr();
         assert!(stack.frames().iter().any(|frame| (start..start + 4096).contains(frame)), "{stack:?}");

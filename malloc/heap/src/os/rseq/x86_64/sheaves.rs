@@ -8,7 +8,7 @@ use freehold::slab::cpu::{PushOutcome, Slots};
 use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
 use super::STRIDE_SHIFT;
 
-const _: () = assert!(Sheaf::BOTTOM == 0, "it is told by one test, and what a section answers that finds nothing");
+const _: () = assert!(Sheaf::BOTTOM == 0, "`BOTTOM` must be 0: one test detects it, and an empty section returns it");
 
 macro_rules! pop_sheaf {
     ($defect:ident, $area:ident, $slots:ident) => {{
