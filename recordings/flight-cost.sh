@@ -46,6 +46,6 @@ awk 'BEGIN {
         mean = sum / NR
         for (pair in change) squares += (change[pair] - mean) ^ 2
         half = (NR - 1 in student ? student[NR - 1] : 2) * sqrt(squares / (NR - 1) / NR)
-        printf "the build: %+.1f %% of CPU time (%+.1f to %+.1f at 95 %%, %d pairs); the recorder: %+.2f %% more\n",
+        printf "CPU time of the build: %+.1f %% (%+.1f to %+.1f at 95 %%, %d pairs); CPU time of the recorder: %+.2f %% of it\n",
             mean, mean - half, mean + half, NR, own / plain * 100
     }' "$work/pairs"

@@ -46,8 +46,8 @@ awk -v build="$build" '
         half = 2 * sqrt(squares / (NR - 1) / NR)
         split(build, of)
         rate = of[2] / of[1]
-        printf "a page: %.0f ns of CPU time, and %.0f ns more (%.0f to %.0f, %d pairs) beside a flight recorder\n",
+        printf "CPU time per page: %.0f ns; with a flight recorder: %.0f ns more (%.0f to %.0f, %d pairs)\n",
             plain / NR * 1e9, mean * 1e9, (mean - half) * 1e9, (mean + half) * 1e9, NR
-        printf "a cargo build takes %.0f pages in a second of CPU time, so it pays %.2f %% (%.2f to %.2f)\n",
+        printf "a cargo build allocates %.0f pages per second of CPU time, so its cost is %.2f %% (%.2f to %.2f)\n",
             rate, mean * rate * 100, (mean - half) * rate * 100, (mean + half) * rate * 100
     }' "$work/pairs"

@@ -16,7 +16,7 @@ library() {
     for found in ${1:-/usr/lib/*-linux-gnu/"$2" /usr/lib64/"$2"}; do
         [ ! -e "$found" ] || { echo "$found" && return; }
     done
-    echo "mallocs.sh: there is no $2; install the package $3, or name the library by $4" >&2
+    echo "mallocs.sh: cannot find $2; install the package $3, or set $4 to the library" >&2
     exit 2
 }
 jemalloc=$(library "${JEMALLOC:-}" libjemalloc.so.2 libjemalloc2 JEMALLOC)

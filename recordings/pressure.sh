@@ -64,7 +64,7 @@ hugepages=$(setting nr_hugepages)
 restore() {
     echo "$hugepages" >/proc/sys/vm/nr_hugepages
     rm -rf "$WORK"
-    echo "pressure.sh: the memory is back" >&2
+    echo "pressure.sh: the memory is released" >&2
 }
 trap restore EXIT
 trap 'exit 1' INT TERM
@@ -80,7 +80,7 @@ mib_left() {
     awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo
 }
 
-echo "pressure.sh: taking $(($(mib_left) - leave)) of $(mib_left) MiB away for about a minute" >&2
+echo "pressure.sh: reserving $(($(mib_left) - leave)) of $(mib_left) MiB for about a minute" >&2
 for attempt in 1 2 3 4 5 6; do # The kernel gives up early where memory is fragmented.
     [ "$(mib_left)" -gt $((leave + leave / 8)) ] || break
     echo 1 >/proc/sys/vm/drop_caches

@@ -6,7 +6,7 @@
 # of pages is not, since no policy changes that.
 set -eu
 cd "$(dirname "$0")/.."
-command -v perf >/dev/null || { echo "system-time.sh: there is no perf; install the package linux-perf" >&2; exit 2; }
+command -v perf >/dev/null || { echo "system-time.sh: cannot find perf; install the package linux-perf" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CARGO_TARGET_DIR="$work/target"
@@ -27,6 +27,6 @@ perf script --input "$work/perf.data" --fields ip,sym 2>/dev/null | awk '
     $0 ~ allocator { allocating++ }
     END {
         share = kernel ? 100 / kernel : 0
-        printf "%d looks: %d in programs, %d in the kernel; of these %.1f %% in the page allocator, %.1f %% clearing pages\n",
+        printf "%d samples: %d in programs, %d in the kernel; of these %.1f %% in the page allocator, %.1f %% clearing pages\n",
             user + kernel, user, kernel, allocating * share, clearing * share
     }'

@@ -74,7 +74,7 @@ mod tests {
     fn a_bundled_recording_is_the_file_in_the_tree() {
         for bundled in Bundled::iter() {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(bundled.name);
-            let bytes = std::fs::read(path).expect("the tree has it");
+            let bytes = std::fs::read(path).expect("the tree has this recording");
             let mut unpacked = Vec::new();
             bundled.open().unwrap().read_to_end(&mut unpacked).unwrap();
             assert!(unpacked == bytes, "{}", bundled.name);

@@ -136,7 +136,7 @@ impl HandlerState {
         if let Some(former) = NonNull::new(self.left.swap(object, Acquire)) {
             // SAFETY: a handler of this CPU allocated the object and stored it, and the swap above removed the only
             // reference to it.
-            unsafe { KERNEL.kfree(former) }.expect("it is an object");
+            unsafe { KERNEL.kfree(former) }.expect("the object is allocated");
         }
     }
 }

@@ -38,7 +38,7 @@ use console::say;
 fn main(map: impl Iterator<Item = freehold::kernel::Region> + Clone) -> ! {
     memory::set_up(map);
     let cpus = together::start_cpus();
-    say!("{cpus} CPUs, {}", if cfg!(debug_assertions) { "checked" } else { "as shipped" });
+    say!("{cpus} CPUs, {}", if cfg!(debug_assertions) { "checked build" } else { "release build" });
     scenes::play();
     arch::exit(arch::Outcome::Passed)
 }

@@ -38,15 +38,15 @@ pub fn cma() -> Range<u64> {
 /// added later.
 pub fn set_up(map: impl Iterator<Item = Region> + Clone) {
     let usable = map.clone().filter(|region| region.kind == RegionKind::Usable);
-    let end = usable.map(|region| region.end).max().expect("there is memory") >> 21 << 21;
+    let end = usable.map(|region| region.end).max().expect("the map has usable memory") >> 21 << 21;
     END.store((end >> 20) as u32, Relaxed);
     let later = Region::reserved(end - PLUGGED_LATER, PLUGGED_LATER * 2);
     let reserved = &[arch::image(), arch::trampoline(), cma()];
     let boot = Boot { direct_map: arch::DIRECT_MAP, reserved, end_max: end, ..Boot::default() };
     // SAFETY: the loader's map is correct, and memory is mapped at `DIRECT_MAP`. The memory in use is reserved. No
     // other CPU runs yet.
-    unsafe { KERNEL.init(map.chain(core::iter::once(later)), &boot) }.expect("the map has room for it");
-    say!("{} MiB of memory up to {end:#x}, the kernel at {:#x?}", free_pages() >> 8, arch::image());
+    unsafe { KERNEL.init(map.chain(core::iter::once(later)), &boot) }.expect("the map has room for the metadata");
+    say!("{} MiB of memory free, up to address {end:#x}; the kernel is at {:#x?}", free_pages() >> 8, arch::image());
 }
 
 /// Returns the frame that contains a physical address.

@@ -52,10 +52,10 @@ const WALKS: u32 = 8;
 /// Allocates an object by size and frees it.
 #[inline(never)]
 fn object() {
-    let object = KERNEL.kmalloc(black_box(64), Gfp::ATOMIC).expect("one is at hand");
+    let object = KERNEL.kmalloc(black_box(64), Gfp::ATOMIC).expect("an object is cached");
     // SAFETY: `kmalloc` returned the object above, and it is freed once.
     let freed = unsafe { KERNEL.kfree(black_box(object)) };
-    assert!(freed.is_ok(), "it is an object");
+    assert!(freed.is_ok(), "the free of an allocated object failed");
 }
 
 /// Allocates and drops a box.

@@ -26,6 +26,6 @@ impl Promises for Hardware {
     }
 
     fn unanswered(cpu: freehold::base::CpuId) {
-        panic!("CPU {} does not answer", cpu.0);
+        panic!("CPU {} does not answer a call", cpu.0);
     }
 }

@@ -35,7 +35,7 @@ impl DeviceTree {
     /// A device tree is at this address, and it is not overwritten until the last use of the value.
     pub unsafe fn from_address(start: usize) -> DeviceTree {
         let tree = DeviceTree { start };
-        assert_eq!(tree.word(start), MAGIC, "the loader leaves a device tree");
+        assert_eq!(tree.word(start), MAGIC, "there is no device tree at this address");
         tree
     }
 

@@ -35,21 +35,21 @@ pub fn play() {
     arch::next_tick(FAR);
     paths::warm_up();
     for path in &PATHS {
-        say!("  {} and back: {} instructions", path.name, rate.instructions(path.walk));
+        say!("  {}, allocated and freed: {} instructions", path.name, rate.instructions(path.walk));
     }
     let order = Order::new(8);
-    let mut buddy = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
-    let mut talc = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+    let mut buddy = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("the machine has enough memory");
+    let mut talc = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("the machine has enough memory");
     // SAFETY: both blocks are exclusive to these heaps and live until the end of this function, the last use of the
     // heaps.
     unsafe {
         BUDDY.lock().init(buddy.as_ptr().addr().get(), buddy.as_uninit().len());
-        TALC.lock().claim(talc.as_ptr().as_ptr(), talc.as_uninit().len()).expect("it is large enough");
+        TALC.lock().claim(talc.as_ptr().as_ptr(), talc.as_uninit().len()).expect("the block is large enough");
     }
     FRAMES.lock().add_frame(1, 1 << 12);
     let (object_cost, frame_cost) = (rate.instructions(|| walk(&BUDDY)), rate.instructions(frame));
-    say!("  buddy_system_allocator: an object {object_cost}, a frame {frame_cost}");
-    say!("  talc: an object {}", rate.instructions(|| walk(&TALC)));
+    say!("  buddy_system_allocator: object {object_cost}, frame {frame_cost} instructions");
+    say!("  talc: object {} instructions", rate.instructions(|| walk(&TALC)));
     arch::next_tick(arch::TICK_MIN);
 }
 
@@ -66,6 +66,6 @@ fn walk(heap: &impl GlobalAlloc) {
 /// Allocates a frame of another project's allocator and frees it.
 #[inline(never)]
 fn frame() {
-    let frame = FRAMES.lock().alloc(black_box(1)).expect("there are frames");
+    let frame = FRAMES.lock().alloc(black_box(1)).expect("the allocator has frames");
     FRAMES.lock().dealloc(black_box(frame), 1);
 }

@@ -49,12 +49,12 @@ pub fn play() {
     let came = &interrupts::TICKS_IN_PATHS;
     if can_stop {
         let (all, hit) = (CAN_COME_AT.count(), CAN_COME_AT.count_in(came));
-        say!("  interrupts can come at {all} instructions of the fast paths, and came at {hit} of them");
-        assert!(hit * 100 >= all * HIT_PERCENT, "that is too few");
+        say!("  interrupts can occur at {all} instructions of the fast paths, and occurred at {hit}");
+        assert!(hit * 100 >= all * HIT_PERCENT, "too few instructions were interrupted");
     } else {
         let hit = came.count();
-        say!("  interrupts came at {hit} instructions of the fast paths");
-        assert!(hit >= HIT_MIN, "that is too few");
+        say!("  interrupts occurred at {hit} instructions of the fast paths");
+        assert!(hit >= HIT_MIN, "too few instructions were interrupted");
     }
 }
 

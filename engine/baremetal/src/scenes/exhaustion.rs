@@ -26,14 +26,14 @@ pub fn play() {
     interrupts::set_tick_work(TickWork::Count);
     KERNEL.shrink();
     take_all();
-    assert!(free_pages() < before / 20, "{} of {before} pages are free", free_pages());
+    assert!(free_pages() < before / 20, "{} of {before} pages are still free", free_pages());
     assert!(KERNEL.alloc_pages(Gfp::KERNEL, Order::new(3)).is_err());
     assert!(KERNEL.kmalloc(30_000, Gfp::KERNEL).is_err());
     let layout = core::alloc::Layout::new::<[u8; 100_000]>();
     // SAFETY: the layout has a non-zero size, and the memory is not used. `black_box` keeps the compiler from removing
     // the call.
     assert!(core::hint::black_box(unsafe { alloc::alloc::alloc(layout) }).is_null());
-    say!("  {} of {before} pages are left to those who may not fail", free_pages());
+    say!("  {} of {before} pages are left for requests that must not fail", free_pages());
     interrupts::set_tick_work(TickWork::Allocate);
     together::on_all_cpus(|_| while give_back() {});
     drop(Box::new([1_u8; 30_000]));

@@ -26,7 +26,7 @@ fn collections(cpu: u32) {
     let mut names = BTreeMap::new();
     for number in 0..500_u32 {
         let mut name = String::new();
-        write!(name, "{}-{number}", boxed[number as usize % 100]).expect("a string takes everything");
+        write!(name, "{}-{number}", boxed[number as usize % 100]).expect("writing to a string cannot fail");
         names.insert(number.wrapping_mul(0x9e37_79b9), name);
     }
     assert!(names.values().all(|name| name.starts_with(|letter: char| letter.is_ascii_digit())));
@@ -38,16 +38,16 @@ fn collections(cpu: u32) {
 fn alignments() {
     for align in (0..=16).map(|power| 1_usize << power) {
         for size in [1, 24, 100, 3000, 40_000] {
-            let layout = Layout::from_size_align(size, align).expect("it is small");
+            let layout = Layout::from_size_align(size, align).expect("the layout is small");
             // SAFETY: the layout has a non-zero size, and each pointer is used with the layout of its allocation.
             unsafe {
                 let memory = alloc_zeroed(layout);
                 assert!(!memory.is_null() && memory.addr().is_multiple_of(align));
-                assert!((0..size).all(|at| memory.add(at).read() == 0), "zeros were asked for");
+                assert!((0..size).all(|at| memory.add(at).read() == 0), "the memory is not zeroed");
                 memory.write_bytes(0xa5, size);
                 let grown = realloc(memory, layout, size * 3);
                 assert!(!grown.is_null() && (0..size).all(|at| grown.add(at).read() == 0xa5));
-                dealloc(grown, Layout::from_size_align(size * 3, align).expect("it is small"));
+                dealloc(grown, Layout::from_size_align(size * 3, align).expect("the layout is small"));
             }
         }
     }

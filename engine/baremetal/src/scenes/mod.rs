@@ -32,19 +32,23 @@ struct Scene {
 
 const SCENES: [Scene; 11] = [
     Scene { name: "heap: boxes, vectors, maps, any alignment", ticks: TickWork::Allocate, play: heap::play },
-    Scene { name: "misuse: double frees and strangers are refused", ticks: TickWork::Count, play: misuse::play },
-    Scene { name: "storm: all CPUs, each other's objects and pages", ticks: TickWork::Allocate, play: storm::play },
-    Scene { name: "stack: how deep calls go", ticks: TickWork::Count, play: stack::play },
-    Scene { name: "exhaustion: nothing left, and all of it back", ticks: TickWork::Allocate, play: exhaustion::play },
-    Scene { name: "ranges: neighbours and a CMA area", ticks: TickWork::Allocate, play: ranges::play },
-    Scene { name: "plugged: memory comes and goes", ticks: TickWork::Allocate, play: plugged::play },
-    Scene { name: "offline: a CPU goes, and comes back", ticks: TickWork::Allocate, play: offline::play },
     Scene {
-        name: "everywhere: a tick at each instruction of the fast paths",
+        name: "misuse: double frees and foreign addresses are refused",
+        ticks: TickWork::Count,
+        play: misuse::play,
+    },
+    Scene { name: "storm: all CPUs free objects and pages of others", ticks: TickWork::Allocate, play: storm::play },
+    Scene { name: "stack: bytes that calls use", ticks: TickWork::Count, play: stack::play },
+    Scene { name: "exhaustion: all memory allocated, and freed", ticks: TickWork::Allocate, play: exhaustion::play },
+    Scene { name: "ranges: contiguous frames and a CMA area", ticks: TickWork::Allocate, play: ranges::play },
+    Scene { name: "plugged: memory is added and removed", ticks: TickWork::Allocate, play: plugged::play },
+    Scene { name: "offline: a CPU goes offline and online", ticks: TickWork::Allocate, play: offline::play },
+    Scene {
+        name: "everywhere: an interrupt at each instruction of the fast paths",
         ticks: TickWork::Count,
         play: everywhere::play,
     },
-    Scene { name: "counts: fast paths in instructions", ticks: TickWork::Count, play: counts::play },
+    Scene { name: "counts: instructions of the fast paths", ticks: TickWork::Count, play: counts::play },
     Scene { name: "policies: every other set of rules", ticks: TickWork::Count, play: policies::play },
 ];
 
@@ -58,15 +62,15 @@ pub fn play() {
         together::on_all_cpus(|_| {});
         interrupts::clear();
         let census = audit();
-        say!("  nothing lost: {} pages free, {} in use", census.free + census.cached, census.allocated);
+        say!("  consistent: {} pages free, {} in use", census.free + census.cached, census.allocated);
     }
     for (cpu, of_cpu) in interrupts::HANDLERS.iter().enumerate().take(together::cpus() as usize) {
         let [ticks, requests, refused] =
             [&of_cpu.ticks, &of_cpu.requests, &of_cpu.refused].map(|count| count.load(Relaxed));
-        say!("CPU {cpu}: {ticks} ticks, {requests} of them with requests, {refused} found no memory");
+        say!("CPU {cpu}: {ticks} ticks, {requests} with requests, {refused} without memory");
         assert!(requests > 0, "no tick of CPU {cpu} allocated");
     }
-    say!("interrupts came at {} addresses", interrupts::TICKS_AT.count());
+    say!("interrupts occurred at {} addresses", interrupts::TICKS_AT.count());
 }
 
 /// Checks that nothing is lost, while no other CPU uses the allocator.
@@ -74,7 +78,7 @@ pub fn audit() -> Census {
     KERNEL.shrink();
     // SAFETY: all other CPUs wait, and handlers do not allocate. The page allocator is only read.
     let (objects, pages) = unsafe {
-        let slab = KERNEL.slab().expect("it is set up");
+        let slab = KERNEL.slab().expect("the kernel is set up");
         (slab.check(), slab.pages().check())
     };
     objects.expect("no object is lost");

@@ -40,7 +40,7 @@ pub fn play() {
             }
             for object in boxes.into_iter().flatten() {
                 // SAFETY: `kmalloc` returned the object above, and it is freed once.
-                unsafe { KERNEL.kfree(object) }.expect("it is an object");
+                unsafe { KERNEL.kfree(object) }.expect("the object is allocated");
             }
         });
     }

@@ -13,11 +13,11 @@ use crate::together;
 pub fn play() {
     let (before, range) = (free_pages(), plugged_later());
     // SAFETY: the range was not used at boot, is mapped in the direct map, and has no other use.
-    let added = unsafe { KERNEL.add_memory(range.clone()) }.expect("it was not there");
-    say!("  {added} of {} pages that came are free", PLUGGED_LATER >> 12);
+    let added = unsafe { KERNEL.add_memory(range.clone()) }.expect("the memory is not online");
+    say!("  {added} of {} added pages are free", PLUGGED_LATER >> 12);
     assert!(free_pages() > before + u64::from(added) * 9 / 10);
     // SAFETY: as above; the range is already online, so the call must be refused.
-    assert!(unsafe { KERNEL.add_memory(range.clone()) }.is_err(), "it is there already");
+    assert!(unsafe { KERNEL.add_memory(range.clone()) }.is_err(), "memory was added twice");
     together::on_all_cpus(|_| {
         let blocks: Vec<_> = (0..40).filter_map(|_| KERNEL.alloc_pages(Gfp::KERNEL, Order::new(6)).ok()).collect();
         assert!(blocks.len() > 20);
@@ -26,14 +26,14 @@ pub fn play() {
     let half = frame_at(range.end - PLUGGED_LATER / 2)..frame_at(range.end);
     KERNEL.shrink();
     // SAFETY: `offline` removes only frames whose owners give them up, or fails.
-    let gone = unsafe { KERNEL.pages() }.expect("it is set up").offline(half.clone());
+    let gone = unsafe { KERNEL.pages() }.expect("the kernel is set up").offline(half.clone());
     match gone {
         Ok(()) => {
             // SAFETY: this part was just taken offline and has no other use.
             let again = unsafe { KERNEL.add_memory(range.end - PLUGGED_LATER / 2..range.end) };
-            assert_eq!(again, Ok((PLUGGED_LATER >> 13) as u32), "there is metadata for it");
-            say!("  {} pages went, and came again", PLUGGED_LATER >> 13);
+            assert_eq!(again, Ok((PLUGGED_LATER >> 13) as u32), "the memory was not added again");
+            say!("  {} pages were removed and added again", PLUGGED_LATER >> 13);
         }
-        Err(error) => say!("  half of it stays: {error}"),
+        Err(error) => say!("  half of the memory stays: {error}"),
     }
 }

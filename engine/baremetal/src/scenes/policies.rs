@@ -22,7 +22,7 @@ macro_rules! rules {
 
             impl Promises for $name {
                 fn unanswered(cpu: CpuId) {
-                    panic!("CPU {} does not answer", cpu.0);
+                    panic!("CPU {} does not answer a call", cpu.0);
                 }
             }
 
@@ -91,7 +91,7 @@ fn set_up<H: Cpu>() {
     let map = [Region::usable(start, u64::from(PAGES) << 12)];
     let boot = Boot { direct_map: arch::DIRECT_MAP, ..Boot::default() };
     // SAFETY: the range was allocated above, is mapped there, and is never freed or used otherwise.
-    unsafe { H::kernel().init(map, &boot) }.expect("there is room");
+    unsafe { H::kernel().init(map, &boot) }.expect("the range has room for the metadata");
 }
 
 fn work<H: Cpu>(cpu: u32) {
@@ -103,7 +103,7 @@ fn work<H: Cpu>(cpu: u32) {
         let place = unsafe { objects[random.below(64) as usize].assume_init_mut() };
         if let Some(object) = place.take() {
             // SAFETY: this CPU allocated the object, and `take` removed the only reference to it.
-            unsafe { kernel.kfree(object) }.expect("it is an object");
+            unsafe { kernel.kfree(object) }.expect("the object is allocated");
         } else {
             *place = kernel.kmalloc(1 + random.below(3000) as usize, Gfp::KERNEL).ok();
         }
@@ -116,7 +116,7 @@ fn work<H: Cpu>(cpu: u32) {
         // SAFETY: every element of the array is initialized.
         if let Some(object) = unsafe { place.assume_init() } {
             // SAFETY: this CPU allocated the object, and the array held the only reference to it.
-            unsafe { kernel.kfree(object) }.expect("it is an object");
+            unsafe { kernel.kfree(object) }.expect("the object is allocated");
         }
     }
 }
@@ -126,10 +126,10 @@ fn finish<H: Cpu>(name: &str) {
     kernel.shrink();
     // SAFETY: all other CPUs wait, and the page allocator is only read.
     let (objects, pages) = unsafe {
-        let slab = kernel.slab().expect("it is set up");
+        let slab = kernel.slab().expect("the kernel is set up");
         (slab.check(), slab.pages().check())
     };
     let (objects, pages) = (objects.expect("no object is lost"), pages.expect("no page is lost"));
-    assert_eq!((objects.objects, pages.allocated), (0, 0), "{name} has given everything back");
+    assert_eq!((objects.objects, pages.allocated), (0, 0), "objects or pages of {name} are still in use");
     say!("  {name}: {} pages free", pages.free + pages.cached);
 }

@@ -13,9 +13,9 @@ pub fn play() {
     let reserved = memory::cma();
     let frames = memory::frame_at(reserved.start)..memory::frame_at(reserved.end);
     // SAFETY: the frames were reserved at boot for this purpose and have no other use.
-    let area: Cma<Hardware> = unsafe { KERNEL.reserve_cma(frames, Order::ZERO) }.expect("it is free");
+    let area: Cma<Hardware> = unsafe { KERNEL.reserve_cma(frames, Order::ZERO) }.expect("the frames are reserved");
     let first = area.alloc(1000, 512, Gfp::KERNEL).expect("the area is empty");
-    let second = area.alloc(1, 1, Gfp::KERNEL).expect("there is a gap");
+    let second = area.alloc(1, 1, Gfp::KERNEL).expect("the area has free pages");
     assert!(first.pfn().raw().is_multiple_of(512) && second.pfn() != first.pfn());
     together::on_all_cpus(|cpu| {
         for round in 0..20 {

@@ -16,27 +16,31 @@ const PAINT: u8 = 0x5a;
 
 /// Runs on the first CPU, with interrupts off during each measurement.
 pub fn play() {
-    let warm = KERNEL.kmalloc(64, Gfp::KERNEL).expect("there is memory");
+    let warm = KERNEL.kmalloc(64, Gfp::KERNEL).expect("the machine has enough memory");
     // SAFETY: `kmalloc` returned the object above. Freeing it leaves an object cached.
-    unsafe { KERNEL.kfree(warm) }.expect("it is an object");
+    unsafe { KERNEL.kfree(warm) }.expect("the object is allocated");
     let at_hand = depth(|| {
-        let object = KERNEL.kmalloc(64, Gfp::KERNEL).expect("one is at hand");
+        let object = KERNEL.kmalloc(64, Gfp::KERNEL).expect("an object is cached");
         // SAFETY: `kmalloc` returned the object above, and it is freed once.
-        unsafe { KERNEL.kfree(black_box(object)) }.expect("it is an object");
+        unsafe { KERNEL.kfree(black_box(object)) }.expect("the object is allocated");
     });
     let block = depth(|| drop(black_box(KERNEL.alloc_pages(Gfp::KERNEL, Order::new(3)))));
     let refill = depth(|| {
-        let object = KERNEL.kmalloc(3_000, Gfp::KERNEL).expect("there is memory");
+        let object = KERNEL.kmalloc(3_000, Gfp::KERNEL).expect("the machine has enough memory");
         // SAFETY: `kmalloc` returned the object above, and it is freed once.
-        unsafe { KERNEL.kfree(black_box(object)) }.expect("it is an object");
+        unsafe { KERNEL.kfree(black_box(object)) }.expect("the object is allocated");
     });
     let range = depth(|| drop(black_box(KERNEL.alloc_contig_pages(Gfp::KERNEL, 3_000))));
     let failed = depth(|| assert!(black_box(KERNEL.alloc_contig_pages(Gfp::KERNEL, 1 << 20)).is_err()));
     let shrink = depth(|| KERNEL.shrink());
     say!(
-        "  bytes of stack: an object at hand {at_hand}, pages {block}, a new slab {refill}, a range {range}, none {failed}, shrink {shrink}"
+        "  bytes of stack: cached object {at_hand}, pages {block}, new slab {refill}, range {range}, failure {failed}, \
+         shrink {shrink}"
     );
-    assert!([at_hand, block, refill, range, failed, shrink].iter().all(|bytes| *bytes < 8 << 10), "that is too deep");
+    assert!(
+        [at_hand, block, refill, range, failed, shrink].iter().all(|bytes| *bytes < 8 << 10),
+        "a call uses too much stack"
+    );
 }
 
 /// Returns the address of a byte of the stack.

@@ -28,7 +28,10 @@ pub fn play() {
                 800..1022 => swap_pages(&mut pages, &mut random),
                 // This waits for the other CPU; it happens a few dozen times per CPU.
                 1022 => {
-                    KERNEL.slab().expect("it is set up").drain_cpu(CpuId(random.below(together::cpus().into()) as u16));
+                    KERNEL
+                        .slab()
+                        .expect("the kernel is set up")
+                        .drain_cpu(CpuId(random.below(together::cpus().into()) as u16));
                 }
                 _ if random.below(8) == 0 => KERNEL.shrink(),
                 _ => {}
@@ -63,8 +66,8 @@ fn free(object: *mut u8) {
     unsafe {
         let size = object.cast::<usize>().read_unaligned();
         let is_whole = size < 10_000 && object.add(size - 1).read() == size as u8;
-        assert!(is_whole, "somebody wrote into another's object");
-        KERNEL.kfree(object).expect("it is an object");
+        assert!(is_whole, "an object was overwritten");
+        KERNEL.kfree(object).expect("the object is allocated");
     }
 }
 

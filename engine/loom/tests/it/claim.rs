@@ -84,12 +84,12 @@ fn meet(pcp: PcpPolicy, contig: ContigPolicy, kind: PairKind, here: Take, there:
         });
         taken.fetch_add(here(engine, pfn), Relaxed);
         other.join().expect("it does not panic");
-        let census = engine.check().expect("nothing is lost, or there twice");
+        let census = engine.check().expect("no page is lost or in two places");
         let gone = 2 - census.allocated as u32;
-        assert!(taken.load(Relaxed) <= gone, "{taken:?} pages were taken out of their owner's hands, {gone} are gone");
-        assert!(gone > 0, "somebody was first");
+        assert!(taken.load(Relaxed) <= gone, "{taken:?} pages were taken from their owner, but {gone} are gone");
+        assert!(gone > 0, "no thread was first");
         engine.drain_all_pages();
-        let census = engine.check().expect("nothing is lost, or there twice");
+        let census = engine.check().expect("no page is lost or in two places");
         assert_eq!(census.free + census.allocated, u64::from(FRAMES));
     });
 }

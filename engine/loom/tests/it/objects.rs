@@ -104,7 +104,7 @@ impl Scene {
     /// Allocates an object, and asserts that it is not already allocated.
     pub fn alloc(&self) -> Object {
         let object = self.cache.alloc(Gfp::KERNEL).expect("there is memory").as_ptr() as Object;
-        assert!(self.live.lock().expect("nobody panicked").insert(object), "{object:#x} is somebody's");
+        assert!(self.live.lock().expect("nobody panicked").insert(object), "{object:#x} was allocated twice");
         object
     }
 
@@ -113,12 +113,12 @@ impl Scene {
         let mut objects = vec![NonNull::dangling(); count];
         self.cache.alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
         let mut live = self.live.lock().expect("nobody panicked");
-        assert!(objects.iter().all(|object| live.insert(object.as_ptr() as Object)), "one is somebody's");
+        assert!(objects.iter().all(|object| live.insert(object.as_ptr() as Object)), "an object was allocated twice");
     }
 
     /// Frees an object, and asserts that it is allocated.
     pub fn free(&self, object: Object) {
-        assert!(self.live.lock().expect("nobody panicked").remove(&object), "{object:#x} is nobody's");
+        assert!(self.live.lock().expect("nobody panicked").remove(&object), "{object:#x} is freed, but not allocated");
         let object = NonNull::new(object as *mut u8).expect("it is an object");
         // SAFETY: the set contained the object, so it was allocated from this cache and not freed since.
         unsafe { self.cache.free(object) }.expect("it is an object");

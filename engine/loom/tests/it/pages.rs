@@ -259,7 +259,7 @@ fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
                 let zone = engine.zone(NodeId(0), ZoneKind::Normal);
                 let pcp = engine.pcp(CpuId(0), zone);
                 let left = (zone.free_pages(), pcp.inspect(PcpLists::count), pcp.waiting());
-                assert_eq!(left, (0, 0, 0), "what is free or on its way is found");
+                assert_eq!(left, (0, 0, 0), "free or pending pages were not found");
             }
             (0..FRAMES).for_each(|pfn| _ = engine.free_pages(Pfn::new(pfn), Order::ZERO));
         });
@@ -305,7 +305,7 @@ fn half_is_all(engine: &Engine) -> Pfn {
 fn give_half(engine: &Engine, first: Pfn) {
     (4..8).for_each(|page| free(engine, first.offset(page)));
     drain(engine, first);
-    assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "it is its owner's still");
+    assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "the pageblock lost its owner");
 }
 
 /// Runs three acts, each on its CPU, while CPU 0 owns a half-free pageblock. At the end no CPU owns a whole pageblock

@@ -192,7 +192,7 @@ fn left_offline() {
         [1, 2].into_iter().for_each(|cpu| scene.slab.cpu_dead(CpuId(cpu)));
         let slabs = scene.cache.slabs();
         scene.alloc_bulk(2 * slabs as usize - scene.in_use());
-        assert_eq!(scene.cache.slabs(), slabs, "an object was free, and a slab was made");
+        assert_eq!(scene.cache.slabs(), slabs, "a slab was created although an object was free");
     });
 }
 

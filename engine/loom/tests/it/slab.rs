@@ -206,7 +206,7 @@ fn a_cpu_goes_offline_while_its_slab_is_pushed() {
 fn all_are_found(scene: &Scene) {
     let census = scene.check();
     (0..census.free).for_each(|_| _ = scene.alloc());
-    assert_eq!(scene.cache.slabs(), census.slabs, "an object was free, and a slab was made");
+    assert_eq!(scene.cache.slabs(), census.slabs, "a slab was created although an object was free");
 }
 
 #[test]

@@ -207,7 +207,7 @@ pub fn start_cpus(running: &AtomicU32) {
             asm!("hvc #0", inout("x0") answer, inout("x1") cpu => _, inout("x2") (&raw const start).addr() => _,
                 inout("x3") 0_usize => _, options(nostack));
         }
-        assert_eq!(answer, 0, "the firmware starts CPU {cpu}");
+        assert_eq!(answer, 0, "the firmware did not start CPU {cpu}");
     }
     while running.load(Acquire) < all {
         core::hint::spin_loop();

@@ -128,7 +128,7 @@ pub fn start_cpus(running: &AtomicU32) {
     }
     apic::start_others(TRAMPOLINE);
     let all = core::arch::x86_64::__cpuid_count(LEAF_TOPOLOGY, LEVEL_PACKAGE).ebx;
-    assert!(all <= CPUS_MAX.into(), "there are {all} CPUs, and room for {CPUS_MAX}");
+    assert!(all <= CPUS_MAX.into(), "{all} CPUs exist, but at most {CPUS_MAX} are supported");
     while running.load(Acquire) < all {
         core::hint::spin_loop();
     }
