@@ -158,7 +158,7 @@ fn boot_all(boots: fn(Arch) -> &'static [Boot]) -> Result<Outcome, Error> {
     let mut left_out = Vec::new();
     for &arch in Arch::value_variants() {
         if let Outcome::Skipped(reason) = boot(arch, boots(arch))? {
-            println!("left out: {reason}");
+            println!("skipped: {reason}");
             left_out.push(reason);
         }
     }
@@ -189,10 +189,10 @@ fn cannot_boot(arch: Arch) -> Option<String> {
     let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", arch.target()]).output();
     let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if folder.is_empty() || !Path::new(&folder).is_dir() {
-        return Some(format!("`rustup target add {}` would make a kernel possible", arch.target()));
+        return Some(format!("the target is missing; run `rustup target add {}`", arch.target()));
     }
     let (program, _) = arch.emulator();
-    Command::new(program).arg("--version").output().err().map(|_| format!("`{program}` is missing"))
+    Command::new(program).arg("--version").output().err().map(|_| format!("`{program}` is not installed"))
 }
 
 /// Returns a `cargo` command for the kernel's own workspace. That workspace has its own compiler flags, so the caller's
@@ -235,17 +235,17 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
     let ended = child.wait().map_err(|error| start_error(program, &error))?;
     match ended.code() {
         Some(PASSED) if boot.steps == Steps::Counted && !counts => {
-            Err(Error::Failed("the clock was to count instructions, and the kernel says that it does not".to_owned()))
+            Err(Error::Failed("the clock of the kernel does not count instructions".to_owned()))
         }
         Some(PASSED) => Ok(()),
-        Some(124) => Err(Error::Failed(format!("the kernel did not end within {SECONDS_MAX} seconds"))),
-        _ => Err(Error::Failed(format!("the kernel failed; what it said last says how ({ended})"))),
+        Some(124) => Err(Error::Failed(format!("the kernel did not finish within {SECONDS_MAX} seconds"))),
+        _ => Err(Error::Failed(format!("the kernel failed ({ended}); its last lines above show the reason"))),
     }
 }
 
 /// Returns the error of an emulator that could not be started.
 fn start_error(program: &str, error: &std::io::Error) -> Error {
-    Error::Failed(format!("`{program}` could not be started: {error}"))
+    Error::Failed(format!("cannot start `{program}`: {error}"))
 }
 
 /// Returns the option that makes the emulator translate one instruction at a time. QEMU 8.1 renamed this option.
@@ -265,7 +265,7 @@ mod tests {
 
     /// Returns the commands in the kernel tutorial that readers type.
     fn typed() -> Vec<String> {
-        let page = fs::read_to_string(root().join("docs/kernel.md")).expect("it is there");
+        let page = fs::read_to_string(root().join("docs/kernel.md")).expect("the file exists");
         page.lines()
             .filter(|line| ["cargo ", "rustup ", "apt "].iter().any(|tool| line.starts_with(tool)))
             .map(str::to_owned)
@@ -274,20 +274,25 @@ mod tests {
 
     #[test]
     fn a_kernel_that_cannot_count_says_what_is_looked_for() {
-        let clock = fs::read_to_string(root().join("engine/baremetal/src/clock.rs")).expect("it is there");
+        let clock = fs::read_to_string(root().join("engine/baremetal/src/clock.rs")).expect("the file exists");
         assert!(clock.contains(&format!("\"{UNCOUNTED}\"")));
     }
 
     #[test]
     fn the_tutorial_types_what_there_is() {
         let commands = typed();
-        let boot = commands.iter().find_map(|line| line.strip_prefix("cargo xtask ")).expect("a kernel is booted");
-        Cli::try_parse_from(["xtask"].into_iter().chain(boot.split(' '))).expect("it is a command");
+        let boot =
+            commands.iter().find_map(|line| line.strip_prefix("cargo xtask ")).expect("the page has a boot command");
+        Cli::try_parse_from(["xtask"].into_iter().chain(boot.split(' '))).expect("the page has a valid command");
         assert!(boot.contains("--arch x86-64"), "{boot}");
         let rustup = format!("rustup target add {}", Arch::X86_64.target());
         assert!(commands.contains(&rustup), "{commands:?}");
-        let gate = fs::read_to_string(root().join(".ci/run")).expect("it is there");
-        let apt = commands.iter().find_map(|line| line.strip_prefix("apt install ")).expect("an emulator is installed");
-        assert!(apt.split(' ').all(|package| gate.contains(package)), "the gate installs the same: {apt}");
+        let gate = fs::read_to_string(root().join(".ci/run")).expect("the file exists");
+        let apt =
+            commands.iter().find_map(|line| line.strip_prefix("apt install ")).expect("the page installs an emulator");
+        assert!(
+            apt.split(' ').all(|package| gate.contains(package)),
+            "the gate does not install the same packages: {apt}"
+        );
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn line(command: &Command) -> String {
 }
 
 fn not_started(command: &Command, error: &std::io::Error) -> Error {
-    Error::Command { command: line(command), outcome: format!("could not be started: {error}") }
+    Error::Command { command: line(command), outcome: format!("cannot be started: {error}") }
 }
 
 #[cfg(test)]

@@ -38,9 +38,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check rules that compilers do not: circles, sizes, openings, unsafe, links, dead files.
+    /// Check rules that the compiler does not check: circles, sizes, openings, unsafe, links, dead files.
     Tidy,
-    /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one boot.
+    /// Run every check: format, lints, tidy, tests, documentation, a smoke test of every command, one boot.
     Ci(stage::Args),
     /// Run checks that take too long for `ci`: hundreds of mutants, sanitizers, long soaks.
     Nightly(stage::Args),

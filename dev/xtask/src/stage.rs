@@ -76,7 +76,7 @@ fn selected(stages: &'static [Stage], only: &[String]) -> Result<Vec<&'static St
 fn find(stages: &'static [Stage], name: &str) -> Result<&'static Stage, Error> {
     stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
         let names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
-        Error::Usage(format!("there is no stage `{name}`; there are: {}", names.join(", ")))
+        Error::Usage(format!("there is no stage `{name}`; the stages are: {}", names.join(", ")))
     })
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<(), Error> {
         let [fast, small] = [text(features, "2")?, text(features, "s")?];
         println!("| {name} | {fast} | {small} |");
         if fast.max(small) > BYTES_MAX {
-            return Err(Error::Failed(format!("a kernel is to have {BYTES_MAX} bytes of the engine's code at most")));
+            return Err(Error::Failed(format!("a kernel has more than {BYTES_MAX} bytes of the engine's code")));
         }
     }
     Ok(())

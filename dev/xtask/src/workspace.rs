@@ -10,7 +10,7 @@ use crate::error::{Error, on_file};
 
 /// Returns the root of the workspace, two folders above this package.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the folder of xtask is two levels below the root")
 }
 
 /// Returns the folder that cargo builds into. Honours `CARGO_TARGET_DIR`.
@@ -61,7 +61,7 @@ pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
     let mut manifest: toml::Table = text.parse().map_err(unreadable)?;
     let table = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
-    let workspace = table.ok_or_else(|| unreadable("it describes no workspace"))?;
+    let workspace = table.ok_or_else(|| unreadable("it does not describe a workspace"))?;
     workspace.insert("members".to_owned(), members.to_vec().into());
     workspace.remove("default-members");
     toml::to_string(&manifest).map_err(unreadable)
@@ -69,5 +69,5 @@ pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error
 
 /// Returns the error of a manifest that cannot be read.
 fn unreadable<E: std::fmt::Display>(error: E) -> Error {
-    Error::Failed(format!("Cargo.toml cannot be read: {error}"))
+    Error::Failed(format!("cannot read Cargo.toml: {error}"))
 }

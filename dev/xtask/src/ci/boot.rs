@@ -103,7 +103,7 @@ impl Lab {
     /// Returns the reason for which this machine cannot boot: a program is missing, or no kernel can be fetched.
     fn cannot_boot(&self) -> Result<Option<String>, Error> {
         if let Some(program) = PROGRAMS.iter().find(|program| Command::new(program).arg("--help").output().is_err()) {
-            return Ok(Some(format!("`{program}` is missing")));
+            return Ok(Some(format!("`{program}` is not installed")));
         }
         let output = self.output(self.command("boot").args(["--kernel", KERNEL, "--fetch"]))?;
         Ok((!output.status.success()).then(|| last_line(&output)))
@@ -145,7 +145,8 @@ impl Lab {
         diff.args(known.setting_b.iter().flat_map(|setting| ["--setting-b", setting]));
         diff.arg("--out").arg(&folder).args(["--json", "-"]);
         let text = command::text(&mut diff)?;
-        let told: Value = serde_json::from_str(&text).map_err(|error| Error::Failed(format!("no JSON: {error}")))?;
+        let told: Value =
+            serde_json::from_str(&text).map_err(|error| Error::Failed(format!("the output is not JSON: {error}")))?;
         judge(&told, known.truth).map_err(|sentence| Error::Failed(format!("{}: {sentence}", known.name)))
     }
 
@@ -157,7 +158,7 @@ impl Lab {
 
     fn output(&self, command: &mut Command) -> Result<Output, Error> {
         let output = command.output();
-        output.map_err(|error| Error::Failed(format!("{} could not be started: {error}", self.freehold.display())))
+        output.map_err(|error| Error::Failed(format!("cannot start {}: {error}", self.freehold.display())))
     }
 }
 
@@ -169,16 +170,16 @@ fn last_line(output: &Output) -> String {
 /// Checks that the measure in `truth` has the expected verdict. Without `truth`, checks that no measure is reported to
 /// differ.
 fn judge(report: &Value, truth: Option<(&str, &str)>) -> Result<(), String> {
-    let measures = report["measures"].as_array().ok_or("there are no measures")?;
+    let measures = report["measures"].as_array().ok_or("the report has no measures")?;
     let Some((name, expected)) = truth else {
         let wrong =
             measures.iter().find(|measure| ["better", "worse", "neither"].contains(&verdict_of(measure).as_str()));
-        return wrong.map_or(Ok(()), |measure| Err(format!("a kernel differs from itself in {}", measure["name"])));
+        return wrong.map_or(Ok(()), |measure| Err(format!("the same kernel differs in {}", measure["name"])));
     };
     let found = measures.iter().find(|measure| measure["name"] == name).map(verdict_of);
     match found {
         Some(found) if found == expected => Ok(()),
-        found => Err(format!("{name} should be {expected}, and is {found:?}")),
+        found => Err(format!("{name} should be {expected}, but is {found:?}")),
     }
 }
 

@@ -93,14 +93,14 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     let mut count = 0;
     let group = Group::new();
     if group.is_none() {
-        println!("  no control group can be made here; runs in one are left out");
+        println!("  skipped: runs in a control group, because none can be created here");
     }
     for program in &PROGRAMS {
         if sandbox.has(program.compiler) {
             program.check(sandbox, group.as_ref())?;
             count += 1;
         } else {
-            println!("  {} is left out: `{}` is not here", program.source, program.compiler);
+            println!("  skipped: {}, because `{}` is not installed", program.source, program.compiler);
         }
     }
     Ok(count)
@@ -131,7 +131,7 @@ impl Program {
                     .map_err(|error| Error::Failed(format!("{} under {options}: {error}", self.source)))?;
             }
         }
-        println!("  {} finds nothing wrong under {}", self.source, OPTIONS.join(" and "));
+        println!("  {} passed under {}", self.source, OPTIONS.join(" and "));
         Ok(())
     }
 }

@@ -106,12 +106,12 @@ pub(crate) fn run() -> Result<Outcome, Error> {
     let checked = conformance::run(&sandbox)? + profile::run(&sandbox)?;
     let (present, absent): (Vec<_>, Vec<_>) = CASES.iter().partition(|case| sandbox.missing(case).is_none());
     for case in absent {
-        println!("  {} is left out: `{}` is not here", case.name, sandbox.missing(case).unwrap_or_default());
+        println!("  skipped: {}, because `{}` is not installed", case.name, sandbox.missing(case).unwrap_or_default());
     }
     sandbox.run_all(&present)?;
     let is_empty = present.is_empty() && checked == 0;
     Ok(if is_empty {
-        Outcome::Skipped("neither a compiler nor any of the programs is here".into())
+        Outcome::Skipped("neither a compiler nor any of the programs is installed".into())
     } else {
         Outcome::Passed
     })
@@ -152,7 +152,7 @@ impl Sandbox {
                 Error::Failed(format!("dev/xtask/malloc/{}.sh under {options}: {sentence}", case.name))
             })?;
         }
-        println!("  {} does the same under {}", case.name, case.options.join(" and "));
+        println!("  {} has the same output under {}", case.name, case.options.join(" and "));
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Sandbox {
         if said.lines().any(|line| line.starts_with(COMPLAINT)) {
             return Ok(());
         }
-        Err(Error::Failed(format!("`{}` does not run under the malloc: {}", command::line(&command), said.trim())))
+        Err(Error::Failed(format!("the malloc is not loaded into `{}`: {}", command::line(&command), said.trim())))
     }
 
     /// Runs a script in a folder of its own.
@@ -178,7 +178,7 @@ impl Sandbox {
         let is_root = fs::metadata(&folder).map_err(on_file("read", &folder))?.uid() == 0;
         let mut words = vec!["timeout", PATIENCE, "sh"];
         if is_root && case.user == User::Nobody {
-            chown(&folder, Some(NOBODY), Some(NOBODY)).map_err(on_file("give away", &folder))?;
+            chown(&folder, Some(NOBODY), Some(NOBODY)).map_err(on_file("change the owner of", &folder))?;
             words.splice(0..0, ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
         }
         let mut command = self.command(&words, options)?;
@@ -189,7 +189,7 @@ impl Sandbox {
 /// Runs a command and returns its exit status and output.
 fn output(command: &mut Command) -> Result<Output, Error> {
     let output = command.stdin(Stdio::null()).output();
-    output.map_err(|error| Error::Failed(format!("`{}` could not be started: {error}", command::line(command))))
+    output.map_err(|error| Error::Failed(format!("cannot start `{}`: {error}", command::line(command))))
 }
 
 /// Checks that a run under the malloc had the exit status and stdout of the plain run, and that the allocator printed
@@ -197,13 +197,13 @@ fn output(command: &mut Command) -> Result<Output, Error> {
 fn judge(plain: &Output, under: &Output) -> Result<(), String> {
     let [said, complaints] = [plain, under].map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     if !plain.status.success() || plain.stdout.is_empty() {
-        return Err(format!("it does not even run without: {}: {}", plain.status, said.trim()));
+        return Err(format!("the script fails without the malloc ({}): {}", plain.status, said.trim()));
     }
     if under.status != plain.status {
-        return Err(format!("it ended with {}: {}", under.status, complaints.trim()));
+        return Err(format!("the script ended with {}: {}", under.status, complaints.trim()));
     }
     if let Some(complaint) = complaints.lines().find(|line| line.starts_with(COMPLAINT)) {
-        return Err(format!("the allocator says: {complaint}"));
+        return Err(format!("the allocator reports: {complaint}"));
     }
     if under.stdout == plain.stdout {
         return Ok(());
@@ -212,7 +212,7 @@ fn judge(plain: &Output, under: &Output) -> Result<(), String> {
     let difference = old.lines().zip(new.lines()).position(|(old, new)| old != new);
     let index = difference.unwrap_or_else(|| old.lines().count().min(new.lines().count()));
     let [old_line, new_line] = [&old, &new].map(|text| text.lines().nth(index).unwrap_or("nothing"));
-    Err(format!("line {} of its output should be `{old_line}`, and is `{new_line}`", index + 1))
+    Err(format!("line {} of the output should be `{old_line}`, but is `{new_line}`", index + 1))
 }
 
 #[cfg(test)]
@@ -231,7 +231,7 @@ mod tests {
         let plain = ended(0, "one\ntwo\n", "");
         assert_eq!(judge(&plain, &ended(0, "one\ntwo\n", "a warning\n")), Ok(()));
         let sentence = judge(&plain, &ended(0, "one\ntoo\n", "")).unwrap_err();
-        assert_eq!(sentence, "line 2 of its output should be `two`, and is `too`");
+        assert_eq!(sentence, "line 2 of the output should be `two`, but is `too`");
         assert!(judge(&plain, &ended(0, "one\n", "")).unwrap_err().contains("is `nothing`"));
         assert!(judge(&plain, &ended(0, "one\ntwo\nthree\n", "")).is_err());
         assert!(judge(&plain, &ended(0, "one\ntwo", "")).is_err());
@@ -242,7 +242,7 @@ mod tests {
         let plain = ended(0, "one\n", "");
         assert!(judge(&plain, &ended(6, "one\n", "")).is_err());
         assert!(judge(&plain, &ended(1 << 8, "one\n", "")).is_err());
-        assert!(judge(&plain, &ended(0, "one\n", "freehold: free(0x1): it is no object\n")).is_err());
+        assert!(judge(&plain, &ended(0, "one\n", "freehold: free(0x1): not an object\n")).is_err());
     }
 
     #[test]

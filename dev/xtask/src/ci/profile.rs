@@ -44,7 +44,7 @@ const PATIENCE: &str = "100";
 /// Returns an error if a profile differs from the known memory.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     if let Some(missing) = ["gcc", "addr2line"].into_iter().find(|program| !sandbox.has(program)) {
-        println!("  profile.c is left out: `{missing}` is not here");
+        println!("  skipped: profile.c, because `{missing}` is not installed");
         return Ok(0);
     }
     let program = sandbox.scratch.join("profile");
@@ -68,7 +68,7 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
             }
         }
     }
-    println!("  profile.c is profiled as it is under {}", OPTIONS.join(" and "));
+    println!("  profile.c: the profiles are right under {}", OPTIONS.join(" and "));
     check_names(sandbox, &program)?;
     Ok(1)
 }
@@ -80,10 +80,10 @@ fn check_names(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
     run.args(["run", "--set", "profile-rate=4096", "--profile"]).arg(&file).arg("--").arg(program).args(["exit", "-"]);
     command::output(&mut run)?;
     let output = Command::new("gzip").arg("-dc").arg(&file).output();
-    let unpacked = output.map_err(|error| Error::Failed(format!("gzip could not be started: {error}")))?.stdout;
+    let unpacked = output.map_err(|error| Error::Failed(format!("cannot start gzip: {error}")))?.stdout;
     for name in ["inuse_space", "hold_small", "hold_large"] {
         if !unpacked.windows(name.len()).any(|window| window == name.as_bytes()) {
-            return Err(Error::Failed(format!("`freehold run --profile` says nothing of {name}")));
+            return Err(Error::Failed(format!("the profile of `freehold run --profile` lacks {name}")));
         }
     }
     Ok(())
@@ -95,13 +95,13 @@ fn profile_file(file: &Path, ending: &str) -> Result<PathBuf, Error> {
     if ending != ".CHILD" {
         return Ok(format!("{name}{ending}").into());
     }
-    let folder = file.parent().expect("it is in a folder");
+    let folder = file.parent().expect("the path has a folder");
     let files = fs::read_dir(folder).map_err(on_file("read", folder))?.flatten().map(|entry| entry.path());
     let mut children = files.filter(|path| {
         let number = path.to_str().and_then(|path| path.strip_prefix(&*name)?.strip_prefix('.'));
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     });
-    children.next().ok_or_else(|| Error::Failed(format!("profile.c fork: a child has written nothing beside {name}")))
+    children.next().ok_or_else(|| Error::Failed(format!("profile.c fork: a child wrote no profile beside {name}")))
 }
 
 /// Returns the bytes that each function holds, estimated from the samples of a profile.
@@ -110,7 +110,7 @@ fn bytes_by_function(program: &Path, file: &Path) -> Result<BTreeMap<String, f64
     let samples: Vec<(f64, &str)> = text.lines().filter_map(sample).collect();
     let is_whole = text.starts_with("heap profile: ") && text.contains("\nMAPPED_LIBRARIES:\n");
     if !is_whole || samples.is_empty() {
-        return Err(Error::Failed(format!("{} is no profile", file.display())));
+        return Err(Error::Failed(format!("{} is not a profile", file.display())));
     }
     let mut addresses: Vec<_> = samples.iter().map(|(_, address)| *address).collect();
     addresses.sort_unstable();
@@ -139,7 +139,11 @@ fn hold(held: &BTreeMap<String, f64>, known: &[(&str, f64, f64)]) -> Result<(), 
     known.iter().try_for_each(|(name, bytes, share)| {
         let said = held.get(*name).copied().unwrap_or_default();
         let is_right = (said - bytes).abs() <= bytes * share;
-        if is_right { Ok(()) } else { Err(format!("`{name}` holds {bytes} bytes, and {said:.0} by the samples")) }
+        if is_right {
+            Ok(())
+        } else {
+            Err(format!("`{name}` holds {bytes} bytes, but {said:.0} according to the samples"))
+        }
     })
 }
 

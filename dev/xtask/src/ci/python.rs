@@ -43,14 +43,14 @@ fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outc
     remove(&environment)?;
     if let Err(error) = command::output(Command::new("python3").args(["-m", "venv"]).arg(&environment)) {
         return Ok(Outcome::Skipped(format!(
-            "`apt-get install python3-venv` would make it possible ({})",
+            "cannot create an environment; run `apt-get install python3-venv` ({})",
             short(&error)
         )));
     }
     let python = environment.join("bin/python");
     let requirements = workspace::root().join(CRATE).join("requirements.txt");
     if let Err(error) = command::output(pip(&python).args(["--quiet", "--requirement"]).arg(&requirements)) {
-        return Ok(Outcome::Skipped(format!("its packages cannot be had ({})", short(&error))));
+        return Ok(Outcome::Skipped(format!("cannot install the packages of the tests ({})", short(&error))));
     }
     let wheel = wheel(&environment, &folder.join("wheels"))?;
     command::run(pip(&python).args(["--quiet", "--no-deps", "--no-index"]).arg(&wheel))?;

@@ -25,7 +25,7 @@ pub(crate) fn commands() -> Result<Commands, Error> {
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
     parse(&text).ok_or_else(|| {
         Error::Failed(
-            "the first code block of README.md must hold exactly two lines, \
+            "the first code block of README.md must have exactly two lines, \
              `cargo run ... compare` and `cargo test ...`"
                 .to_owned(),
         )

@@ -87,7 +87,11 @@ fn for_races(filters: &[Filter]) -> Result<Outcome, Error> {
     fs::write(&excused, EXCUSED.join("\n") + "\n").map_err(on_file("write", &excused))?;
     let options = format!("suppressions={}", excused.display());
     let mut planted = build.test(PLANTED);
-    planted::find(planted.env("TSAN_OPTIONS", &options), RACE, "has a race, and the sanitizer does not see it")?;
+    planted::find(
+        planted.env("TSAN_OPTIONS", &options),
+        RACE,
+        "has a planted race, but the sanitizer does not report it",
+    )?;
     for filter in filters {
         command::run(build.test(filter).env("TSAN_OPTIONS", &options))?;
     }
@@ -116,7 +120,7 @@ impl Build {
         let host = probe(&folder, &flags).map_err(|error| {
             let error = error.to_string();
             let reason = error.lines().next().unwrap_or_default();
-            Ok(Outcome::Skipped(format!("no program with the {sanitizer} sanitizer runs here: {reason}")))
+            Ok(Outcome::Skipped(format!("programs with the {sanitizer} sanitizer do not run here: {reason}")))
         })?;
         Ok(Build { folder, host, flags })
     }
@@ -149,7 +153,7 @@ impl Build {
 fn probe(folder: &Path, flags: &[String]) -> Result<String, Error> {
     let about = command::text(rustc().arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or_else(|| Error::Failed("`rustc -vV` names no host".to_owned()))?;
+    let host = host.ok_or_else(|| Error::Failed("`rustc -vV` does not name the host".to_owned()))?;
     let (source, program): (PathBuf, PathBuf) = (folder.join("nothing.rs"), folder.join("nothing"));
     fs::write(&source, "fn main() {}\n").map_err(on_file("write", &source))?;
     command::output(rustc().args(flags).args(["--target", host, "-o"]).arg(&program).arg(&source))?;

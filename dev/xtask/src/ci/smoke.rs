@@ -181,7 +181,7 @@ impl Case {
         command.arg(self.name).args(arguments).current_dir(workspace::root()).stdin(Stdio::null());
         let line = command::line(&command);
         let output = command.output();
-        let output = output.map_err(|error| Error::Failed(format!("`{line}` could not be started: {error}")))?;
+        let output = output.map_err(|error| Error::Failed(format!("cannot start `{line}`: {error}")))?;
         judge(self.ending, &output).map_err(|sentence| Error::Failed(format!("`{line}` {sentence}")))?;
         println!("  {line}");
         Ok(())
@@ -227,11 +227,17 @@ fn judge(ending: Ending, output: &Output) -> Result<(), String> {
     }
     if code == Some(2) {
         let is_sentence = stderr.trim().lines().count() == 1 && output.stdout.is_empty();
-        return if is_sentence { Ok(()) } else { Err(format!("did not refuse in one sentence: {}", stderr.trim())) };
+        return if is_sentence {
+            Ok(())
+        } else {
+            Err(format!("did not print one sentence on stderr with exit code 2: {}", stderr.trim()))
+        };
     }
     match (ending, output.stdout.is_empty()) {
-        (Ending::Good, true) => Err("said nothing".to_owned()),
-        (Ending::Quiet | Ending::QuietOrRefused, false) => Err("was not asked to say anything".to_owned()),
+        (Ending::Good, true) => Err("printed nothing".to_owned()),
+        (Ending::Quiet | Ending::QuietOrRefused, false) => {
+            Err("printed something on stdout, but should not".to_owned())
+        }
         _ => Ok(()),
     }
 }

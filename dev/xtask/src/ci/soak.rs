@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<Outcome, Error> {
     }
     stress(STEPS)?;
     Ok(missing.map_or(Outcome::Passed, |reason| {
-        Outcome::Skipped(format!("locks were stressed, and no section was interrupted: {reason}"))
+        Outcome::Skipped(format!("only locks were stressed; no section was interrupted: {reason}"))
     }))
 }
 
@@ -60,7 +60,7 @@ fn test(name: &str) -> Command {
 fn missing(answer: Result<String, Error>) -> Result<Option<String>, Error> {
     match answer {
         Ok(said) if said.contains(HAS_PASSED) => Ok(None),
-        Ok(_) => Ok(Some("the harness sets breakpoints on Linux on x86-64 only".to_owned())),
+        Ok(_) => Ok(Some("the harness sets breakpoints only on Linux on x86-64".to_owned())),
         Err(error) => {
             let said = error.to_string();
             let reason = said.lines().find_map(|line| line.split_once(REASON)).map(|(_, reason)| reason.trim());

@@ -21,10 +21,10 @@ const MISSPELLED: &str = concat!("te", "h allocator\n");
 pub(crate) fn run() -> Result<Outcome, Error> {
     let version = Command::new(PROGRAM).arg("--version").output();
     if version.is_err() {
-        return Ok(Outcome::Skipped(format!("`pip install {PROGRAM}` would make it possible")));
+        return Ok(Outcome::Skipped(format!("`{PROGRAM}` is not installed; run `pip install {PROGRAM}`")));
     }
     if accepts(MISSPELLED)? {
-        return Err(Error::Failed(format!("`{PROGRAM}` does not find a misspelled word that was planted")));
+        return Err(Error::Failed(format!("`{PROGRAM}` does not report a planted misspelling")));
     }
     command::run(Command::new(PROGRAM).args(["--format", "brief"]).current_dir(workspace::root()))?;
     Ok(Outcome::Passed)
@@ -35,10 +35,10 @@ fn accepts(text: &str) -> Result<bool, Error> {
     let mut command = Command::new(PROGRAM);
     command.arg("-").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(not_run)?;
-    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).map_err(not_run)?;
+    child.stdin.take().expect("stdin is piped").write_all(text.as_bytes()).map_err(not_run)?;
     Ok(child.wait().map_err(not_run)?.success())
 }
 
 fn not_run(error: std::io::Error) -> Error {
-    Error::Failed(format!("`{PROGRAM} -` cannot be run: {error}"))
+    Error::Failed(format!("cannot run `{PROGRAM} -`: {error}"))
 }

@@ -22,65 +22,66 @@ pub(crate) static STAGES: [Stage; 21] = [
         run: tidy,
     },
     Stage { name: "spelling", summary: "no word is misspelled", budget: 10, run: spelling::run },
-    Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
+    Stage {
+        name: "core",
+        summary: "the core builds without any feature, and therefore without std",
+        budget: 60,
+        run: core,
+    },
     Stage { name: "aarch64", summary: "the sections of another processor are assembled", budget: 240, run: aarch64 },
-    Stage { name: "clippy", summary: "no lint on any target", budget: 240, run: clippy },
+    Stage { name: "clippy", summary: "clippy reports nothing on any target", budget: 240, run: clippy },
     Stage { name: "tests", summary: "the README's test command, with doc tests", budget: 1200, run: tests },
     Stage {
         name: "uncoupled",
-        summary: "the core's unit tests where no flag values coincide, its integration tests by night",
+        summary: "the core's unit tests with flag values that do not coincide; integration tests run nightly",
         budget: 120,
         run: uncoupled::sample,
     },
     Stage {
         name: "loom",
-        summary: "pages and objects come home in every order of steps, three long scenes left to the night",
+        summary: "no page or object is lost in any order of steps; three long tests run nightly",
         budget: 300,
         run: loom::sample,
     },
     Stage {
         name: "sanitizer",
-        summary: "no race in tests with threads, some of the longer ones left to the night; one on purpose is seen",
+        summary: "no race in tests with threads, and a planted race is reported; some long tests run nightly",
         budget: 300,
         run: sanitizer::sample,
     },
     Stage {
         name: "soak",
-        summary: "sections are interrupted anywhere; fast paths keep their budget; threads, signals and moves lose nothing",
+        summary: "sections interrupted at each instruction; budget of fast paths; stress with threads, signals and \
+                  moves",
         budget: 300,
         run: soak::run,
     },
-    Stage { name: "mutants", summary: "a few mistakes that people could make are noticed", budget: 300, run: mutants },
+    Stage { name: "mutants", summary: "tests notice a few deliberate mistakes in the core", budget: 300, run: mutants },
     Stage { name: "docs", summary: "documentation builds without a warning", budget: 180, run: docs },
     Stage { name: "compare", summary: "the README's first command", budget: 240, run: compare },
-    Stage {
-        name: "smoke",
-        summary: "every command of `freehold` does something sensible",
-        budget: 300,
-        run: smoke::run,
-    },
+    Stage { name: "smoke", summary: "every command of `freehold` runs", budget: 300, run: smoke::run },
     Stage {
         name: "book",
-        summary: "the book builds, its links lead somewhere, its tutorial and its policy of one's own work",
+        summary: "the book builds, its links are valid, and its tutorial and example policy work",
         budget: 240,
         run: book::run,
     },
     Stage {
         name: "python",
-        summary: "the wheel answers as the command does, in a fresh environment, and its notebook runs",
+        summary: "the wheel returns the same results as the command, in a new environment, and its notebook runs",
         budget: 480,
         run: python::run,
     },
     Stage {
         name: "malloc",
-        summary: "real programs, and C's conformance, under the malloc",
+        summary: "real programs and tests of conformance with C run under the malloc",
         budget: 240,
         run: malloc::run,
     },
-    Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
+    Stage { name: "bench", summary: "the harness judges known differences correctly", budget: 120, run: bench },
     Stage {
         name: "baremetal",
-        summary: "a small kernel on the engine boots, and its interrupts allocate anywhere",
+        summary: "a small kernel on the engine boots, with interrupts that allocate at any point",
         budget: 240,
         run: baremetal::stage,
     },
@@ -118,7 +119,7 @@ fn aarch64() -> Result<Outcome, Error> {
     let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
     let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if folder.is_empty() || !Path::new(&folder).is_dir() {
-        return Ok(Outcome::Skipped(format!("`rustup target add {TARGET}` would make it possible")));
+        return Ok(Outcome::Skipped(format!("the target is missing; run `rustup target add {TARGET}`")));
     }
     let mut command = cargo();
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "true").env("CARGO_INCREMENTAL", "0");

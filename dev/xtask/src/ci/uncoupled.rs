@@ -32,7 +32,7 @@ const ASSERTION: &str = "their values must coincide";
 /// failure of a test.
 pub(crate) fn sample() -> Result<Outcome, Error> {
     let mut check = with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
-    planted::find(&mut check, ASSERTION, "copies bits whose values differ, and yet it compiles")?;
+    planted::find(&mut check, ASSERTION, "copies bits whose values differ, but it compiles")?;
     command::run(&mut with_flags(&[UNCOUPLED], &["test", "--lib"]))?;
     Ok(Outcome::Passed)
 }

@@ -114,7 +114,7 @@ fn attempt(subject: &Subject, places: &Places, command: &mut Command) -> Result<
     for message in errors(&messages) {
         let ids = blamed(subject, places, message);
         if ids.is_empty() && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()) {
-            return Err(build_error(message["rendered"].as_str().unwrap_or("an error without a text")));
+            return Err(build_error(message["rendered"].as_str().unwrap_or("an error without a message")));
         }
         refused.extend(ids);
     }

@@ -52,7 +52,7 @@ impl<'s> Iterator for Drawn<'s> {
 pub(crate) fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
     if let Some(place) = only.iter().find(|place| !sites.iter().any(|site| is_at(folder, site, place))) {
         return Err(Error::Usage(format!(
-            "no mutant is at `{place}`; name a file or folder of {folder}, and a line of it"
+            "there is no mutant at `{place}`; give a file or folder below {folder}, or FILE:LINE"
         )));
     }
     Ok(sites.iter().filter(|site| only.is_empty() || only.iter().any(|place| is_at(folder, site, place))).collect())

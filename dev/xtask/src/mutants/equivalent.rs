@@ -59,16 +59,13 @@ pub(crate) fn read(path: &Path, sites: &[Site]) -> Result<Vec<Equivalent>, Error
 
 fn parse(text: &str, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
     let list: List = toml::from_str(text)
-        .map_err(|error| Error::Failed(format!("the list of equivalent mutants cannot be read: {error}")))?;
+        .map_err(|error| Error::Failed(format!("cannot read the list of equivalent mutants: {error}")))?;
     for entry in &list.mutant {
         if entry.why.split_whitespace().count() < 4 {
-            return Err(Error::Failed(format!(
-                "the list of equivalent mutants gives no argument for {}",
-                entry.name()
-            )));
+            return Err(Error::Failed(format!("the list of equivalent mutants has no argument for {}", entry.name())));
         }
         if !sites.iter().any(|site| entry.is_about(site)) {
-            let sentence = "is listed as equivalent, and there is no such mutant any more; take it off the list";
+            let sentence = "is listed as equivalent, but this mutant does not exist any more; remove it from the list";
             return Err(Error::Failed(format!("{} {sentence}", entry.name())));
         }
     }
@@ -115,7 +112,7 @@ mod tests {
     #[test]
     fn entries_without_argument_or_mutant_are_refused() {
         assert!(refuse(&format!("{ENTRY}why = \"obvious\"\n")).contains("no argument"));
-        assert!(refuse(&format!("{ENTRY}why = \"a never equals b here\"\n")).contains("no such mutant any more"));
-        assert!(refuse("[[mutnat]]\n").contains("cannot be read"));
+        assert!(refuse(&format!("{ENTRY}why = \"a never equals b here\"\n")).contains("does not exist any more"));
+        assert!(refuse("[[mutnat]]\n").contains("cannot read the list"));
     }
 }

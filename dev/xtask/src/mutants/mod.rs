@@ -123,7 +123,7 @@ fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error
         return Ok(());
     }
     let jobs = usize::from(args.jobs);
-    println!("mutants: {count} of {} places to err are built", asked_for.len());
+    println!("mutants: building {count} of {} possible mutants", asked_for.len());
     let built = build::build(subject, &sources, drawn, count, jobs)?;
     let patience = Duration::from_secs(args.patience.into());
     let mut tests = suite::watch(&built.programs, &subject.folder.join("met"), patience, jobs)?;

@@ -82,21 +82,23 @@ impl Report<'_> {
         let wrong = self.mutants.iter().find(|tried| tried.is_listed && !tried.is_unnoticed());
         if let Some(MutantReport { site, noticed_by, .. }) = wrong {
             let (place, test) = (place(site), noticed_by.as_deref().unwrap_or("a test"));
-            return Err(Error::Failed(format!("{place} is listed as equivalent, and yet {test} notices it")));
+            return Err(Error::Failed(format!("{place} is listed as equivalent, but {test} notices it")));
         }
         match self.mutants.iter().filter(|tried| tried.is_unnoticed() && !tried.is_listed).count() {
             0 => Ok(()),
-            1 => Err(Error::Failed("1 mutant was not noticed; test for it, or argue why no test can".to_owned())),
-            count => {
-                Err(Error::Failed(format!("{count} mutants were not noticed; test for them, or argue why no test can")))
-            }
+            1 => Err(Error::Failed(
+                "1 mutant was not noticed; add a test, or list it as equivalent with an argument".to_owned(),
+            )),
+            count => Err(Error::Failed(format!(
+                "{count} mutants were not noticed; add tests, or list them as equivalent with an argument"
+            ))),
         }
     }
 
     fn counts(&self) -> String {
         format!(
-            "mutants: {} tried of {} places to err, with {} tests: {} caught, {} ended for time, {} survived, \
-             {} not covered, {} listed as equivalent; {} more did not compile",
+            "mutants: {} tried of {} possible, with {} tests: {} caught, {} timed out, {} survived, {} not covered, \
+             {} listed as equivalent; {} more did not compile",
             self.mutants.len(),
             self.sites,
             self.tests,
@@ -119,7 +121,7 @@ impl Report<'_> {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).expect("a report has text and numbers only");
+        let text = serde_json::to_string_pretty(self).expect("a report consists of text and numbers");
         fs::write(path, text + "\n").map_err(on_file("write", path))
     }
 }
@@ -133,7 +135,7 @@ pub(crate) fn complaint(site: &Site, fate: &Fate, listed: &[Equivalent]) -> Opti
         Fate::NotCovered => "not covered".to_owned(),
     };
     let Site { original, mutated, .. } = site;
-    let text = format!("{}: {what}\n    there is  {original}\n    tried     {mutated}", place(site));
+    let text = format!("{}: {what}\n    original  {original}\n    mutant    {mutated}", place(site));
     (!listed.iter().any(|entry| entry.is_about(site))).then_some(text)
 }
 

@@ -21,7 +21,7 @@ pub(super) fn module(count: usize) -> String {
     TEXT.replace("COUNT", &count.to_string()).replace("CHOSEN_BY", CHOSEN).replace("HITS_IN", HITS)
 }
 
-const TEXT: &str = r#"//! Which mutant was chosen, and which sites were met.
+const TEXT: &str = r#"//! The chosen mutant, and the sites that a test reached.
 
 extern crate std;
 
@@ -62,9 +62,9 @@ fn asked(id: u32) -> bool {
     }
     let met = &MET[id as usize];
     if !met.load(Relaxed) && !met.swap(true, Relaxed) {
-        let path = std::env::var_os("HITS_IN").expect("a file is named while sites are recorded");
+        let path = std::env::var_os("HITS_IN").expect("the variable names a file while sites are recorded");
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(&id.to_le_bytes())).expect("the file of sites can be written");
+        file.and_then(|mut file| file.write_all(&id.to_le_bytes())).expect("the file of sites is writable");
     }
     false
 }

@@ -31,7 +31,8 @@ impl Source {
     /// # Errors
     /// Returns [`Error::Failed`] if the text is not Rust.
     pub(crate) fn new(file: &str, text: String) -> Result<Source, Error> {
-        let syntax = syn::parse_file(&text).map_err(|error| Error::Failed(format!("{file} is not Rust: {error}")))?;
+        let syntax =
+            syn::parse_file(&text).map_err(|error| Error::Failed(format!("cannot parse {file} as Rust: {error}")))?;
         Ok(Source { file: file.to_owned(), text, syntax })
     }
 

@@ -72,7 +72,7 @@ impl Test {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         child
             .and_then(|child| ending(child, limit))
-            .map_err(|error| Error::Failed(format!("the test {} could not be run: {error}", self.name())))
+            .map_err(|error| Error::Failed(format!("cannot run the test {}: {error}", self.name())))
     }
 }
 
@@ -99,10 +99,10 @@ pub(crate) fn watch(programs: &[Program], folder: &Path, patience: Duration, job
         listed.extend(list(program)?);
     }
     if listed.is_empty() {
-        return Err(Error::Failed("there is no test that could notice a mutant".to_owned()));
+        return Err(Error::Failed("there is no test".to_owned()));
     }
     fs::create_dir_all(folder).map_err(on_file("create", folder))?;
-    let progress = Progress::new("tests are watched", listed.len());
+    let progress = Progress::new("recording the sites of tests", listed.len());
     let watched = Mutex::new(Vec::new());
     workers::share(jobs, listed.into_iter().enumerate(), |(number, test)| {
         let (test, ending) = watch_one(test, &folder.join(number.to_string()), patience)?;
@@ -116,7 +116,7 @@ pub(crate) fn watch(programs: &[Program], folder: &Path, patience: Duration, job
         if ending == Ending::Failed { useless.push(test.name()) } else { tests.push(test) }
     }
     for name in useless {
-        println!("  {name} fails without any mutant, and is left out");
+        println!("  skipped: {name}, which fails without any mutant");
     }
     tests.sort_by_key(|test| (!test.has_ended, test.time));
     Ok(tests)

@@ -41,7 +41,7 @@ pub(crate) fn run<'s>(
     jobs: usize,
     tell: impl Fn(&Site, &Fate) -> Option<String> + Sync,
 ) -> Result<Vec<(&'s Site, Fate)>, Error> {
-    let progress = Progress::new("mutants are tried", mutants.len());
+    let progress = Progress::new("trying mutants", mutants.len());
     let fates = Mutex::new(BTreeMap::new());
     workers::share(jobs, mutants.iter(), |(id, site)| {
         let fate = try_mutant(*id, tests)?;

@@ -36,7 +36,7 @@ const LEFT_OUT: [&str; 4] = [
 /// Returns an error if a test fails, or if its behaviour is undefined.
 pub(crate) fn run() -> Result<Outcome, Error> {
     if command::output(miri().arg("--version")).is_err() {
-        let sentence = "`rustup component add --toolchain nightly miri rust-src` would make it possible";
+        let sentence = "Miri is missing; run `rustup component add --toolchain nightly miri rust-src`";
         return Ok(Outcome::Skipped(sentence.to_owned()));
     }
     let mut command = miri();

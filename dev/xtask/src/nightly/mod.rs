@@ -26,48 +26,48 @@ const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the nightly run.
 pub(crate) static STAGES: [Stage; 12] = [
-    Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
+    Stage {
+        name: "miri",
+        summary: "the core's unit tests have no undefined behaviour",
+        budget: 900,
+        run: interpreter::run,
+    },
     Stage {
         name: "address",
-        summary: "no test of the core touches what is not its own",
+        summary: "no test of the core makes an invalid memory access",
         budget: 1800,
         run: sanitizer::address,
     },
     Stage { name: "sanitizer", summary: "no race in any test with threads", budget: 900, run: sanitizer::full },
-    Stage {
-        name: "loom",
-        summary: "pages and objects come home in every order of steps",
-        budget: 900,
-        run: loom::full,
-    },
+    Stage { name: "loom", summary: "no page or object is lost in any order of steps", budget: 900, run: loom::full },
     Stage {
         name: "uncoupled",
-        summary: "all tests of what pages do, where no flag values coincide",
+        summary: "all tests of pages, with flag values that do not coincide",
         budget: 900,
         run: uncoupled::full,
     },
-    Stage { name: "soak", summary: "threads, signals and moves lose nothing for minutes", budget: 900, run: long_soak },
+    Stage { name: "soak", summary: "minutes of stress with threads, signals and moves", budget: 900, run: long_soak },
     Stage {
         name: "baremetal",
-        summary: "a small kernel boots on every processor, as shipped and with an interrupt between any two instructions",
+        summary: "a small kernel boots on every processor, also with an interrupt between any two instructions",
         budget: 600,
         run: baremetal::nightly,
     },
     Stage {
         name: "weigh",
-        summary: "a kernel has no more of the engine's code than it is to have",
+        summary: "the engine's code in a kernel is within its limit",
         budget: 600,
         run: weigh::nightly,
     },
     Stage {
         name: "flight",
-        summary: "flight recorders in a booted kernel notice what happens there",
+        summary: "flight recorders in a booted kernel react to their triggers",
         budget: 600,
         run: boot::flights,
     },
-    Stage { name: "sweep", summary: "ten thousand tasks are one sweep", budget: 900, run: sweep },
-    Stage { name: "cluster", summary: "ten thousand tasks on a cluster", budget: 900, run: python::nightly },
-    Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },
+    Stage { name: "sweep", summary: "a sweep of ten thousand tasks", budget: 900, run: sweep },
+    Stage { name: "cluster", summary: "a sweep of ten thousand tasks on a cluster", budget: 900, run: python::nightly },
+    Stage { name: "mutants", summary: "tests notice deliberate mistakes in the core", budget: 5400, run: mutants },
 ];
 
 fn long_soak() -> Result<Outcome, Error> {
@@ -81,6 +81,6 @@ fn sweep() -> Result<Outcome, Error> {
 
 fn mutants() -> Result<Outcome, Error> {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / DAY);
-    println!("  the same again: cargo xtask mutants --count {MUTANTS} --seed {seed}");
+    println!("  to repeat this run: cargo xtask mutants --count {MUTANTS} --seed {seed}");
     mutants::run(&mutants::Args::sample(MUTANTS, seed, 60)).map(|()| Outcome::Passed)
 }

@@ -110,7 +110,7 @@ fn is_known(circle: &BTreeSet<&str>) -> bool {
 
 fn complaint(circle: &BTreeSet<&str>) -> Finding {
     let members: Vec<&str> = circle.iter().copied().collect();
-    let sentence = format!("circle of imports: {}; move what both need below both", members.join(", "));
+    let sentence = format!("circle of imports: {}; move the shared items below both", members.join(", "));
     Finding { file: members[0].to_owned(), line: 1, sentence }
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     #[track_caller]
     fn assert_circle(files: &[(&str, &str)], members: &[&str]) {
-        let expected = format!("circle of imports: {}; move what both need below both", members.join(", "));
+        let expected = format!("circle of imports: {}; move the shared items below both", members.join(", "));
         assert_eq!(circles(files), [expected]);
     }
 

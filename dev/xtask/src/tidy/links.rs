@@ -40,11 +40,11 @@ fn dead_link(tree: &Tree, file: &str, link: &str) -> Option<String> {
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
     let target = if path.is_empty() { Some(file.to_owned()) } else { join(folder_of(file), path) };
     let Some(target) = target.filter(|target| tree.exists(target)) else {
-        return Some(format!("the link leads to `{path}`, which does not exist"));
+        return Some(format!("the link target `{path}` does not exist"));
     };
     let text = tree.text(&target).filter(|_| !anchor.is_empty() && target.ends_with(".md"))?;
     let found = Document::parse(text).anchors.iter().any(|known| known == anchor);
-    (!found).then(|| format!("the link leads to `#{anchor}`, which is no heading of {target}"))
+    (!found).then(|| format!("the link target `#{anchor}` is not a heading of {target}"))
 }
 
 /// Returns whether a code span is meant as a path of this workspace: it has a slash, no blanks, and a known extension

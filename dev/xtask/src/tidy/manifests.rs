@@ -25,12 +25,12 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     for (file, text) in tree.ending("Cargo.toml") {
         let Ok(manifest) = text.parse::<Table>() else { continue };
         if let Some(line) = text.lines().position(|line| line.contains(COMMAND) && !COMMAND_USERS.contains(&file)) {
-            let sentence = format!("only lab/python depends on `{COMMAND}`; call what the command calls");
+            let sentence = format!("only lab/python may depend on `{COMMAND}`; use the crates below the command");
             findings.push(Finding { file: file.to_owned(), line: line + 1, sentence });
         }
         for place in places(&manifest) {
             let sentence = format!(
-                "`{place}` turns on feature `{FEATURE}` of `{PACKAGE}`, which is for tests; ask for it in [dev-dependencies]"
+                "`{place}` turns on feature `{FEATURE}` of `{PACKAGE}`, a feature for tests; move it to [dev-dependencies]"
             );
             findings.push(Finding { file: file.to_owned(), line: line_of(text, &place), sentence });
         }

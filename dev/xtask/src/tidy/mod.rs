@@ -60,10 +60,10 @@ pub(crate) fn run() -> Result<(), Error> {
     }
     match findings.len() {
         0 => {
-            println!("tidy: {} files in order", tree.len());
+            println!("tidy: {} files, no findings", tree.len());
             Ok(())
         }
-        1 => Err(Error::Failed("tidy found 1 thing to put right".to_owned())),
-        count => Err(Error::Failed(format!("tidy found {count} things to put right"))),
+        1 => Err(Error::Failed("tidy: 1 finding".to_owned())),
+        count => Err(Error::Failed(format!("tidy: {count} findings"))),
     }
 }

@@ -14,9 +14,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     rust.chain(shell).chain(documents).collect()
 }
 
-const RUST: &str = "open the file with `//!` and what it is for";
-const SHELL: &str = "open the script, after its interpreter, with a comment that says what it is for";
-const DOCUMENT: &str = "open the document with a `# ` heading and a paragraph of prose";
+const RUST: &str = "begin the file with `//!` and its purpose";
+const SHELL: &str = "begin the script, after the interpreter line, with a comment about its purpose";
+const DOCUMENT: &str = "begin the document with a `# ` heading and a paragraph of prose";
 
 fn complain(file: &str, opening: String, advice: &str) -> Option<Finding> {
     let poor = tokens::words(&opening) < WORDS_MIN;

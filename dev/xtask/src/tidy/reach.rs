@@ -27,7 +27,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     dead.map(|(file, _)| Finding {
         file: file.to_owned(),
         line: 1,
-        sentence: "no `mod` leads here from a crate's root; declare the file or delete it".to_owned(),
+        sentence: "the file is not part of any crate; declare it with `mod`, or delete it".to_owned(),
     })
     .collect()
 }

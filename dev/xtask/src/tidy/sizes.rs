@@ -20,7 +20,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     for (file, text) in tree.texts().filter(|(file, _)| CODE.iter().any(|ending| file.ends_with(ending))) {
         let lines = text.lines().count();
         if lines > FILE_LINES_MAX {
-            let sentence = format!("{lines} lines; split the file, {FILE_LINES_MAX} are the most");
+            let sentence = format!("{lines} lines, but at most {FILE_LINES_MAX} are allowed; split the file");
             findings.push(Finding { file: file.to_owned(), line: FILE_LINES_MAX + 1, sentence });
         }
     }
@@ -30,7 +30,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             Err(error) => findings.push(Finding {
                 file: file.to_owned(),
                 line: error.span().start().line,
-                sentence: format!("this is not Rust: {error}"),
+                sentence: format!("cannot parse this file as Rust: {error}"),
             }),
         }
     }
@@ -49,7 +49,7 @@ impl Functions<'_> {
         let lines = body.brace_token.span.close().end().line + 1 - line;
         if lines > FUNCTION_LINES_MAX {
             let sentence = format!(
-                "`{}` has {lines} lines; split the function, {FUNCTION_LINES_MAX} are the most",
+                "`{}` has {lines} lines, but at most {FUNCTION_LINES_MAX} are allowed; split the function",
                 signature.ident
             );
             self.findings.push(Finding { file: self.file.to_owned(), line, sentence });

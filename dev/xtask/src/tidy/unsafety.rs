@@ -13,28 +13,28 @@ use super::tree::{Finding, Tree};
 /// Places where `unsafe` may be used, and why each needs it. A place that ends in `/` is a folder, any other is a file.
 const PLACES: [(&str, &str); 23] = [
     ("engine/core/src/base/", "frames, lists and locks share metadata by address"),
-    ("engine/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
-    ("engine/core/src/kernel/", "takes a machine's memory at its word, and hands it out"),
-    ("engine/core/src/slab/", "writes links into the memory it manages, and hands it out"),
+    ("engine/core/src/machine/objects.rs", "owns the memory of a machine of frames"),
+    ("engine/core/src/kernel/", "trusts a machine's memory map, and allocates its memory"),
+    ("engine/core/src/slab/", "writes links into the memory it manages, and allocates it"),
     ("engine/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
-    ("engine/core/examples/kernel.rs", "shows what a kernel says of its machine, and hands memory over"),
-    ("engine/core/examples/wrong_frees.rs", "frees what must not be freed, to count what is noticed"),
+    ("engine/core/examples/kernel.rs", "describes a machine, and provides its memory"),
+    ("engine/core/examples/wrong_frees.rs", "makes invalid frees, and counts those that are detected"),
     ("engine/core/tests/", "implements locks that preempt; frees objects, and damages them"),
-    ("engine/loom/tests/", "implements locks that loom knows, and frees objects"),
-    ("engine/baremetal/", "is a kernel: there is nothing below it"),
-    ("malloc/heap/", "is handed and hands out raw memory"),
-    ("malloc/preload/", "has the C library's functions"),
+    ("engine/loom/tests/", "implements locks for loom, and frees objects"),
+    ("engine/baremetal/", "is a kernel that runs without an operating system"),
+    ("malloc/heap/", "manages raw memory"),
+    ("malloc/preload/", "implements functions of the C library"),
     ("lab/fiber/src/", "suspends code in the middle of a call"),
     ("lab/sim/src/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
-    ("lab/bench/src/cases/slab/", "hands out objects, and trusts the code that frees them"),
-    ("lab/record/src/", "asks the kernel for clocks and mappings, and to end a command with its recorder"),
-    ("lab/fragmenter/src/region.rs", "maps memory for its frames, and hands pages to pipes"),
-    ("lab/workloads/src/corruption/", "misuses memory on purpose, in a process that is there for nothing else"),
-    ("lab/workloads/src/malloc/", "forks as C does, since Rust has no fork"),
-    ("lab/cli/src/stdout.rs", "looks at stdout before `main`"),
-    ("dev/peer-page-allocators/src/", "peers are handed raw memory, and trust the code that frees"),
-    ("dev/object-loops/src/", "objects are raw memory, and the code that frees one is trusted"),
-    ("dev/peer-mallocs/", "calls C, and is trusted as C's callers are"),
+    ("lab/bench/src/cases/slab/", "allocates objects, and trusts the code that frees them"),
+    ("lab/record/src/", "uses system calls for clocks, mappings and the end of a child process"),
+    ("lab/fragmenter/src/region.rs", "maps memory for its frames, and moves pages to pipes"),
+    ("lab/workloads/src/corruption/", "misuses memory on purpose, in a separate process"),
+    ("lab/workloads/src/malloc/", "forks with the C library, since Rust has no fork"),
+    ("lab/cli/src/stdout.rs", "examines stdout before `main`"),
+    ("dev/peer-page-allocators/src/", "provides raw memory to peers, which trust the code that frees"),
+    ("dev/object-loops/src/", "allocates objects as raw memory, and trusts the code that frees them"),
+    ("dev/peer-mallocs/", "calls C functions, whose contracts it must keep"),
 ];
 
 /// Maximum lines of a statement between its comment and its `unsafe`.
@@ -83,16 +83,16 @@ fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> 
     let allowed = PLACES.iter().any(|(place, _)| file == *place || place.ends_with('/') && file.starts_with(place));
     if !allowed {
         let places: Vec<&str> = PLACES.iter().map(|(place, _)| *place).collect();
-        return Some(format!("`unsafe` may only stand in {}", places.join(", ")));
+        return Some(format!("`unsafe` is allowed only in {}", places.join(", ")));
     }
     let (mark, words_min, advice) = match kind {
-        Kind::Argued => ("SAFETY:", WORDS_MIN, "say in a `// SAFETY:` comment above why this `unsafe` is sound"),
-        Kind::Required => ("# Safety", REQUIRED_WORDS_MIN, "say in a `# Safety` section what the caller must promise"),
+        Kind::Argued => ("SAFETY:", WORDS_MIN, "explain in a `// SAFETY:` comment above why this `unsafe` is sound"),
+        Kind::Required => ("# Safety", REQUIRED_WORDS_MIN, "list the caller's obligations in a `# Safety` section"),
         Kind::Inherited => return None,
     };
     match argument_words(lines, line, mark) {
         None => Some(advice.to_owned()),
-        Some(words) if words < words_min => Some(format!("{advice}, in {words_min} words at least")),
+        Some(words) if words < words_min => Some(format!("{advice}, in at least {words_min} words")),
         Some(_) => None,
     }
 }

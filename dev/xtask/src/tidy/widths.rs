@@ -22,7 +22,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let findings = places.map(|(file, line)| Finding {
         file: file.to_owned(),
         line,
-        sentence: format!("break the line; {WIDTH_MAX} characters are the most"),
+        sentence: format!("break the line; at most {WIDTH_MAX} characters are allowed"),
     });
     findings.collect()
 }

@@ -7,12 +7,12 @@ use super::tree::{Finding, Tree};
 
 /// Forbidden words, and the reason for each. They are split so that the check does not find them in this file.
 const WORDS: [(&str, &str); 6] = [
-    (concat!("/wo", "rk/"), "an absolute path of one machine; name it from the workspace's root"),
-    (concat!("/ho", "me/"), "an absolute path of one machine; name it from the workspace's root"),
-    (concat!("/ro", "ot/"), "an absolute path of one machine; name it from the workspace's root"),
+    (concat!("/wo", "rk/"), "an absolute path of one machine; make it relative to the workspace's root"),
+    (concat!("/ho", "me/"), "an absolute path of one machine; make it relative to the workspace's root"),
+    (concat!("/ro", "ot/"), "an absolute path of one machine; make it relative to the workspace's root"),
     (concat!("/t", "mp/"), "an absolute path; use a folder of the caller's choice"),
     (concat!("arti", "factory"), "the host of a private registry; leave registries to the user's settings"),
-    (concat!("local", "host:"), "an address of one machine; take it from the user"),
+    (concat!("local", "host:"), "an address of one machine; let the user set it"),
 ];
 
 /// Files that may contain a word: the folder or file, the word, and the reason.

@@ -39,7 +39,7 @@ pub(crate) fn run(freehold: &Path) -> Result<(), Error> {
         let mut replay = Command::new(freehold);
         command::output(replay.args(["replay", RECORDING, "--policy", policy]).current_dir(workspace::root()))?;
     }
-    println!("  {} more commands and {} policies of the pages exist", lines.len(), policies.len());
+    println!("  {} other commands and {} policies of the pages are valid", lines.len(), policies.len());
     Ok(())
 }
 

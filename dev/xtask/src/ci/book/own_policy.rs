@@ -33,9 +33,9 @@ pub(crate) fn run() -> Result<(), Error> {
     test.env("CARGO_TARGET_DIR", workspace::target().join("own-policy")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     let said = command::text(&mut test)?;
     if !said.contains("test result: ok. 1 passed") {
-        return Err(Error::Failed(format!("{PAGE} has another number of tests than one: {}", said.trim())));
+        return Err(Error::Failed(format!("{PAGE} must have exactly one test that passes: {}", said.trim())));
     }
-    println!("  the policy of {PAGE} decides as it says");
+    println!("  the policy of {PAGE} passes its test");
     Ok(())
 }
 
@@ -57,7 +57,7 @@ fn fill(copy: &Path) -> Result<(), Error> {
 fn apply(page: &str, folder: &Path) -> Result<(), Error> {
     let edits: Vec<_> = blocks::parse(page).into_iter().filter(|block| block.info == "diff").collect();
     if edits.is_empty() {
-        return Err(Error::Failed(format!("{PAGE} has no edit")));
+        return Err(Error::Failed(format!("{PAGE} has no edit (a block of `diff`)")));
     }
     for edit in edits {
         let file = folder.join("edit.diff");
@@ -82,13 +82,18 @@ mod tests {
     fn apply_to_file(page: &str) -> Result<String, Error> {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("x"), "old\n").expect("a file");
-        apply(page, folder.path()).map(|()| fs::read_to_string(folder.path().join("x")).expect("it is there"))
+        apply(page, folder.path()).map(|()| fs::read_to_string(folder.path().join("x")).expect("the file exists"))
     }
 
     #[test]
     fn planted_edits_that_do_not_fit_are_found() {
-        assert_eq!(apply_to_file(&make_edit("old")).expect("it fits"), "new\n");
-        assert!(apply_to_file(&make_edit("odd")).expect_err("it does not").to_string().contains("does not apply"));
-        assert!(apply_to_file("# Nothing\n").expect_err("it has none").to_string().contains("no edit"));
+        assert_eq!(apply_to_file(&make_edit("old")).expect("the edit applies"), "new\n");
+        assert!(
+            apply_to_file(&make_edit("odd"))
+                .expect_err("the edit does not apply")
+                .to_string()
+                .contains("does not apply")
+        );
+        assert!(apply_to_file("# Nothing\n").expect_err("the page has no edit").to_string().contains("no edit"));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn run() -> Result<(), Error> {
 fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> {
     let (now, left_out): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| may_record || !step.needs_root);
     if now.iter().all(|step| step.needs_root) {
-        return Err(Error::Failed(format!("{PAGE} has nothing that can be run")));
+        return Err(Error::Failed(format!("{PAGE} has no commands that can be run")));
     }
     let commands = now.iter().map(|step| format!("printf '{MARK}'\n{}", step.commands));
     let script = commands.fold(BEFORE.to_owned(), |script, step| format!("{script}\n{step}"));
@@ -54,12 +54,12 @@ fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> 
     for (step, printed) in now.iter().zip(printed.split(MARK).skip(1)) {
         if let Some(line) = missing(&step.shown, printed) {
             let command = step.commands.trim();
-            return Err(Error::Failed(format!("{PAGE} shows `{line}`, which `{command}` does not print")));
+            return Err(Error::Failed(format!("{PAGE} shows `{line}`, but `{command}` does not print it")));
         }
         step.commands.lines().for_each(|line| println!("  {line}"));
     }
     for step in left_out {
-        println!("left out: `{}`, which needs root and {TRACEFS}", step.commands.trim());
+        println!("skipped: `{}`, which needs root and {TRACEFS}", step.commands.trim());
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn follow_and_fail(page: &str) -> String {
-        follow_here(page, false).expect_err("it is wrong")
+        follow_here(page, false).expect_err("the page is wrong")
     }
 
     #[test]
@@ -131,6 +131,6 @@ mod tests {
         assert!(shown.contains("shows `2`") && shown.contains("echo $x"), "{shown}");
         let order = follow_and_fail(&OF_A_PAGE.replace("echo a; echo b", "echo b; echo a"));
         assert!(order.contains("shows `b`"), "{order}");
-        assert!(follow_and_fail("# Nothing\n").contains("nothing that can be run"));
+        assert!(follow_and_fail("# Nothing\n").contains("no commands that can be run"));
     }
 }
