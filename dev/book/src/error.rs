@@ -9,7 +9,7 @@ use mdbook_driver::errors::Error as BuilderError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// mdBook refuses the book. The error is a chain of reasons, outermost first.
-    #[error("the book cannot be built: {0:#}")]
+    #[error("cannot build the book: {0:#}")]
     Builder(BuilderError),
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
@@ -20,7 +20,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// The book was built, and some of its links are dead.
-    #[error("{count} of {links} links lead nowhere; they stand above")]
+    #[error("{count} of {links} links have no target; see the list above")]
     DeadLinks {
         /// Number of dead links.
         count: usize,

@@ -36,7 +36,7 @@ pub(crate) struct Dead {
 
 impl fmt::Display for Dead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: the link to `{}` leads nowhere: {}", self.page.display(), self.target, self.why)
+        write!(f, "{}: the link `{}` has no target: {}", self.page.display(), self.target, self.why)
     }
 }
 
@@ -89,14 +89,14 @@ fn wrong(files: &Files, page: &Path, target: &str) -> Option<&'static str> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let path = path.split('?').next().unwrap_or_default();
     if path.starts_with('/') {
-        return Some("the book may lie in any folder of a host");
+        return Some("the link is absolute, but the book may be in any folder of a host");
     }
     let file = if path.is_empty() { Some(page.to_owned()) } else { resolved(page, path) };
     let Some(found) = file.and_then(|file| files.get(&file).or_else(|| files.get(&file.join("index.html")))) else {
-        return Some("there is no such file in the book");
+        return Some("the book does not contain this file");
     };
     let has_anchor = anchor.is_empty() || found.as_ref().is_none_or(|page| page.ids.contains(anchor));
-    (!has_anchor).then_some("the page has no such anchor")
+    (!has_anchor).then_some("the page does not have this anchor")
 }
 
 /// Resolves `path` relative to `page`. Returns `None` if the result is outside the book.

@@ -86,7 +86,7 @@ mod tests {
         ];
         for (name, text) in files {
             let path = root.path().join(name);
-            fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
+            fs::create_dir_all(path.parent().expect("the path has a folder")).expect("a folder");
             fs::write(path, text).expect("a file");
         }
         root
@@ -96,17 +96,17 @@ mod tests {
     fn dead(page: &str) -> (Vec<String>, String) {
         let root = repository(page);
         let folder = build(&root.path().join("docs"), Some(root.path().join("out"))).expect("a book");
-        let followed = links::follow(&folder).expect("it can be read");
+        let followed = links::follow(&folder).expect("the file is readable");
         assert!(followed.pages > 3, "{followed:?}");
-        let page = fs::read_to_string(folder.join("index.html")).expect("it is there");
+        let page = fs::read_to_string(folder.join("index.html")).expect("the page exists");
         (followed.dead.iter().map(ToString::to_string).collect(), page)
     }
 
     #[test]
     fn no_link_of_the_book_is_dead() {
         let out = tempfile::tempdir().expect("a folder");
-        let folder = build(Path::new(DOCS), Some(out.path().to_owned())).expect("it is a book");
-        let followed = links::follow(&folder).expect("it can be read");
+        let folder = build(Path::new(DOCS), Some(out.path().to_owned())).expect("the book builds");
+        let followed = links::follow(&folder).expect("the file is readable");
         let dead: Vec<String> = followed.dead.iter().map(ToString::to_string).collect();
         assert!(dead.is_empty() && followed.links > 0, "{}", dead.join("\n"));
     }
@@ -122,7 +122,7 @@ mod tests {
             ("/in/b.html", "/in/b.html"),
         ] {
             let (dead, _) = dead(&format!("# A\n\n[x]({link})\n"));
-            let found = format!("index.html: the link to `{target}` leads nowhere");
+            let found = format!("index.html: the link `{target}` has no target");
             assert!(dead.iter().any(|dead| dead.starts_with(&found)), "{link}: {dead:?}");
         }
         let (dead, _) = dead("# A\n\n![x](gone.svg)\n");
@@ -142,8 +142,9 @@ mod tests {
     #[test]
     fn a_page_that_is_not_there_is_no_book() {
         let root = repository("# A\n");
-        fs::remove_file(root.path().join("FORMAT.md")).expect("it was there");
-        let error = build(&root.path().join("docs"), Some(root.path().join("out"))).expect_err("it includes a file");
+        fs::remove_file(root.path().join("FORMAT.md")).expect("the old page is still there");
+        let error = build(&root.path().join("docs"), Some(root.path().join("out")))
+            .expect_err("the book misses the included file");
         assert!(error.to_string().contains("FORMAT.md"), "{error}");
     }
 }

@@ -151,7 +151,7 @@ fn links(text: &str) -> Vec<Link> {
             Event::End(TagEnd::Link | TagEnd::Image) => depth -= 1,
             other if depth > 0 => {
                 depth += i32::from(matches!(other, Event::Start(Tag::Link { .. } | Tag::Image { .. })));
-                let inner = &mut links.last_mut().expect("one is open").inner;
+                let inner = &mut links.last_mut().expect("a link is open").inner;
                 *inner = inner.start.min(range.start)..inner.end.max(range.end);
             }
             _ => {}

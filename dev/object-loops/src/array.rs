@@ -104,7 +104,7 @@ mod tests {
             free_all(&fake, &array.0[..1]);
             array.clear(&fake);
         }
-        assert_eq!(fake.close(), Err("1 freed that nobody had".to_owned()));
+        assert_eq!(fake.close(), Err("1 freed without an allocation".to_owned()));
         array.fill(&fake, SIZE).unwrap();
         // SAFETY: `free` of the fake allocator only records the address, and these places were filled above.
         unsafe { free_all(&fake, &array.0[..9]) };

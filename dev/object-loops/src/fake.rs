@@ -54,9 +54,9 @@ impl FakeAllocator {
         books.most = usize::MAX;
         match (strangers, live.len(), threads) {
             (0, 0, 0) => Ok(freed),
-            (0, 0, threads) => Err(format!("{threads} threads never left")),
+            (0, 0, threads) => Err(format!("{threads} threads did not leave")),
             (0, live, _) => Err(format!("{live} never freed")),
-            (strangers, ..) => Err(format!("{strangers} freed that nobody had")),
+            (strangers, ..) => Err(format!("{strangers} freed without an allocation")),
         }
     }
 }

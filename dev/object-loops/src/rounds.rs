@@ -61,7 +61,7 @@ impl Rounds {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// The allocator ran out of memory.
-    #[error("there was no object of {size} bytes after {after}; ask for fewer")]
+    #[error("no memory for an object of {size} bytes after {after} objects; request fewer")]
     Exhausted {
         /// Objects allocated before the failure.
         after: usize,

@@ -34,10 +34,10 @@ pub(crate) fn start() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let heap = Heap::with_rseq(&HeapConfig::default());
-        let heap = heap.unwrap_or_else(|error| panic!("ours cannot be measured: {error}"));
+        let heap = heap.unwrap_or_else(|error| panic!("cannot measure Freehold's malloc: {error}"));
         assert!(
             heap.slab().frontend::<DefaultFastPath>().is_some(),
-            "the default policy has another fast path; name it here"
+            "the default policy has a fast path that this function does not name"
         );
         // SAFETY: the `Once` runs this closure once and alone, and the cell is not read before `start` has returned.
         unsafe { (*HEAP.0.get()).write(heap) };

@@ -48,16 +48,16 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The line is neither of the two requests.
-    #[error("`{0}` is no request; write `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` or `PIN <cpu> [<cpu>]`")]
+    #[error("`{0}` is not a request; write `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` or `PIN <cpu> [<cpu>]`")]
     Word(String),
     /// There is no such malloc.
-    #[error("there is no malloc `{0}`; take one that `freehold-mallocs --list` names")]
+    #[error("there is no malloc `{0}`; use one that `freehold-mallocs --list` prints")]
     Malloc(String),
     /// There is no such loop.
-    #[error("there is no loop `{0}`; take one of {names}", names = Work::ALL.map(Work::name).join(", "))]
+    #[error("there is no loop `{0}`; use one of {names}", names = Work::ALL.map(Work::name).join(", "))]
     Loop(String),
     /// The word is not a number, or is out of bounds.
-    #[error("`{written}` is no number of {what}; give a whole number from {least} to {most}")]
+    #[error("`{written}` is not a number of {what}; give a whole number from {least} to {most}")]
     Number {
         /// Text in the request.
         written: String,
@@ -69,7 +69,10 @@ pub(crate) enum RequestError {
         most: usize,
     },
     /// The objects of a round would need too much memory.
-    #[error("{objects} objects of {bytes} bytes are more than a round may have; stay below {BYTES_TOGETHER} bytes")]
+    #[error(
+        "{objects} objects of {bytes} bytes exceed the limit of a round, {BYTES_TOGETHER} bytes; request fewer or \
+         smaller objects"
+    )]
     TooMuch {
         /// Number of objects.
         objects: usize,
@@ -121,7 +124,9 @@ mod tests {
     #[test]
     fn good_lines_are_understood() {
         let request = Request::parse("SAMPLE  libc fill 64 100 3\r").unwrap();
-        let Request::Sample { candidate, work, size, objects, rounds } = request else { panic!("this is a sample") };
+        let Request::Sample { candidate, work, size, objects, rounds } = request else {
+            panic!("the request is a sample")
+        };
         assert_eq!((candidate.name, work, size.bytes(), objects, rounds), ("libc", Work::Fill, 64, 100, 3));
         assert!(matches!(Request::parse("PIN 1"), Ok(Request::Pin { cpu: 1, partner: None })));
         assert!(matches!(Request::parse("PIN 1 0"), Ok(Request::Pin { cpu: 1, partner: Some(0) })));
@@ -130,17 +135,17 @@ mod tests {
     #[test]
     fn nonsense_is_refused_in_one_line_that_says_what_to_do() {
         for (line, part) in [
-            ("", "is no request; write `SAMPLE"),
-            ("SAMPLE libc fill 64 100", "is no request"),
-            ("PIN", "is no request"),
-            ("PIN x", "`x` is no CPU"),
-            ("PIN 1 -1", "`-1` is no CPU"),
-            ("SAMPLE malloc fill 64 100 1", "no malloc `malloc`; take one that"),
-            ("SAMPLE libc bulk 64 100 1", "no loop `bulk`; take one of fill, fill-touched, pair, remote"),
-            ("SAMPLE libc fill 0 100 1", "`0` is no number of bytes; give a whole number from 1"),
-            ("SAMPLE libc fill 64 1e6 1", "`1e6` is no number of objects"),
+            ("", "is not a request; write `SAMPLE"),
+            ("SAMPLE libc fill 64 100", "is not a request"),
+            ("PIN", "is not a request"),
+            ("PIN x", "`x` is not a CPU"),
+            ("PIN 1 -1", "`-1` is not a CPU"),
+            ("SAMPLE malloc fill 64 100 1", "no malloc `malloc`; use one that"),
+            ("SAMPLE libc bulk 64 100 1", "no loop `bulk`; use one of fill, fill-touched, pair, remote"),
+            ("SAMPLE libc fill 0 100 1", "`0` is not a number of bytes; give a whole number from 1"),
+            ("SAMPLE libc fill 64 1e6 1", "`1e6` is not a number of objects"),
             ("SAMPLE libc fill 64 100 0", "number of rounds; give a whole number from 1 to 1000"),
-            ("SAMPLE libc fill 1048576 10000 1", "more than a round may have"),
+            ("SAMPLE libc fill 1048576 10000 1", "exceed the limit of a round"),
             ("PIN \u{1b}[31m", "\\u{1b}[31m"),
         ] {
             let sentence = Request::parse(line).map(drop).unwrap_err().to_string();

@@ -35,7 +35,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         name: "freehold",
         package: "freehold-malloc",
         version: version::of_package,
-        about: "a list of free objects for each CPU: the slab, by its sizes",
+        about: "a list of free objects for each CPU: the slab allocator with its size classes",
         // SAFETY: the functions behave like C's once `ours::start` has been called, and `start` below is called before
         // each loop.
         entries: unsafe { Entries::new(ours::malloc, ours::free) },
@@ -72,7 +72,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         name: "snmalloc",
         package: "snmalloc-sys",
         version: version::of_package,
-        about: "a list of free objects for each thread, remote frees sent home in batches",
+        about: "a list of free objects for each thread; remote frees return to the owner in batches",
         // SAFETY: snmalloc documents these functions with the behaviour of C's `malloc` and `free`.
         entries: unsafe { Entries::new(snmalloc_sys::sn_malloc, snmalloc_sys::sn_free) },
         start: no_start,
@@ -81,7 +81,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
         name: "rpmalloc",
         package: "rpmalloc-sys",
         version: version::of_package,
-        about: "spans of a thread, which ask to be told of threads",
+        about: "spans of each thread; the program must announce its threads",
         // SAFETY: the functions behave like C's on a thread that is initialised. `start` initialises the first thread,
         // and the hooks initialise and finalise any other.
         entries: unsafe {
@@ -95,7 +95,7 @@ pub(crate) static ROSTER: [Candidate; 6] = [
 fn start_rpmalloc() {
     // SAFETY: the function may be called repeatedly, and no other function of rpmalloc is called before it.
     let refused = unsafe { rpmalloc_sys::rpmalloc_initialize() };
-    assert_eq!(refused, 0, "rpmalloc begins");
+    assert_eq!(refused, 0, "rpmalloc is initialised");
 }
 
 impl Candidate {

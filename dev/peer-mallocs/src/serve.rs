@@ -37,7 +37,7 @@ enum Refusal {
     Request(#[from] RequestError),
     #[error("{malloc}: {trouble}")]
     Trouble { malloc: &'static str, trouble: Trouble },
-    #[error("nobody has said where the second thread of `remote` runs; write `PIN <cpu> <second cpu>` first")]
+    #[error("the CPU of the second thread of `remote` is not set; write `PIN <cpu> <second cpu>` first")]
     Alone,
     #[error(transparent)]
     Cpu(#[from] CpuError),
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_said_and_changes_nothing() {
         let answers = serve("SAMPLE libc remote 64 10 1\nPIN 1048576\nHELLO\nSAMPLE libc pair 64 10 1\n");
-        assert!(answers[0].starts_with("ERR nobody has said where the second thread"), "{answers:#?}");
+        assert!(answers[0].starts_with("ERR the CPU of the second thread"), "{answers:#?}");
         assert!(answers[1].starts_with("ERR CPU 1048576 cannot be used"), "{answers:#?}");
-        assert!(answers[2].starts_with("ERR `HELLO` is no request"), "{answers:#?}");
+        assert!(answers[2].starts_with("ERR `HELLO` is not a request"), "{answers:#?}");
         assert!(answers[3].starts_with("OK 10 "), "{answers:#?}");
     }
 }

@@ -12,7 +12,7 @@ const LOCK_FILE: &str = include_str!("../Cargo.lock");
 /// # Panics
 /// Panics if `Cargo.lock` does not contain the package. A test checks that it contains every package of the roster.
 pub(crate) fn of_package(package: &str) -> String {
-    versions_of(LOCK_FILE, package).next().expect("Cargo.lock names every package of the roster").to_owned()
+    versions_of(LOCK_FILE, package).next().expect("Cargo.lock has every package of the roster").to_owned()
 }
 
 /// Returns the version of the C library.

@@ -41,7 +41,7 @@ impl Case {
                 3 => "order-3-pair",
                 4 => "order-4-pair",
                 9 => "order-9-pair",
-                _ => panic!("no case has pairs of this order"),
+                _ => panic!("a case with pairs of this order exists"),
             },
             Case::FillFreeRandom => "order-0-fill-free-random",
         }

@@ -30,16 +30,16 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The first word is neither of the two requests.
-    #[error("`{0}` is no request; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
+    #[error("`{0}` is not a request; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
     Word(String),
     /// The request has too few or too many words.
-    #[error("`{0}` has not the words it needs; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
+    #[error("`{0}` has the wrong number of words; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
     Shape(String),
     /// There is no such peer.
-    #[error("there is no peer `{0}`; take one that `freehold-peers --list` names")]
+    #[error("there is no peer `{0}`; use one that `freehold-peers --list` prints")]
     Peer(String),
     /// The peer has no such case.
-    #[error("{peer} has no case `{case}`; it has {}", slugs(.offered))]
+    #[error("{peer} has no case `{case}`; its cases are {}", slugs(.offered))]
     Case {
         /// Name of the peer.
         peer: &'static str,
@@ -49,7 +49,7 @@ pub(crate) enum RequestError {
         offered: &'static [Case],
     },
     /// The number of operations is not a number, or is out of bounds.
-    #[error("`{written}` is no number of operations for {case}; give a whole number from {least} to {most}")]
+    #[error("`{written}` is not a number of operations for {case}; give a whole number from {least} to {most}")]
     Operations {
         /// Text in the request.
         written: String,
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn good_lines_are_understood() {
         let request = Request::parse("SAMPLE  talc order-9-pair 12\r", 1 << 13).unwrap();
-        let Request::Sample { candidate, case, operations, .. } = request else { panic!("this is a sample") };
+        let Request::Sample { candidate, case, operations, .. } = request else { panic!("the request is a sample") };
         assert_eq!((candidate.name, case.slug(), operations), ("talc", "order-9-pair", 12));
         assert!(matches!(Request::parse("PIN 1", 1 << 13), Ok(Request::Pin(1))));
     }
@@ -122,19 +122,19 @@ mod tests {
     #[test]
     fn nonsense_is_refused_in_one_line_that_says_what_to_do() {
         for (line, part) in [
-            ("", "is no request; write `SAMPLE"),
-            ("sample talc order-0-pair 1", "is no request"),
-            ("SAMPLE", "has not the words"),
-            ("SAMPLE talc order-0-pair", "has not the words"),
-            ("SAMPLE talc order-0-pair 1 2", "has not the words"),
-            ("PIN", "has not the words"),
-            ("PIN -1", "`-1` is no CPU"),
-            ("PIN 99999999999999999999999", "is no CPU"),
-            ("SAMPLE slab order-0-pair 1", "no peer `slab`; take one that"),
-            ("SAMPLE talc order-1-pair 1", "talc has no case `order-1-pair`; it has order-0-pair, "),
-            ("SAMPLE floor-array order-3-pair 1", "it has order-0-pair, order-0-fill-free-random"),
+            ("", "is not a request; write `SAMPLE"),
+            ("sample talc order-0-pair 1", "is not a request"),
+            ("SAMPLE", "has the wrong number of words"),
+            ("SAMPLE talc order-0-pair", "has the wrong number of words"),
+            ("SAMPLE talc order-0-pair 1 2", "has the wrong number of words"),
+            ("PIN", "has the wrong number of words"),
+            ("PIN -1", "`-1` is not a CPU"),
+            ("PIN 99999999999999999999999", "is not a CPU"),
+            ("SAMPLE slab order-0-pair 1", "no peer `slab`; use one that"),
+            ("SAMPLE talc order-1-pair 1", "talc has no case `order-1-pair`; its cases are order-0-pair, "),
+            ("SAMPLE floor-array order-3-pair 1", "its cases are order-0-pair, order-0-fill-free-random"),
             ("SAMPLE talc order-0-pair 0", "from 1 to 1000000000"),
-            ("SAMPLE talc order-0-pair 1e6", "`1e6` is no number"),
+            ("SAMPLE talc order-0-pair 1e6", "`1e6` is not a number"),
             ("SAMPLE talc order-0-pair 1000000001", "from 1 to 1000000000"),
             ("SAMPLE talc order-0-fill-free-random 8193", "from 2 to 8192"),
             ("SAMPLE talc order-0-fill-free-random 1", "from 2 to 8192"),

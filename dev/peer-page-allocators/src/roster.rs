@@ -70,21 +70,22 @@ pub(crate) const ROSTER: [Candidate; 9] = [
         name: "frame-alloc-depot",
         package: "frame-alloc",
         cases: &Case::ALL,
-        about: "the same behind the package's per-CPU cache of single frames",
+        about: "buddies in bitmaps behind the package's per-CPU cache of single frames, without a lock",
         boot: machine::boot::<Cached>,
     },
     Candidate {
         name: "free-list",
         package: "free-list",
         cases: &Case::PAIRS,
-        about: "free ranges in a sorted array, behind a spin lock; no fill, as random frees take quadratic time",
+        about: "free ranges in a sorted array, behind a spin lock; no case of fills, because random frees take \
+                quadratic time",
         boot: machine::boot::<Locked<SortedRanges>>,
     },
     Candidate {
         name: "talc",
         package: "talc",
         cases: &Case::ALL,
-        about: "general allocator, asked for aligned blocks in twice the memory, behind a spin lock",
+        about: "general allocator with requests for aligned blocks in twice the memory, behind a spin lock",
         boot: machine::boot::<Locked<AlignedTalc>>,
     },
     Candidate {
@@ -140,7 +141,7 @@ pub(crate) fn list() -> Vec<RosterRow> {
 /// # Panics
 /// Panics if `Cargo.lock` does not contain the package. A test checks that it contains every package of the roster.
 fn version_of(package: &str) -> &'static str {
-    versions_of(LOCK_FILE, package).next().expect("Cargo.lock names every package of the roster")
+    versions_of(LOCK_FILE, package).next().expect("Cargo.lock has every package of the roster")
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ enum Refusal {
     Request(#[from] RequestError),
     #[error(transparent)]
     Boot(#[from] BootError),
-    #[error("{peer} ran out of memory at {case}; ask for fewer operations")]
+    #[error("{peer} ran out of memory at {case}; request fewer operations")]
     OutOfMemory { peer: &'static str, case: &'static str },
     #[error(transparent)]
     Cpu(#[from] CpuError),

@@ -46,7 +46,7 @@ impl Order {
     /// # Panics
     /// Panics if there is no such order.
     pub(crate) const fn new(raw: u8) -> Order {
-        assert!((raw as usize) < ORDERS, "there is no such order");
+        assert!((raw as usize) < ORDERS, "the order is out of range");
         Order(raw)
     }
 

@@ -9,10 +9,10 @@ use crate::quoted;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuError {
     /// The word is not a number.
-    #[error("`{0}` is no CPU; give its number, as `nproc --all` counts them from 0")]
+    #[error("`{0}` is not a CPU; give a number from 0 to one less than `nproc --all` prints")]
     Number(String),
     /// The process may not use the CPU.
-    #[error("CPU {cpu} cannot be used: {reason}; take one that `taskset -p $$` shows")]
+    #[error("CPU {cpu} cannot be used: {reason}; use one that `taskset -cp $$` shows")]
     Refused {
         /// Number of the CPU.
         cpu: usize,

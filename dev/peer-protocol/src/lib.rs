@@ -23,7 +23,7 @@ const EXIT_STATUS: u8 = 2;
 
 /// Error of a line that is too long or not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a line may have {LINE_MAX} bytes of UTF-8; write a shorter or a cleaner one")]
+#[error("a line must be valid UTF-8 of at most {LINE_MAX} bytes; write a valid line")]
 struct NoText;
 
 /// Answers every line until the input ends: with `OK` and the result of `answer` if it is not empty, or with `ERR` and
@@ -56,7 +56,7 @@ pub fn exit_code(program: &str, talked: io::Result<()>) -> ExitCode {
         // The reader of the output has closed it, as `head` does, which is not a failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: cannot go on reading stdin and writing stdout: {error}; connect both");
+            eprintln!("{program}: cannot read stdin or write stdout: {error}; connect both");
             ExitCode::from(EXIT_STATUS)
         }
     }

@@ -110,7 +110,7 @@ struct ConcernChange {
 /// Returns an error if a kernel cannot be booted, or if a recording cannot be read.
 pub(crate) fn judged(lab: &Lab<'_>, args: &Args) -> Result<Vec<JudgedAdvice>, Error> {
     let before: Vec<Load> = LOADS.iter().map(AdvisedLoad::as_kernel_is).collect();
-    let recorded = lab.record("loads as kernels are", before.iter().cloned())?;
+    let recorded = lab.record("loads with the defaults", before.iter().cloned())?;
     let mut pairs: Vec<[Load; 2]> = Vec::new();
     for (advised, load) in LOADS.iter().zip(before) {
         let files = recorded.find(&load).map_err(Error::Input)?;
@@ -145,7 +145,9 @@ impl AdvisedLoad {
         let tried = candidates(recording.reader.facts());
         let mut of_setting = tried.iter().filter(|candidate| candidate.setting.name() == self.setting);
         let candidate = of_setting.nth(self.value);
-        let missing = || Error::Input(format!("{}: advice tries no such value of {}", file.display(), self.setting));
+        let missing = || {
+            Error::Input(format!("{}: `freehold advise` does not try this value of {}", file.display(), self.setting))
+        };
         Ok(candidate.ok_or_else(missing)?.setting.to_string())
     }
 }
@@ -154,16 +156,17 @@ impl AdvisedLoad {
 fn ask(freehold: &Path, recordings: &[PathBuf], setting: &str) -> Result<Level, Error> {
     let mut command = Command::new(freehold);
     command.arg("advise").args(recordings).args(["--all", "--json", "-"]).stderr(Stdio::piped());
-    let output = command.output().map_err(|error| Error::Input(format!("{}: {error}", freehold.display())))?;
+    let output =
+        command.output().map_err(|error| Error::Input(format!("cannot run {}: {error}", freehold.display())))?;
     if !output.status.success() {
         return Err(Error::Input(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    let advice: AdviceJson =
-        serde_json::from_slice(&output.stdout).map_err(|error| Error::Input(format!("freehold advise: {error}")))?;
+    let advice: AdviceJson = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Error::Input(format!("cannot read the JSON of `freehold advise`: {error}")))?;
     let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
     let candidates = advice.settings.iter().filter(|known| known.name == name).flat_map(|known| &known.candidates);
     let level = candidates.filter(|candidate| candidate.value == value).map(|candidate| candidate.level).next();
-    level.ok_or_else(|| Error::Input(format!("freehold advise has no level for {setting}")))
+    level.ok_or_else(|| Error::Input(format!("`freehold advise` has no level for {setting}")))
 }
 
 /// Compares the kernel's counts of every concern.
@@ -239,7 +242,10 @@ pub(crate) fn table(judged: &[JudgedAdvice]) -> String {
         }
         Err(sentence) => vec![name.clone(), setting.clone(), "-".to_owned(), "-".to_owned(), sentence.clone()],
     });
-    markdown::table(&["load", "booted with", "advice", "outcome", "decided changes of concerns in the kernel"], lines)
+    markdown::table(
+        &["load", "booted with", "advice", "outcome", "concerns with a decided change in the kernel"],
+        lines,
+    )
 }
 
 #[cfg(test)]

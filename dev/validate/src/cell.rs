@@ -92,7 +92,7 @@ impl Cell {
 
     /// Returns the cell's memory as a guest's setting.
     pub(crate) fn mebibytes(&self) -> Mebibytes {
-        format!("{}M", self.memory).parse().expect("sizes of cells are sizes of guests")
+        format!("{}M", self.memory).parse().expect("each size of a cell is a valid size of a guest")
     }
 
     /// Returns the cell with the same workload and size on another kernel.

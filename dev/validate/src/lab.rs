@@ -49,7 +49,7 @@ impl Recordings {
     /// panics.
     pub(crate) fn find(&self, load: &Load) -> Result<&[PathBuf], String> {
         let found = self.loads.iter().find(|(known, _)| known == load);
-        let files = &found.expect("what is judged was asked for").1;
+        let files = &found.expect("each judged load was requested").1;
         files.as_deref().map_err(String::clone)
     }
 
@@ -105,7 +105,8 @@ impl<'a> Lab<'a> {
 
     fn guest(&self, load: &Load) -> Result<Guest, Error> {
         let cell = &load.cell;
-        let version = cell.kernel.parse().map_err(|()| Error::Input(format!("{} is no version", cell.kernel)))?;
+        let version =
+            cell.kernel.parse().map_err(|()| Error::Input(format!("{} is not a version of Linux", cell.kernel)))?;
         Ok(Guest {
             kernel: self.kernels.get(&version, &mut say)?,
             cpus: cell.cpus,

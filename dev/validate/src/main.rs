@@ -90,8 +90,8 @@ pub(crate) struct Args {
 
 /// Parses a number of runs, which must be enough for a verdict.
 fn runs(text: &str) -> Result<usize, String> {
-    let runs = text.parse().map_err(|_| "give a number".to_owned())?;
-    if runs < RUNS_MIN { Err(format!("{RUNS_MIN} are the least for a verdict")) } else { Ok(runs) }
+    let runs = text.parse().map_err(|_| "the number of runs must be a whole number".to_owned())?;
+    if runs < RUNS_MIN { Err(format!("a verdict needs at least {RUNS_MIN} runs")) } else { Ok(runs) }
 }
 
 fn main() -> ExitCode {
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Error> {
     if !args.suite && !args.prediction && !args.changes && !args.advice {
-        let options = "give --suite, --prediction, or both; or --changes; or --advice";
+        let options = "no task: give --suite, --prediction or both, or --changes, or --advice";
         return Err(Error::Input(options.to_owned()));
     }
     let lab = Lab::open(args)?;

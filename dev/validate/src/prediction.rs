@@ -191,7 +191,7 @@ impl Row {
 /// Formats all rows of all predictions.
 pub(crate) fn table(predicted: &[PredictedRow]) -> String {
     let head =
-        ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
+        ["recorded", "half", "replayed as", "row", "predicted", "kernel", "kernel's interval", "direction", "size"];
     let told = predicted.iter().filter_map(|pair| Some((pair, pair.outcome.as_ref().ok()?)));
     let lines = told.flat_map(|(pair, prediction)| {
         prediction.rows().into_iter().map(|row| {
@@ -232,19 +232,19 @@ pub(crate) fn in_short(predicted: &[PredictedRow]) -> String {
     let lines = [
         score("another kernel", kernels.into_iter()),
         score("another setting", settings.into_iter()),
-        score("cells that are held out", predicted.iter().filter(|pair| pair.cell.half() == Half::HeldOut)),
-        score("cells that are open", predicted.iter().filter(|pair| pair.cell.half() == Half::Open)),
+        score("held-out cells", predicted.iter().filter(|pair| pair.cell.half() == Half::HeldOut)),
+        score("open cells", predicted.iter().filter(|pair| pair.cell.half() == Half::Open)),
         score("all", predicted.iter()),
     ];
     let head = [
-        "predictions of",
+        "predictions about",
         "pairs",
-        "rows whose direction kernels decide",
+        "rows with a decided direction",
         "direction right",
-        "*no change* would be",
+        "direction right for *no change*",
         "rows with an interval",
-        "size within it",
-        "*no change* would be",
+        "size within the interval",
+        "size within the interval for *no change*",
     ];
     markdown::table(&head, lines.into_iter())
 }
@@ -335,7 +335,11 @@ mod tests {
     fn a_direction_is_right_only_with_the_kernel() {
         assert_eq!(row(0.3, 0.5, Verdict::Changed).is_right(), Some(true));
         assert_eq!(row(-0.3, 0.5, Verdict::Changed).is_right(), Some(false));
-        assert_eq!(row(0.01, 0.5, Verdict::Changed).is_right(), Some(false), "no change is no direction");
+        assert_eq!(
+            row(0.01, 0.5, Verdict::Changed).is_right(),
+            Some(false),
+            "a prediction of no change is wrong if the kernel changed"
+        );
         assert_eq!(row(0.01, 0.0, Verdict::NoChange).is_right(), Some(true));
         assert_eq!(row(0.3, 0.0, Verdict::NoChange).is_right(), Some(false));
         assert_eq!(row(0.3, 0.2, Verdict::WithinNoise).is_right(), None);

@@ -70,10 +70,10 @@ pub(crate) fn table(judged: &[CellResult], half: Half) -> String {
         "cells",
         "median error",
         "worst error",
-        "where",
+        "worst cell",
         "kernel's spread",
-        "within it",
-        "only the engine has some",
+        "within the spread",
+        "cells with zero only in the kernel",
     ];
     markdown::table(&head, rows)
 }
@@ -153,11 +153,11 @@ pub(crate) fn failures(judged: &[CellResult], half: Half) -> String {
     });
     let head = [
         "cell",
-        "failed in all runs",
+        "failures in all runs",
         "by task: engine and kernel",
-        "two runs of the kernel",
-        "by tenths: engine and kernel",
-        "two runs of the kernel",
+        "by task: two runs of the kernel",
+        "by tenth: engine and kernel",
+        "by tenth: two runs of the kernel",
     ];
     markdown::table(&head, rows)
 }

@@ -61,7 +61,7 @@ struct Examination<P> {
 
 impl<P: Peer> Examination<P> {
     fn boot() -> Examination<P> {
-        Examination { peer: P::boot(FRAMES).expect("memory is plenty"), taken_frames: TakenFrames::new() }
+        Examination { peer: P::boot(FRAMES).expect("the peer has enough memory"), taken_frames: TakenFrames::new() }
     }
 
     fn alloc(&mut self, order: Order) -> Result<Option<Frame>, Fault> {

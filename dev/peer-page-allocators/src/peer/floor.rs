@@ -22,7 +22,7 @@ impl Peer for Array {
 
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
-        debug_assert_eq!(order, Order::ZERO, "larger blocks are not handed out");
+        debug_assert_eq!(order, Order::ZERO, "the floor allocates only single frames");
         self.0.push(block);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Exposed;
 // the address.
 unsafe impl Provenance for Exposed {
     unsafe fn create(address: usize) -> NonNull<u8> {
-        NonNull::new(ptr::with_exposed_provenance_mut(address)).expect("the reserve does not start at address 0")
+        NonNull::new(ptr::with_exposed_provenance_mut(address)).expect("the reserved range does not start at address 0")
     }
 
     unsafe fn destroy<T>(pointer: NonNull<T>) -> usize {
@@ -108,7 +108,7 @@ impl<A: Flavour> Peer for FrameAlloc<A> {
 }
 
 fn frames_of(order: Order) -> NonZeroUsize {
-    NonZeroUsize::new(order.frames()).expect("no block is empty")
+    NonZeroUsize::new(order.frames()).expect("a block has at least one frame")
 }
 
 #[cfg(test)]

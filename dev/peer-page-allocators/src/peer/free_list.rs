@@ -33,7 +33,7 @@ impl Peer for SortedRanges {
 
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
-        let range = PageRange::from_start_len(block.offset(), order.bytes()).expect("a block is a range");
+        let range = PageRange::from_start_len(block.offset(), order.bytes()).expect("a block is a valid range");
         // SAFETY: the list only stores numbers, and the caller promises that the range was allocated and is no longer
         // used.
         let freed = unsafe { self.0.deallocate(range) };

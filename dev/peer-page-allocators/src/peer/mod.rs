@@ -50,7 +50,7 @@ pub(crate) enum BootError {
         source: io::Error,
     },
     /// The peer refused the memory.
-    #[error("the peer does not take a machine of {frames} frames; try another version of its package")]
+    #[error("the peer does not accept a machine of {frames} frames; use another version of its package")]
     Refused {
         /// Frames that the peer was given.
         frames: u32,

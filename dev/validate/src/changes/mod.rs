@@ -44,8 +44,9 @@ struct Section {
 const CHANGES: [Change; 4] = [
     Change {
         heading: "Flags are tested, not copied (7.3)",
-        about: "GFP flags become the allocator's own by tests instead of by copies of bits. The same flags must come out, so \
-                nothing may differ that the allocator does; what it costs is `freehold bench flags`'s question.",
+        about: "GFP flags are converted to allocation flags by tests instead of copies of bits. The resulting flags \
+                are the same, so the results of the allocator must not differ. `freehold bench flags` measures the \
+                cost.",
         workload: "calm",
         before: "7.2",
         after: "7.3",
@@ -54,11 +55,11 @@ const CHANGES: [Change; 4] = [
     },
     Change {
         heading: "Ranges are freed as blocks (7.2)",
-        about: "Pages of a range, or of an area that was allocated in bulk, are freed as the largest blocks that fit instead \
-                of one by one. Where they end up: page by page they pass through per-CPU lists, from where they are handed \
-                out again or drained; a block that is too large for a list goes to the free lists at once. A recording \
-                shows a page on a list only when it is drained or handed out from there, so the kernels' figures of that row \
-                are what is known at least.",
+        about: "Pages of a range, or of an area that was allocated in bulk, are freed as the largest blocks that fit, \
+                instead of one by one. Single pages pass through per-CPU lists, from which they are allocated again or \
+                drained. A block that is too large for a list is freed directly to the free lists. A recording shows a \
+                page on a list only when the page is drained or allocated from the list, so the kernels' figures of \
+                that row are lower bounds.",
         workload: "ranges",
         before: "6.12",
         after: "7.2",
@@ -66,10 +67,11 @@ const CHANGES: [Change; 4] = [
         row: ("range_pages_listed", "pages of ranges that came to a list"),
     },
     Change {
-        heading: "Atomic requests pass lists by, and look into the reserve first (7.2)",
-        about: "Before, an atomic request above order 0 was served from a per-CPU list, which was refilled for it from \
-                wherever memory is plentiful, and reserved a pageblock all the same. Since, it passes an empty list by, looks \
-                into the reserve first, and reserves only what was taken from an ordinary free list.",
+        heading: "Atomic requests skip lists and try the reserve first (7.2)",
+        about: "Before the change, an atomic request above order 0 was served from a per-CPU list, which was refilled \
+                for the request from any free list, and the request still reserved a pageblock. Since the change, the \
+                request skips an empty list, tries the reserve first, and reserves a pageblock only if the block came \
+                from an ordinary free list.",
         workload: "atomic",
         before: "6.12",
         after: "7.2",
@@ -78,7 +80,7 @@ const CHANGES: [Change; 4] = [
     },
     Change {
         heading: "The reserve is used again above the low watermark (7.3)",
-        about: "Atomic requests may use the reserve at the low watermark already, and not only when that is missed.",
+        about: "Atomic requests may use the reserve already at the low watermark, and not only below it.",
         workload: "atomic",
         before: "7.2",
         after: "7.3",
@@ -87,9 +89,10 @@ const CHANGES: [Change; 4] = [
     },
 ];
 
-const IN_SHORT: &str = "## In short\n\nOne row of each change, in the order of the page. Kernels ran the same load before and after; the engine replayed the \
-    recordings of the kernel before, under its rules and with the change alone. What kernels put on lists is what later events \
-    show, so it is the least that it can be. Sheaves are at the end of the page.";
+const IN_SHORT: &str = "## Summary\n\nThe table has one row for each change, in the order of the page. The kernels ran \
+    the same load before and after the change. The engine replayed the recordings of the kernel before the change, \
+    under that kernel's rules and with the change alone. Pages on the kernels' lists are known only from later events, \
+    so these figures are lower bounds. Sheaves are at the end of the page.";
 
 /// Returns a cell of this page.
 fn cell(workload: &'static str, kernel: &'static str) -> Cell {
@@ -141,10 +144,10 @@ impl Change {
             "row".to_owned(),
             format!("Linux {}", self.before),
             format!("Linux {}", self.after),
-            "Linux's change, and its interval".to_owned(),
+            "change of Linux, and its interval".to_owned(),
             format!("engine as {}", self.before),
             "with the change alone".to_owned(),
-            "engine's change".to_owned(),
+            "change of the engine".to_owned(),
             format!("engine as {}, on its recordings", self.after),
         ];
         let head: Vec<&str> = head.iter().map(String::as_str).collect();
@@ -222,8 +225,8 @@ fn in_short(lines: &[Line]) -> String {
     let engine: Vec<&str> =
         lines.iter().filter(|line| line.engine[0].values != line.engine[1].values).map(|line| line.name).collect();
     format!(
-        "The kernels differ in {} of {family} rows{}. On the same recordings, the change alone gives the engine other numbers \
-         in {} of {family}{}.",
+        "Rows in which the kernels differ: {} of {family}{}. Rows in which the change alone alters the engine's results \
+         on the same recordings: {} of {family}{}.",
         kernels.len(),
         format_names(&kernels),
         engine.len(),
@@ -231,9 +234,9 @@ fn in_short(lines: &[Line]) -> String {
     )
 }
 
-/// Formats the names of rows, after a colon if there are any.
+/// Formats the names of rows in brackets, if there are any.
 fn format_names(rows: &[&str]) -> String {
-    if rows.is_empty() { String::new() } else { format!(": {}", rows.join(", ")) }
+    if rows.is_empty() { String::new() } else { format!(" ({})", rows.join(", ")) }
 }
 
 /// Returns all loads that the page needs.
@@ -252,10 +255,10 @@ pub(crate) fn sections(recorded: &Recordings) -> Result<Vec<String>, Error> {
         "row",
         "Linux before",
         "Linux after",
-        "Linux's change, and its interval",
+        "change of Linux, and its interval",
         "engine before",
         "with the change alone",
-        "engine's change",
+        "change of the engine",
     ];
     let summary = markdown::table(&head, sections.iter().map(|section| section.line.clone()));
     let texts = sections.into_iter().map(|section| section.text);
@@ -293,7 +296,7 @@ mod tests {
     #[test]
     fn what_differs_is_named() {
         let text = in_short(&[line([1e4, 2e4], [1e4, 1e4]), line([1e4, 1e4], [1e4, 2e4])]);
-        assert!(text.starts_with("The kernels differ in 1 of 2 rows: a row."), "{text}");
-        assert!(text.ends_with("other numbers in 1 of 2: a row."), "{text}");
+        assert!(text.starts_with("Rows in which the kernels differ: 1 of 2 (a row)."), "{text}");
+        assert!(text.ends_with("on the same recordings: 1 of 2 (a row)."), "{text}");
     }
 }

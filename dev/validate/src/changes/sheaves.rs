@@ -19,10 +19,11 @@ const KERNELS: [&str; 2] = ["6.12", "7.2"];
 /// Number of caches in the table.
 const SHOWN: usize = 12;
 
-const ABOUT: &str = "Since 7.0 every CPU keeps arrays of objects for each cache, whatever slabs they are of, and nodes keep full \
-    and empty arrays. What this does to speed is `freehold bench slab`'s question; to memory, it holds objects back, which \
-    `slabinfo` counts as in use. The room of an array follows from the object's size. A recording has no objects in it, so \
-    the engine replays none here: its rules lay out the same caches.";
+const ABOUT: &str = "Since 7.0, each CPU keeps arrays of objects for each cache, from any slabs, and nodes keep full \
+    and empty arrays. `freehold bench slab` measures the effect on speed. The effect on memory is that arrays keep \
+    free objects, which `slabinfo` counts as in use. The capacity of an array follows from the object's size. A \
+    recording contains no objects, so the engine replays none here. The section compares the layout of the same caches \
+    by the engine's rules.";
 
 /// Returns the loads that the section needs.
 pub(crate) fn loads() -> [Load; 2] {
@@ -59,8 +60,8 @@ type Total = fn(&CacheFacts) -> u64;
 
 const TOTALS: [(&str, Total); 3] = [
     ("pages in slabs", |cache| cache.slabs * u64::from(cache.pages_per_slab)),
-    ("objects in use or held", |cache| cache.active),
-    ("objects that slabs have room for", |cache| cache.objects),
+    ("objects in use or in sheaves", |cache| cache.active),
+    ("objects that slabs can hold", |cache| cache.objects),
 ];
 
 fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
@@ -69,7 +70,7 @@ fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
         vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), with_interval(&judged)]
     });
     let [before, after] = KERNELS.map(|kernel| format!("Linux {kernel}"));
-    markdown::table(&["at the end", &before, &after, "change, and its interval"], rows)
+    markdown::table(&["at the end", &before, &after, "change of Linux, and its interval"], rows)
 }
 
 /// Returns the total of all caches, run by run.
@@ -97,8 +98,9 @@ fn in_short(caches: &[CacheFacts]) -> String {
     let with_sheaves: Vec<&CacheFacts> =
         caches.iter().filter(|cache| cache.sheaf_capacity.is_some_and(|room| room > 0)).collect();
     format!(
-        "Linux {} shows {} caches, {} of them with sheaves. The engine gives {} of all caches slabs of the same size and as \
-         many objects{}, and sheaves of the same room to {} of those that have some{}. The largest, as the first boot ended:",
+        "Linux {} has {} caches, {} of them with sheaves. Caches whose slabs have the same size and number of objects \
+         in the engine: {}{}. Caches whose sheaves have the same capacity in the engine: {}{}. The largest caches at \
+         the end of the first boot:",
         KERNELS[1],
         caches.len(),
         with_sheaves.len(),
@@ -134,7 +136,7 @@ fn layouts(caches: &[CacheFacts]) -> String {
     });
     let head = [
         "cache",
-        "bytes an object",
+        "bytes per object",
         "objects",
         "objects in a slab, kernel / engine",
         "pages in a slab, kernel / engine",
@@ -167,8 +169,8 @@ mod tests {
     fn what_the_engine_lays_out_otherwise_is_named() {
         let caches = [cache("dentry", 192, 21, 1, 60), cache("odd", 192, 42, 2, 12), cache("none", 8192, 4, 8, 0)];
         let text = in_short(&caches);
-        assert!(text.contains("shows 3 caches, 2 of them with sheaves"), "{text}");
-        assert!(text.contains("gives 2 of all caches slabs of the same size and as many objects (not odd)"), "{text}");
-        assert!(text.contains("the same room to 1 of those that have some (not odd)"), "{text}");
+        assert!(text.contains("has 3 caches, 2 of them with sheaves"), "{text}");
+        assert!(text.contains("same size and number of objects in the engine: 2 (not odd)"), "{text}");
+        assert!(text.contains("the same capacity in the engine: 1 (not odd)"), "{text}");
     }
 }
