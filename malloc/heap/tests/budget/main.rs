@@ -54,16 +54,16 @@ use objects::Operation;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/budget");
 /// First lines of both files.
 const HEADER: &str = "\
-# Counted on x86-64, in a function of its own, with all that it calls and its return, from warm lists.
-#   executed  instructions; one that repeats itself, as often as it does
-#   locked    of these, with a lock prefix, or exchanges with memory
-#   loads     of memory other than the function's own frames, locked ones too
-#   stores    likewise
-#   stack     loads and stores of its own frames: calls, returns, what was pushed or spilled
-#   lines     of 64 bytes that are loaded or stored, without its own frames and the program's constants
-#   chain     loads of the longest chain in which each address depends on what an earlier one brought; branches are
-#             guessed, and do not count. A part of a function has none.
-# BLESS=1 cargo test --profile dist -p freehold-malloc --test budget   writes this file.
+# Counted on x86-64 for a separate function, including its calls and its return, with warm lists.
+#   executed  instructions; a repeated instruction counts each time
+#   locked    executed instructions with a lock prefix, or exchanges with memory
+#   loads     loads of memory outside of the function's own frames, including locked ones
+#   stores    stores to memory outside of the function's own frames, including locked ones
+#   stack     loads and stores of its own frames: calls, returns, pushed and spilled registers
+#   lines     lines of 64 bytes that are loaded or stored, without its own frames and the program's constants
+#   chain     loads in the longest chain in which each address depends on an earlier load; branches are predicted, and
+#             do not count. A part of a function has no chain.
+# To write this file: BLESS=1 cargo test --profile dist -p freehold-malloc --test budget
 ";
 
 #[test]
@@ -85,7 +85,7 @@ fn pages_keep_their_budget() {
         (pages::ELSEWHERE, Owned),
         (pages::ELSEWHERE, OwnedRemote),
     ] {
-        table.begin(&format!("{}, {pcp:?}, by what is touched: the instructions that do.", scene.name));
+        table.begin(&format!("{}, {pcp:?}: instructions by the memory that they access.", scene.name));
         scene.counts_by_place(pcp).iter().for_each(|(place, counts)| table.show(place, counts));
     }
     table.compare_or_bless(&Path::new(FOLDER).join("pages.golden"));
@@ -94,7 +94,7 @@ fn pages_keep_their_budget() {
 #[test]
 fn objects_keep_their_budget() {
     with_two_cpus(|rseq, cpus| {
-        let title = "# Objects' fast paths with restartable sequences, by way: C's malloc and free, of a size known at run time.";
+        let title = "# Fast paths of objects with restartable sequences: C's malloc and free, of a size known at run time.";
         let mut table = Table::new(&format!("{title}\n{HEADER}"));
         for operation in Operation::ALL {
             table.begin(operation.title());

@@ -56,12 +56,12 @@ impl Operation {
     /// Returns the title of the operation's rows.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Operation::Alloc => "alloc: the size's cache, then a section.",
-            Operation::Free => "free of the object allocated last: its page's cache, then a section.",
-            Operation::Pair => "Both, one after the other.",
+            Operation::Alloc => "alloc: the cache of the size, then a section.",
+            Operation::Free => "free of the object that was allocated last: the cache of its page, then a section.",
+            Operation::Pair => "alloc, then free.",
             Operation::FreeElsewhere => {
-                "free on another CPU, which has just freed one of the same slab: into that CPU's array; or, by one locked\n\
-                 # step, to what others freed into the slab."
+                "free on another CPU, which has just freed an object of that slab: to that CPU's array, or, by a locked\n\
+                 # instruction, to the slab's remote frees."
             }
         }
     }

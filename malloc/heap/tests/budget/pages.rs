@@ -39,8 +39,8 @@ const LISTS: &[PcpPolicy] = &[Linux, Merge, Owned, OwnedRemote];
 /// Every scene in the order of the table, grouped by title.
 pub(crate) const SCENES: [(&str, &[Scene]); 5] = [
     (
-        "A page from this CPU's list and back. alloc: what the flags mean, the nearest zone and whether it is well above\n\
-         # its mark, the list's lock, its head. free: the frame's word, the pageblock, the claim, the zone, the list.",
+        "A page from this CPU's list and back. alloc: the flags, the nearest zone and its watermark check,\n\
+         # the list's lock, its head. free: the frame's word, the pageblock, the claim, the zone, the list.",
         &[
             Scene { name: "alloc, order 0", policies: LISTS, arrange: warm::<0>, act: alloc::<0> },
             Scene { name: "free, order 0", policies: LISTS, arrange: warm::<0>, act: free::<0> },
@@ -48,14 +48,14 @@ pub(crate) const SCENES: [(&str, &[Scene]); 5] = [
         ],
     ),
     (
-        "Larger blocks from this CPU's list and back: for an allocation the zone is asked for one of that order besides.",
+        "Larger blocks from this CPU's list and back: an allocation also checks the zone for a block of that order.",
         &[
             Scene { name: "pair, order 3", policies: LISTS, arrange: warm::<3>, act: pair::<3> },
             Scene { name: "pair, order 9", policies: LISTS, arrange: warm::<9>, act: pair::<9> },
         ],
     ),
     (
-        "References: pages that have none, the last one dropped, one of two dropped, one more counted.",
+        "References: pages without references, the last one dropped, one of two dropped, one added.",
         &[
             Scene { name: "pair, frozen", policies: LISTS, arrange: warm::<0>, act: pair_frozen },
             Scene { name: "put_page, the last", policies: LISTS, arrange: warm::<0>, act: put },
@@ -64,11 +64,11 @@ pub(crate) const SCENES: [(&str, &[Scene]); 5] = [
         ],
     ),
     (
-        "A free on CPU 1 of what CPU 0 allocated: to CPU 1's list; to CPU 0's, under its lock; onto CPU 0's stack.",
+        "A free on CPU 1 of pages of CPU 0: to CPU 1's list; to CPU 0's list, under its lock; onto CPU 0's stack.",
         &[ELSEWHERE],
     ),
     (
-        "What lists save: both ways under the zone lock, splitting and merging.",
+        "Without lists: allocation and free under the zone lock, with splits and merges.",
         &[Scene { name: "pair, order 0", policies: &[Off], arrange: warm::<0>, act: pair::<0> }],
     ),
 ];

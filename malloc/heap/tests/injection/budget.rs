@@ -19,10 +19,10 @@ use crate::whole;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/injection/budget.golden");
 /// First lines of the golden file.
 const HEADER: &str = "\
-# Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return; and in the
-# end C's malloc and free as a heap's frontend has them, for a size that is known at run time.
-# `section` is what lies between arming and the store that publishes, which is counted.
-# BLESS=1 cargo test --profile dist -p freehold-malloc --test injection budget   writes this file.
+# Instructions that the fast paths of sections execute on x86-64, each in a separate function, including its return. The
+# last scenes are C's malloc and free in a heap's frontend, for a size that is known at run time.
+# `section` counts the instructions from arming to the publishing store, including the store.
+# To write this file: BLESS=1 cargo test --profile dist -p freehold-malloc --test injection budget
 scene                   executed  section  branches  loads  stores
 ";
 
