@@ -74,13 +74,13 @@ static void sizes_and_alignments(void) {
         CHECK(objects[0] != objects[1], "malloc(%zu) gave %p twice", size, (void *)objects[0]);
         for (int i = 0; i < PAIR; i++) {
             size_t usable = malloc_usable_size(objects[i]), end = intact(objects[i], usable, (unsigned)size);
-            CHECK(end == usable, "malloc(%zu): another one wrote to byte %zu", size, end);
+            CHECK(end == usable, "malloc(%zu): byte %zu was overwritten", size, end);
         }
         if (free_sized) free_sized(objects[0], size);
         else free(objects[0]);
         free(objects[1]);
     }
-    CHECK(malloc_usable_size(NULL) == 0, "of null");
+    CHECK(malloc_usable_size(NULL) == 0, "the usable size of null is not 0");
 }
 
 // Allocates aligned memory by one of three functions.
@@ -168,7 +168,7 @@ static void refusals(void) {
     REFUSED(reallocarray(kept, half, half), ENOMEM);
     REFUSED(reallocarray(NULL, half, half), ENOMEM);
     REFUSED(reallocarray(kept, all / 2 + 1, 2), ENOMEM);
-    CHECK(intact(kept, 100, 1) == 100, "what could not be resized was changed");
+    CHECK(intact(kept, 100, 1) == 100, "a failed realloc changed the block");
     free(kept);
 
     void *untouched = &untouched;
@@ -215,8 +215,8 @@ static void nothing(void) {
     void *a = malloc(0), *b = malloc(0), *c = calloc(0, 8), *d = calloc(8, 0), *e = realloc(NULL, 0);
     CHECK(a && b && c && d && e, "%p %p %p %p %p", a, b, c, d, e);
     CHECK(a != b && b != c && c != d && d != e && a != c && a != d && a != e && b != d && b != e && c != e, "twice");
-    CHECK(realloc(a, 0) == NULL, "glibc frees");
-    CHECK(reallocarray(b, 0, 8) == NULL, "glibc frees");
+    CHECK(realloc(a, 0) == NULL, "realloc to no bytes did not free, as glibc does");
+    CHECK(reallocarray(b, 0, 8) == NULL, "realloc to no bytes did not free, as glibc does");
     free(c);
     free(d);
     free(e);
@@ -269,7 +269,7 @@ static void errno_is_kept(void) {
 static size_t resident(void) {
     FILE *file = fopen("/proc/self/statm", "r");
     size_t all = 0, pages = 0;
-    CHECK(file && fscanf(file, "%zu %zu", &all, &pages) == 2, "no statm");
+    CHECK(file && fscanf(file, "%zu %zu", &all, &pages) == 2, "cannot read statm");
     fclose(file);
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
@@ -311,6 +311,6 @@ int main(int count, char **words) {
     resized();
     errno_is_kept();
     asked_about();
-    puts("conformance.c: all is as it should be");
+    puts("conformance.c: passed");
     return 0;
 }

@@ -73,7 +73,7 @@ static void start_and_join(int has_own_stacks) {
 
 static int count_threads(void) {
     DIR *folder = opendir("/proc/self/task");
-    CHECK(folder, "the kernel lists threads");
+    CHECK(folder, "cannot list the threads");
     int count = 0;
     for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
     closedir(folder);

@@ -39,7 +39,7 @@ static int eat(size_t size) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, do_nothing, NULL) == 0) pthread_join(thread, NULL);
     for (size_t n = 0; n < count; n += 2) {
-        CHECK(blocks[n][0] == (char)n && blocks[n][size - 1] == (char)n, "another one wrote to block %zu", n);
+        CHECK(blocks[n][0] == (char)n && blocks[n][size - 1] == (char)n, "block %zu was overwritten", n);
         free(blocks[n]);
         blocks[n] = NULL;
     }

@@ -58,7 +58,7 @@ struct set {
 
 static void drop(struct set *set, unsigned slot) {
     unsigned char *block = set->blocks[slot];
-    if (block) CHECK(block[0] == set->owner && block[set->sizes[slot] - 1] == set->owner, "another one wrote here");
+    if (block) CHECK(block[0] == set->owner && block[set->sizes[slot] - 1] == set->owner, "a block was overwritten");
     free(block);
     set->blocks[slot] = NULL;
 }
@@ -214,7 +214,7 @@ static size_t take_all(size_t size, void ***last) {
         *block = *last;
         *last = block;
     }
-    CHECK(errno == ENOMEM, "errno %d when there is no more", errno);
+    CHECK(errno == ENOMEM, "errno is %d after the memory is exhausted", errno);
     return count;
 }
 
@@ -272,10 +272,10 @@ int main(int count, char **words) {
     for (size_t n = 0; n < sizeof storms / sizeof *storms; n++) {
         if (strcmp(storms[n].name, name) == 0) {
             storms[n].run();
-            printf("storms.c: %s: all is as it should be\n", name);
+            printf("storms.c: %s: passed\n", name);
             return 0;
         }
     }
-    fprintf(stderr, "storms.c: which? forks, signals, threads, limit or turns\n");
+    fprintf(stderr, "storms.c: give forks, signals, threads, limit or turns\n");
     return 2;
 }

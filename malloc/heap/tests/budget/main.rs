@@ -94,7 +94,8 @@ fn pages_keep_their_budget() {
 #[test]
 fn objects_keep_their_budget() {
     with_two_cpus(|rseq, cpus| {
-        let title = "# Fast paths of objects with restartable sequences: C's malloc and free, of a size known at run time.";
+        let title =
+            "# Fast paths of objects with restartable sequences: C's malloc and free, of a size known at run time.";
         let mut table = Table::new(&format!("{title}\n{HEADER}"));
         for operation in Operation::ALL {
             table.begin(operation.title());
