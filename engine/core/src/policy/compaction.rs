@@ -244,11 +244,15 @@ mod tests {
     #[test]
     fn the_index_tells_lack_from_pieces() {
         let order = Order::new(9);
-        assert_eq!(shape(&[(0, 10_000)], 9).fragmentation_index(order), Some(998), "plenty, in single pages");
+        assert_eq!(shape(&[(0, 10_000)], 9).fragmentation_index(order), Some(998), "10,000 single pages");
         assert_eq!(shape(&[(0, 3)], 9).fragmentation_index(order), Some(665), "three pages");
-        assert_eq!(shape(&[(8, 1)], 9).fragmentation_index(order), Some(0), "half of what is asked for, in one piece");
+        assert_eq!(shape(&[(8, 1)], 9).fragmentation_index(order), Some(0), "one block of half the requested size");
         assert_eq!(shape(&[], 9).fragmentation_index(order), Some(0), "nothing");
-        assert_eq!(shape(&[(0, 10_000), (10, 1)], 9).fragmentation_index(order), None, "a block would do");
+        assert_eq!(
+            shape(&[(0, 10_000), (10, 1)], 9).fragmentation_index(order),
+            None,
+            "one free block is large enough"
+        );
     }
 
     #[test]
@@ -266,7 +270,7 @@ mod tests {
 
     #[test]
     fn zones_count_by_their_size_and_a_little_less() {
-        assert_eq!(weighted_score(100, 1000, 1000), 99, "the kernel divides by one page more");
+        assert_eq!(weighted_score(100, 1000, 1000), 99, "the kernel divides by one more page");
         assert_eq!(weighted_score(100, 99, 99), 99);
         assert_eq!(weighted_score(80, 250, 999), 20);
     }
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn no_score_is_too_low_where_marks_are_scaled() {
-        assert_eq!(scaled(PROACTIVENESS), floored(PROACTIVENESS), "unless one asks for much, they are the same");
+        assert_eq!(scaled(PROACTIVENESS), floored(PROACTIVENESS), "both are equal at the default");
         assert_eq!(scaled(90), Some(ScoreMarks { high: 15, low: 10 }));
         assert_eq!(scaled(100), Some(ScoreMarks { high: 0, low: 0 }));
         assert_eq!(scaled(0), None);
@@ -310,7 +314,11 @@ mod tests {
         }
         let whole = SourceFacts { wants_pageblock: true, ..facts };
         assert_eq!(accepted(Sources::ByEffort, whole), [true, false, false, false]);
-        assert_eq!(accepted(Sources::ByUse, whole), [false, true, false, false], "it claims what it empties");
+        assert_eq!(
+            accepted(Sources::ByUse, whole),
+            [false, true, false, false],
+            "the request claims the pageblock that it empties"
+        );
         assert!(!searches_quickly(Sources::ByEffort, whole) && searches_quickly(Sources::ByUse, whole));
         let hard = SourceFacts { trial: Trial::Thorough, ..facts };
         assert_eq!(accepted(Sources::ByEffort, hard), [true; 4]);

@@ -66,7 +66,7 @@ mod tests {
     fn movable_requests_claim_from_half_the_order_of_a_pageblock_on() {
         assert!(!claimable(3, Movable, Grouping::On) && claimable(4, Movable, Grouping::On));
         assert!(claimable(0, Unmovable, Grouping::On) && claimable(0, Reclaimable, Grouping::On));
-        assert!(claimable(0, Movable, Grouping::Off), "types are not kept apart");
+        assert!(claimable(0, Movable, Grouping::Off), "pages are not grouped by type");
     }
 
     fn claimable(order: u8, wanted: MigrateType, grouping: Grouping) -> bool {
@@ -80,7 +80,7 @@ mod tests {
         // In a movable block, the unmovable pages count as compatible with an unmovable request.
         assert!(takes(1, 256, Unmovable, Movable) && takes(0, 256, Unmovable, Movable));
         assert!(!takes(0, 257, Unmovable, Movable));
-        assert!(!takes(0, 0, Unmovable, Reclaimable), "in others it may be of either type");
+        assert!(!takes(0, 0, Unmovable, Reclaimable), "other pages may be of either type");
         let none = Contents { pages: 512, free: 1, movable: 511 };
         assert!(takes_over(none, Unmovable, Movable, Grouping::Off));
     }

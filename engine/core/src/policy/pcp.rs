@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(limits_of(1 << 18, 400, 400, none), Limits { batch: 63, high_min: 252, high_max: 252 });
         assert_eq!(limits_of(3840, 5, 1, none), Limits { batch: 1, high_min: 5, high_max: 480 }, "a DMA zone");
         let all = limits_of(1 << 40, 1 << 40, 1, none);
-        assert_eq!((all.high_min, all.high_max), (u32::MAX / 4, u32::MAX / 4), "what is summed from them has room");
+        assert_eq!((all.high_min, all.high_max), (u32::MAX / 4, u32::MAX / 4), "sums of the limits fit into 32 bits");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!([0, 1, 7, u32::MAX].map(|batch| with_batch(batch).batch), [1, 1, 7, 1 << 20]);
         assert_eq!(with_batch(7).high_min, 28);
         assert_eq!(with_fraction(16), Limits { batch: 63, high_min: 8192, high_max: 8192 });
-        assert_eq!(with_fraction(1), with_fraction(8), "no more than an eighth");
+        assert_eq!(with_fraction(1), with_fraction(8), "at most an eighth");
     }
 
     fn with_batch(batch: u32) -> Limits {
@@ -293,8 +293,8 @@ mod tests {
     fn a_batch_is_one_less_than_a_power_of_two() {
         let mebibytes = [16, 32, 64, 128, 192, 256, 512, 1024, 2048];
         let batches = mebibytes.map(|mib| default_batch(mib << 8, 4096));
-        assert_eq!(batches, [0, 1, 3, 7, 15, 15, 31, 63, 63], "half as much again counts");
-        assert_eq!(default_batch(1 << 40, 65_536), 3, "as many bytes, in larger pages");
+        assert_eq!(batches, [0, 1, 3, 7, 15, 15, 31, 63, 63], "the batch is rounded from 1.5 times the share");
+        assert_eq!(default_batch(1 << 40, 65_536), 3, "the same number of bytes, in larger pages");
     }
 
     #[test]
@@ -320,7 +320,11 @@ mod tests {
         let blocks = orders.map(|order| refill_blocks(&mut Tuning::default(), &TUNED, order, CALM));
         assert_eq!(blocks, [31, 15, 7, 2, 2]);
         let mut tuning = Tuning { alloc_factor: 3, ..Tuning::default() };
-        assert_eq!(refill_blocks(&mut tuning, &TUNED, Order::new(1), CALM), 31, "whatever single pages came to");
+        assert_eq!(
+            refill_blocks(&mut tuning, &TUNED, Order::new(1), CALM),
+            31,
+            "regardless of the scale of single pages"
+        );
         assert_eq!((tuning.alloc_factor, tuning.high), (3, 252 + 63));
         let one = Limits { batch: 1, high_min: 4, high_max: 4 };
         assert_eq!(refill_blocks(&mut Tuning::default(), &one, Order::new(1), CALM), 1);
@@ -335,7 +339,7 @@ mod tests {
     fn a_refill_leaves_room_for_a_batch_below_the_limit() {
         let mut tuning = Tuning { high: 500, count: 100, alloc_factor: 4, ..Tuning::default() };
         assert_eq!(refill_blocks(&mut tuning, &FIXED, Order::ZERO, CALM), 500 - 100 - 63);
-        assert_eq!((tuning.alloc_factor, tuning.high), (4, 500), "sixteen batches had no room");
+        assert_eq!((tuning.alloc_factor, tuning.high), (4, 500), "sixteen batches did not fit");
         let mut tuning = Tuning { high: 500, count: 311, alloc_factor: 1, ..Tuning::default() };
         assert_eq!((refill_blocks(&mut tuning, &FIXED, Order::ZERO, CALM), tuning.alloc_factor), (126, 2));
         let mut tuning = Tuning { high: 500, count: 312, alloc_factor: 1, ..Tuning::default() };
@@ -355,12 +359,12 @@ mod tests {
         let short = Pressure { below_high: true, reclaim_active: false };
         assert_eq!(limit_of_full(&TUNED, CALM, Cause::HighOrderFrees), (0, 3000 - 63 * 32));
         assert_eq!(limit_of_full(&TUNED, active, Cause::Full), (4 * 63, 2900));
-        assert_eq!(limit_of_full(&TUNED, short, Cause::Full), (3000, 2900), "what is there stays");
+        assert_eq!(limit_of_full(&TUNED, short, Cause::Full), (3000, 2900), "the listed pages stay");
         assert_eq!(limit_of_full(&TUNED, CALM, Cause::Full), (3000, 3000));
-        assert_eq!(limit_of_full(&FIXED, short, Cause::Full), (500, 500), "a fixed limit is what it is");
+        assert_eq!(limit_of_full(&FIXED, short, Cause::Full), (500, 500), "a fixed limit does not change");
         assert_eq!(limit_of_full(&FIXED, active, Cause::Full), (252, 500));
         let mut few = Tuning { high: 300, count: 10, ..Tuning::default() };
-        assert_eq!((limit(&mut few, &TUNED, short, Cause::Full), few.high), (252, 252), "and no less than the least");
+        assert_eq!((limit(&mut few, &TUNED, short, Cause::Full), few.high), (252, 252), "at least `high_min`");
     }
 
     /// Returns the number of pages that a list of 3000 pages may hold, and its limit afterwards.
@@ -372,8 +376,8 @@ mod tests {
     #[test]
     fn a_cpu_that_frees_more_than_its_list_holds_gets_a_longer_one() {
         assert_eq!(limit_after_frees(400, 338), (400, 401));
-        assert_eq!(limit_after_frees(400, 337), (400, 400), "400 is what it has");
-        assert_eq!(limit_after_frees(399, 338), (400, 400), "it is not full");
+        assert_eq!(limit_after_frees(400, 337), (400, 400), "the list has 400 pages");
+        assert_eq!(limit_after_frees(399, 338), (400, 400), "the list is not full");
         assert_eq!(limit_after_frees(400, 9000), (400, 4000));
         for (count, high, is_roomy) in [(399, 400, true), (400, 400, false), (0, 4000, true), (0, 4001, false)] {
             // A limit above `high_max` is lowered by the next free.
@@ -402,9 +406,9 @@ mod tests {
     #[test]
     fn an_idle_limit_falls_by_an_eighth_to_what_is_there_less_some_batches() {
         assert_eq!(decayed(800, 750), (50, 700));
-        assert_eq!(decayed(252, 300), (48, 252), "the least stays");
+        assert_eq!(decayed(252, 300), (48, 252), "`high_min` stays");
         assert_eq!(decayed(260, 0), (0, 252));
-        assert_eq!(decayed(4000, 5700), (5700 - 3684, 3684), "no more than 32 batches at once");
+        assert_eq!(decayed(4000, 5700), (5700 - 3684, 3684), "at most 32 batches at once");
     }
 
     /// Returns the number of pages to drain after a tick, and the limit afterwards.

@@ -326,15 +326,18 @@ mod tests {
     fn a_sheaf_of_large_objects_keeps_no_more_slabs_than_it_may() {
         assert_eq!(PinBound::for_size(2048, Some(4096)), None, "small objects");
         assert_eq!(PinBound::for_size(4096, None), None, "no bound");
-        let bound = PinBound::for_size(2049, Some(4096)).expect("it is larger");
-        assert_eq!(bound.max_order(4096), Order::new(5), "a 32nd of 4 MiB");
+        let bound = PinBound::for_size(2049, Some(4096)).expect("the objects are above 2 KiB");
+        assert_eq!(bound.max_order(4096), Order::new(5), "1/32 of 4 MiB");
         let expected = [(12, 124, BARN_SHEAVES_MAX), (15, 124, 4), (16, 60, 2), (17, 28, 1), (22, 4, 1)];
         for (shift, capacity, sheaves) in expected {
             let slab = 1 << shift;
             assert_eq!((bound.sheaf_capacity(124, slab), bound.full_sheaves(28, slab)), (capacity, sheaves), "{slab}");
         }
-        assert_eq!(bound.sheaf_capacity(12, 1 << 12), 12, "no more than without a bound");
-        assert_eq!(PinBound::for_size(1 << 20, Some(1)).expect("it is larger").max_order(4096), Order::ZERO);
+        assert_eq!(bound.sheaf_capacity(12, 1 << 12), 12, "not more than without a bound");
+        assert_eq!(
+            PinBound::for_size(1 << 20, Some(1)).expect("the objects are above 2 KiB").max_order(4096),
+            Order::ZERO
+        );
     }
 
     #[test]

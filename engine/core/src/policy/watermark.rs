@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn a_movable_zone_keeps_a_1024th_and_little_at_that() {
-        assert_eq!(movable_marks(1 << 14).min, 32, "a 1024th is 16");
+        assert_eq!(movable_marks(1 << 14).min, 32, "1/1024 is 16");
         assert_eq!(movable_marks(1 << 16), Watermarks { min: 64, low: 129, high: 194, promo: 259 });
-        assert_eq!(movable_marks(1 << 20).min, 128, "a 1024th is 1024");
+        assert_eq!(movable_marks(1 << 20).min, 128, "1/1024 is 1024");
         let of_share = Watermarks::compute(ZoneKind::Movable, 1 << 16, 4000, 1 << 17, SCALE_FACTOR);
-        assert_eq!((of_share.min, of_share.low), (64, 564), "the distance is a quarter of what its share would be");
+        assert_eq!((of_share.min, of_share.low), (64, 564), "the distance is a quarter of its proportional share");
     }
 
     fn movable_marks(managed: u64) -> Watermarks {
@@ -189,14 +189,17 @@ mod tests {
             assert_eq!(level.free - level.unusable(flags, pages), usable, "{pages} pages with {flags:?}");
         }
         assert!(level.is_above(888, none, 1) && !level.is_above(889, none, 1), "the lowmem reserve is kept too");
-        assert!(level.is_above(881, none, 8) && !level.is_above(882, none, 8), "a block is gone but for its last page");
+        assert!(
+            level.is_above(881, none, 8) && !level.is_above(882, none, 8),
+            "all pages of the block except the last count as used"
+        );
     }
 
     #[test]
     fn a_boost_asks_for_a_zone_of_four_pageblocks() {
         assert_eq!(boosted(0, 3000, BOOST_FACTOR, 2048, 512), Some(512));
         assert_eq!(boosted(0, 3000, BOOST_FACTOR, 2047, 512), None);
-        assert_eq!(boosted(512, 100, BOOST_FACTOR, 2048, 512), Some(512), "a pageblock even if that is above the cap");
-        assert_eq!(boosted(0, 1, 10_000, 2048, 512), Some(512), "a cap of one page is one");
+        assert_eq!(boosted(512, 100, BOOST_FACTOR, 2048, 512), Some(512), "at least a pageblock, even above the cap");
+        assert_eq!(boosted(0, 1, 10_000, 2048, 512), Some(512), "a cap of one page counts");
     }
 }
