@@ -1,20 +1,22 @@
 //! Allocation: the entry points, the zones that a request may use, and the watermark that it must respect in each.
 //!
-//! A request first tries the per-CPU list of the nearest zone. If that fails, it walks the zonelist at the low
-//! watermark, and prefers another zone to mixing types in a pageblock. If no zone can serve the request, `slowpath`
-//! continues. Cost: one uncontended lock and two list links if the per-CPU list is filled, otherwise one zone lock per
-//! refill. The blocks are taken from `pcp` and `zone`.
+//! A request first tries this CPU's list for the nearest zone, if that zone is well above its watermarks. Otherwise it
+//! walks the zonelist at the low watermark; a request with NOFRAGMENT prefers another zone to mixing types in a
+//! pageblock. If no zone can serve the request, `slowpath` continues. The blocks are taken from `pcp` and `zone`. Cost:
+//! one uncontended lock and two list links if the per-CPU list has a block. A refill of the list, and a request of an
+//! order without a list, hold the zone lock once more.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_noprof, get_page_from_freelist, rmqueue
 //!
 //! # Design
 //!
 //! The fast path reads nothing that other CPUs write frequently. A request needs the number of free pages only if a
-//! watermark could refuse it. `ZoneFlag::NearHigh` shows this: it is set while the zone has fewer free pages than the
-//! high watermark, the boost, the largest reserve and the largest block together. It is updated whenever a zone lock is
-//! released. If requests avoid a node whose kswapd is awake (`kswapd.nodes=spared`), a flag in the same byte shows
-//! that. While both flags are clear, a request reads one byte of the zone, in a cache line that rarely changes. The
-//! decisions are the same as with the counters: the model test predicts every frame.
+//! watermark could refuse it. `ZoneFlag::NearHigh` shows this: it is clear while the zone has more free pages, without
+//! those of CMA areas and of the high-atomic reserve, than the high watermark, the boost, the largest lowmem reserve
+//! and the largest block together. It is updated when the zone lock is released, and when one of these values changes.
+//! If requests avoid a node whose kswapd is awake (`kswapd.nodes=spared`), a flag in the same byte is set meanwhile.
+//! While these two flags and the flags of memory pressure are clear, a request reads one byte of the zone, in a cache
+//! line that rarely changes. The decisions are the same as with the counters: the model test predicts every frame.
 
 use super::allocator::PageAllocator;
 use super::error::AllocError;
@@ -44,8 +46,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Caller)
     }
 
-    /// Allocates a block like [`alloc_pages`](Self::alloc_pages), for a handle. The block is not migrated before it is
-    /// [unpinned](Self::unpin), even if the request is movable.
+    /// Allocates a block like [`alloc_pages`](Self::alloc_pages), for a handle of the `kernel` module. The block is not
+    /// migrated before it is [unpinned](Self::unpin), even if the request is movable.
     ///
     /// # Errors
     /// See [`alloc_pages`](Self::alloc_pages).
@@ -90,6 +92,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Allocates a block like [`alloc_frozen_pages_node`](Self::alloc_frozen_pages_node), for a slab. Only the slab
     /// allocator can free the block.
+    ///
+    /// # Errors
+    /// See [`alloc_pages_node`](Self::alloc_pages_node).
     pub(crate) fn alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
@@ -97,8 +102,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(node, gfp, order, Holder::Slab)
     }
 
-    /// Allocates a block for a slab if the node has one above its low watermark, in a pageblock of the right type. The
-    /// call drains no lists and wakes no task. If it finds no block, it does not count as a failed request.
+    /// Allocates a block for a slab from the node, which must exist, if this needs neither the slow path nor a mix of
+    /// types: some zone of the node stays above its low watermark, and has a block of the request's type or a wholly
+    /// free pageblock. Otherwise, or if the flags contradict each other, returns `None`; this does not count as a
+    /// failed request. The call drains no lists, and wakes kswapd only if a watermark was boosted.
     pub(crate) fn try_alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
         let (migratetype, highest) = self.resolve_gfp(gfp)?;
         let request = Request { gfp: gfp | Gfp::THISNODE, order, migratetype, node, highest };
@@ -127,8 +134,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Makes the first attempt over the whole zonelist, then takes the slow path. The block that either of them returns
-    /// is claimed, so no other call can free it before the caller has it.
+    /// Makes the first attempt over the whole zonelist, then takes the slow path. If that fails and this CPU's lists
+    /// could be drained, takes the slow path once more, unless the request [`fails_lightly`]. The block that an attempt
+    /// returns is claimed until its word is set, so no other call can free it before the caller has it.
+    ///
+    /// # Errors
+    /// [`AllocError::OutOfMemory`] if no attempt finds a block, which is also reported to the probe.
     #[inline(never)]
     fn alloc_from_zonelist(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
         let at_first = self.get_page_from_freelist(&request, self.fast_flags(&request));
@@ -144,15 +155,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(pfn)
     }
 
-    /// Takes a block from this CPU's list if the preferred zone is well above its watermarks, and sets the block's word
-    /// to `word`. The outcome is the one that the first attempt of
-    /// [`get_page_from_freelist`](Self::get_page_from_freelist) would have. If there is no block, nothing is changed.
-    /// The function skips the checks that a zone with that much free memory makes unnecessary, about half of the work.
+    /// Takes a block from this CPU's list for the node's nearest zone, if that zone is well above its high watermark,
+    /// and sets the block's word to `word`. The first attempt of
+    /// [`get_page_from_freelist`](Self::get_page_from_freelist) would take the same block. Returns `None`, and changes
+    /// nothing, if the zone has less free memory, or the list has no block or is locked. The function skips the checks
+    /// that a zone with that much free memory makes unnecessary, about half of the work.
     #[inline]
     fn rmqueue_fast(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
         let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_well_above_high())?;
-        // Of the first attempt's flags, only the CMA flag affects the watermark check of such a zone.
+        // Of the first attempt's flags, CMA and HIGHATOMIC affect the check of such a zone. HIGHATOMIC can only let it
+        // pass; the whole attempt that follows then passes it.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         let pfn = if spares { self.pop_pcplist(cpu, zone, order, migratetype, word) } else { None }?;
         if !highatomic::at_first(self.rules().highatomic, request.gfp, order).is_empty() {
@@ -162,7 +175,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Returns the type that the flags request and the highest zone that they allow, or `None` if the flags contradict
-    /// each other. linux: mm/page_alloc.c:prepare_alloc_pages
+    /// each other. While pages are not grouped by type, the type is always Unmovable. linux:
+    /// mm/page_alloc.c:prepare_alloc_pages
     #[inline]
     pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
@@ -191,9 +205,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             .filter(move |zone| zone.kind() <= highest && zone.is_populated() && (!this_node || zone.node() == node))
     }
 
-    /// Takes a block from the first zone that can spare one. If no zone can, the walk is repeated without `NOFRAGMENT`,
-    /// so that types may be mixed. In defrag mode the flag is kept: the request gets no block here, and the slow path
-    /// decides when mixing types is allowed. linux: mm/page_alloc.c:get_page_from_freelist
+    /// Takes a block, claimed, from the first zone that can spare one, or returns `None`. Nodes whose kswapd is awake
+    /// are skipped at first, if the policy requires it. With `NOFRAGMENT` the walk ends with the zones of the preferred
+    /// zone's node; if none of them can serve the request without mixing types, the walk is repeated over all zones
+    /// without the flag. In defrag mode the first walk covers all zones, and the flag is kept: if no zone can serve the
+    /// request, it gets no block here, and the slow path decides when mixing types is allowed. linux:
+    /// mm/page_alloc.c:get_page_from_freelist
     pub(super) fn get_page_from_freelist(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
@@ -240,8 +257,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         end
     }
 
-    /// Returns whether a zone is above the watermark that the flags select. If the zone is below its high watermark,
-    /// the zone is flagged [`ZoneFlag::BelowHigh`]. linux: mm/page_alloc.c:get_page_from_freelist
+    /// Returns whether a zone may give a block to a request: the zone stays above the watermark that the flags select
+    /// and, above order 0, has a block that the request may use. With `NO_WATERMARKS` every zone may. If the zone does
+    /// not pass this check at its high watermark, the zone is flagged [`ZoneFlag::BelowHigh`]. linux:
+    /// mm/page_alloc.c:get_page_from_freelist
     #[inline]
     pub(super) fn can_spare(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> bool {
         let Request { order, highest, .. } = *request;
@@ -254,9 +273,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         zone.watermark_fast(order, zone.mark(flags), highest, flags) || flags.contains(AllocFlags::NO_WATERMARKS)
     }
 
-    /// Takes a block of a zone from this CPU's list, or else from the free lists. Wakes kswapd if the zone's watermarks
-    /// were boosted, and reserves the block's pageblock if a high-atomic request calls for it.
-    /// linux: mm/page_alloc.c:rmqueue
+    /// Takes a block of a zone, claimed, from this CPU's list, or else from the free lists; returns `None` if neither
+    /// has one. Wakes kswapd if the zone's watermarks were boosted and the flags allow it. If the flags have
+    /// HIGHATOMIC, the block's pageblock may join the high-atomic reserve. linux: mm/page_alloc.c:rmqueue
     #[inline]
     fn rmqueue(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
         let wanted = BlockRequest { order: request.order, migratetype: request.migratetype, flags };
@@ -333,7 +352,7 @@ impl Holder {
 /// Result of a walk over the zones.
 enum Walk {
     Found(Pfn),
-    /// The next zone is on another node, and the request must not mix types on this node yet.
+    /// No zone of the near node could serve the request without mixing types, and the next zone is on another node.
     Remote,
     /// No zone could serve the request, but nodes were skipped because their kswapd is awake.
     Spared,
@@ -341,7 +360,7 @@ enum Walk {
 }
 
 /// Returns whether the request may fail without serious consequences: it is above [`Order::COSTLY`], or it is above
-/// order 0 and may not reclaim. As in Linux, such a request takes nothing from the CPUs' lists before it fails.
+/// order 0 and may not reclaim. The lists of its CPU are not drained for another attempt before it fails.
 #[cold]
 fn fails_lightly(request: &Request) -> bool {
     let Request { order, gfp, .. } = *request;

@@ -28,7 +28,7 @@ impl Ranked for Hotplug {
 /// A page allocator over memory metadata that lives for `'m`.
 ///
 /// All methods take `&self` and may be called from any CPU at the same time, provided that the platform's lock is
-/// `Sync`. The cost of a free or of a query is documented at each method. No method allocates memory for itself.
+/// `Sync`. No method allocates memory for itself.
 #[derive(Debug)]
 pub struct PageAllocator<'m, P: Platform> {
     pub(super) platform: P,
@@ -37,12 +37,13 @@ pub struct PageAllocator<'m, P: Platform> {
     pub(super) zones: &'m [Zone<P::Lock>],
     /// Per-CPU lists, ordered by CPU, then by zone.
     pub(super) pcps: &'m [Pcp<P::Lock>],
-    /// Lists of the pageblocks that CPUs own in part, ordered like `pcps`. Each entry is protected by the lock of its
-    /// zone.
+    /// For each CPU and zone, the CPU's owned pageblocks that may have free pages in the zone; ordered like `pcps`.
+    /// Each entry is protected by the lock of its zone.
     pub(super) fragments: &'m [Fragments],
     /// For each node, the zones to try: near nodes first, and within a node the highest zone first.
     pub(super) zonelists: &'m [u8],
-    /// For each node and each highest kind that a request allows: the first zone of the node to try, or [`NO_ZONE`].
+    /// For each node and each highest kind that a request allows: the first zone of the node with memory, in the order
+    /// of the zonelist, or [`NO_ZONE`].
     pub(super) nearest: &'m [AtomicU8],
     /// For each CPU, its nearest node.
     pub(super) cpu_nodes: &'m [NodeId],
@@ -107,7 +108,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Returns the node of a CPU.
     ///
     /// # Panics
-    /// If there is no such CPU. Every call for which [`Platform::cpu`] returns such a CPU panics too.
+    /// If there is no such CPU. For this reason, calls that allocate or free panic if [`Platform::cpu`] returns a CPU
+    /// that does not exist.
     #[inline]
     pub fn node_of(&self, cpu: CpuId) -> NodeId {
         if P::ONE_NODE {
@@ -189,7 +191,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.pcps[cpu.index() * self.zones.len() + zone.index()]
     }
 
-    /// Returns the pageblocks of a zone that a CPU owns and that have free pages in the zone.
+    /// Returns the pageblocks of a zone that a CPU owns and that may have free pages in the zone.
     ///
     /// # Panics
     /// If there is no such CPU, or the zone belongs to another allocator.
@@ -199,7 +201,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Returns the zones to try for a request that prefers `node`, in order, beginning with the node's zone of kind
-    /// `highest`. The iterator still contains zones of higher kinds on other nodes.
+    /// `highest`. The iterator still contains zones without memory, and zones of higher kinds on other nodes.
     #[inline]
     pub(super) fn zonelist(
         &self,
@@ -221,7 +223,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.zones.get(usize::from(nearest.load(Relaxed)))
     }
 
-    /// Updates `nearest` for a node after one of its zones got memory.
+    /// Recomputes a node's entries in `nearest`, the first zone with memory for each highest kind. Called after one of
+    /// the node's zones got or lost memory.
     pub(super) fn note_nearest(&self, node: NodeId) {
         let mut nearest = NO_ZONE;
         for kind in ZoneKind::ALL {
@@ -284,8 +287,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         LockedZone::lock(zone, self.map, self.platform.probe(), fragments, self.boost_factor, self.grouping())
     }
 
-    /// Waits for the lock of the zone that contains a frame. Returns `None` if the frame's memory is not online. The
-    /// pageblock cannot change its zone while this lock is held, so the zone is compared again after locking.
+    /// Waits for the lock of the zone that a frame's pageblock belongs to. Returns `None` if the frame has no metadata,
+    /// or no frame of the pageblock is online. The pageblock cannot change its zone while this lock is held, so the
+    /// zone is compared again after locking.
     pub(in crate::page) fn lock_zone_of(&self, pfn: Pfn) -> Option<LockedZone<'_, 'm, P>> {
         let (_, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
         loop {

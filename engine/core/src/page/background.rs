@@ -12,9 +12,10 @@
 //! ```
 //!
 //! An errand is the order and the highest zone of the request that wakes a task. Only one CPU drives a task at a time.
-//! Another CPU that tries gets the answer that the task is asleep. An errand that arrives while the task is awake is
-//! merged with the pending errand: the larger order is kept, and each task has its own rule for the zones. The state is
-//! one or two words, which are read and written without a lock.
+//! Another CPU that tries gets the answer that the task is asleep. Proactive compaction drives kcompactd directly from
+//! Asleep, without an errand. An errand that arrives while another is pending is merged with it: the larger order is
+//! kept, and each task has its own rule for the zones. The state is one or two words, which are read and written
+//! without a lock.
 //!
 //! # Design
 //!
@@ -34,7 +35,7 @@ use crate::base::{Order, ZoneKind};
 pub enum Background {
     /// There is more to do; the platform should call again.
     Working,
-    /// Nothing is left to do until the task is woken.
+    /// Nothing is left to do until the task is woken, or another CPU drives the task.
     Asleep,
 }
 
@@ -57,13 +58,13 @@ impl Phase {
         self.change(ASLEEP, AWAKE)
     }
 
-    /// Takes the task if it is awake and no other CPU drives it. The acquire ordering makes the last driver's writes
-    /// visible.
+    /// Takes the task if it is awake and no other CPU drives it; otherwise returns `None`. The acquire ordering makes
+    /// the last driver's writes visible.
     pub(super) fn drive(&self) -> Option<Driver<'_>> {
         self.change(AWAKE, DRIVEN).then(|| Driver { phase: self, then: Background::Working })
     }
 
-    /// Takes the task if it is asleep, for work that no errand requested.
+    /// Takes the task if it is asleep, for work that no errand requested; otherwise returns `None`.
     pub(super) fn drive_asleep(&self) -> Option<Driver<'_>> {
         self.change(ASLEEP, DRIVEN).then(|| Driver { phase: self, then: Background::Working })
     }
@@ -159,7 +160,8 @@ impl Errands {
         Errand::unpacked(self.0.swap(0, Relaxed))
     }
 
-    /// Replaces the pending errand by the result of `change`.
+    /// Replaces the pending errand by the result of `change`, which is called again if another CPU changes the errand
+    /// meanwhile.
     pub(super) fn change(&self, change: impl Fn(Option<Errand>) -> Option<Errand>) {
         let mut before = self.0.load(Relaxed);
         loop {

@@ -16,11 +16,11 @@
 //!
 //! A word of zero, as in fresh metadata, means Absent. A frame that never came online is therefore refused wherever a
 //! caller names it, even in the middle of a pageblock. `online` takes frames from Absent to Reserved, `release` and
-//! `adopt` take Reserved frames into use, and `offline` makes frames Absent. Each of them runs under the hotplug lock
-//! and accepts no other state.
+//! `adopt` take Reserved frames into use, and `offline` makes frames Absent. All of them run under the hotplug lock.
+//! `online`, `release` and `adopt` accept frames in no other state.
 //!
-//! Metadata stays when frames are removed, because it is read without a lock. The last block of 32-bit frame numbers is
-//! not used, so that the end of a block is always a number.
+//! Metadata stays when frames are removed, because it is read without a lock. The last 1024 of the 32-bit frame numbers
+//! are not used, so that the frame after a block always has a number.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -111,8 +111,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Brings a range of frames online, all of them Reserved. Cost: one step per frame.
     ///
     /// # Errors
-    /// See [`OnlineError`]. No frame changes its state. Under [`OnlineError::Metadata`], however, the memory may
-    /// already serve as metadata of the first sections, as far as it was large enough.
+    /// See [`OnlineError`]. No frame changes its state. Unless the error is [`OnlineError::Range`], however, the memory
+    /// may already serve as metadata of the sections; under [`OnlineError::Metadata`] of as many as it was large enough
+    /// for.
     pub fn online(&self, range: &Range, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
         self.online_in(range, metadata.into())
     }
@@ -149,8 +150,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Splits a range at pageblock borders and takes each part in turn, under the hotplug lock. If a part is refused,
-    /// the parts before it are put back.
+    /// Splits a range at pageblock borders and takes each part in turn, each under one hold of the hotplug lock. If a
+    /// part is refused, the parts before it are put back, and the error is returned.
     fn claim_by_pageblock(
         &self,
         frames: &ops::Range<Pfn>,
@@ -177,7 +178,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         })
     }
 
-    /// Adds Absent frames to a zone as Reserved ones, together with their pageblock.
+    /// Adds Absent frames of one pageblock to a zone as Reserved ones, together with the pageblock. Refuses frames that
+    /// are not Absent, and a pageblock of another zone. The caller holds the hotplug lock.
     fn make_known(&self, part: &ops::Range<Pfn>, zone: &Zone<P::Lock>) -> Result<(), OnlineError> {
         let block = part.start.align_down(self.map.pageblock_order());
         let pageblock = self.map.pageblock(block);
@@ -263,6 +265,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Turns Reserved frames into managed ones that are Interior and in no block. The caller then makes blocks of them.
+    /// If a frame is not Reserved, all frames are left Reserved, and the error names this frame.
     fn claim_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
         if frames.start > frames.end {
             return Err(OnlineError::Range);

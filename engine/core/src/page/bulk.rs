@@ -1,7 +1,7 @@
 //! Allocation and free of many single pages in one call.
 //!
-//! It uses the per-CPU lists of one zone for an allocation, and the batched free of `contig` for pages that are
-//! adjacent.
+//! An allocation uses the calling CPU's lists of one zone. A free uses the batched free of `contig` for adjacent pages,
+//! if the policy frees in batches.
 //!
 //! linux: mm/page_alloc.c:alloc_pages_bulk_noprof
 
@@ -16,12 +16,14 @@ use crate::policy::ContigPolicy;
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Fills `into` with single pages, each with one reference, and returns the number of pages stored.
+    /// Stores single pages, each with one reference, in `into`, and returns the number of pages stored. It is 0 if the
+    /// flags contradict each other or there is no memory.
     ///
-    /// The pages come from the first zone of the nearest node that stays above its low watermark, as many as its lists
-    /// yield. If that gives no page, one page is requested with every effort that the flags allow.
+    /// The pages come from the first zone of the nearest node that stays above its low watermark, as many as the
+    /// calling CPU's list for this zone yields, refills included. If that gives no page, or `into` has room for one
+    /// only, one page is requested like [`alloc_pages`](Self::alloc_pages), with every effort that the flags allow.
     ///
-    /// Cost: one hold of the CPU's list lock for all pages.
+    /// Cost: one hold of the CPU's list lock for all pages, and one of the zone lock for each refill.
     pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {
         let node = self.node_of(self.platform.cpu());
         let Some((migratetype, highest)) = self.resolve_gfp(gfp) else { return 0 };

@@ -72,8 +72,9 @@ impl Default for Config<'_> {
 pub enum ConfigError {
     /// The number of CPUs is 0, or above 65535.
     Cpus,
-    /// There is no node, there are more than 63, a CPU is on a node that does not exist, or the number of distances is
-    /// not the square of the number of nodes.
+    /// There is no node, there are more than 63, there are several although the platform is for one
+    /// ([`Platform::ONE_NODE`]), a CPU is on a node that does not exist, or the number of distances is neither 0 nor
+    /// the square of the number of nodes.
     Nodes,
     /// The page size is not a power of two, or is below 1 KiB.
     PageSize,
@@ -195,8 +196,8 @@ impl Config<'_> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Creates an allocator without memory. Bring memory [`online`](PageAllocator::online), then call
-    /// [`set_up_watermarks`](PageAllocator::set_up_watermarks).
+    /// Creates an allocator without memory. Bring memory [`online`](PageAllocator::online), release or adopt it, then
+    /// call [`set_up_watermarks`](PageAllocator::set_up_watermarks).
     ///
     /// # Errors
     /// See [`ConfigError`].

@@ -27,10 +27,12 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Reason why a block was not freed. Nothing is changed, except under [`FreeError::Bad`].
+/// Reason why a block was not freed, its references were not changed, or it was not split. The block is unchanged,
+/// except under [`FreeError::Bad`]. If several blocks or a range were passed, the error is that of the first block that
+/// could not be freed, and `pfn` is a frame of that block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeError {
-    /// The frame has no metadata: its memory was never online.
+    /// The frame has no metadata or is Absent: its memory is not online.
     OutOfRange {
         /// The frame that was passed.
         pfn: Pfn,
@@ -42,7 +44,8 @@ pub enum FreeError {
         /// State of the frame.
         state: State,
     },
-    /// The order that the caller passed is not the order of the block.
+    /// The order that the caller passed is not the order of the block, or the block cannot be split into blocks of this
+    /// order.
     WrongOrder {
         /// The frame that was passed.
         pfn: Pfn,
@@ -67,7 +70,7 @@ pub enum FreeError {
         /// State of the frame.
         state: State,
     },
-    /// A reference was dropped on a block that has none.
+    /// A reference was added to, or dropped on, a block that has none.
     Frozen {
         /// The frame that was passed.
         pfn: Pfn,
@@ -156,7 +159,8 @@ pub enum RangeError {
         /// Frame at which the range starts.
         start: Pfn,
     },
-    /// A frame has no metadata, or is in no zone, because its memory was never online.
+    /// A frame has no metadata, or is in no zone, because its memory is not online. For a CMA area: the range is not
+    /// within the area, or the area belongs to another allocator.
     OutOfRange {
         /// The first such frame.
         pfn: Pfn,
@@ -204,9 +208,9 @@ impl core::error::Error for RangeError {}
 
 /// Reason why a range was not allocated.
 ///
-/// Every frame has the state, and every counter the value, that it would have without the attempt. The exception is
-/// [`ContigError::Busy`]: blocks may have been migrated by then, which may also have drained or filled per-CPU lists,
-/// claimed a pageblock, or reclaimed memory for the new places.
+/// Every frame has the state, and every counter the value, that it would have without the attempt. The exceptions are
+/// [`ContigError::Busy`] and [`ContigError::NoRange`]: blocks may have been migrated by then, which may also have
+/// drained or filled per-CPU lists, claimed a pageblock, or reclaimed memory for the new places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContigError {
     /// The flags contradict each other.
@@ -220,7 +224,8 @@ pub enum ContigError {
         /// State of that frame.
         state: State,
     },
-    /// The range contains a block that cannot be migrated.
+    /// The range contains a block that cannot be migrated, or a frame that is not online or, unless the range goes
+    /// offline, Reserved or withheld.
     Unmovable {
         /// The frame, or the head of its block.
         pfn: Pfn,
@@ -228,7 +233,7 @@ pub enum ContigError {
         state: State,
     },
     /// The range contains a block that could not be migrated, or that was allocated again, until the attempts were used
-    /// up.
+    /// up; or a pageblock that too many ranges isolate.
     Busy {
         /// The first such frame.
         pfn: Pfn,
@@ -240,7 +245,8 @@ pub enum ContigError {
 }
 
 impl ContigError {
-    /// Returns the frame that prevented the allocation, if the error names a frame.
+    /// Returns the frame that prevented the allocation, after which a search for a range can continue. Returns `None`
+    /// if no frame is the cause: the flags, the size or the alignment are invalid, or no range was found.
     pub fn pfn(&self) -> Option<Pfn> {
         match *self {
             ContigError::Cma { pfn, .. } | ContigError::Unmovable { pfn, .. } | ContigError::Busy { pfn, .. } => {

@@ -74,7 +74,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_pages_slowpath(pfn, order)
     }
 
-    /// Drops a reference to a block that is shared, has a broken frame, or was changed by another call meanwhile.
+    /// Drops a reference in the cases that the short path does not handle: the block is shared, has a broken frame, is
+    /// a page of a range, or was changed by another call meanwhile, or the frame is not the head of such a block.
     #[cold]
     #[inline(never)]
     fn free_pages_slowpath(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
@@ -108,7 +109,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Frees a block of a slab, on behalf of that slab.
     ///
     /// # Errors
-    /// If the block does not belong to a slab.
+    /// If the frame is not the head of a block of this order that belongs to a slab.
     pub(crate) fn free_slab_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.free_frozen(pfn, order, |allocator, pfn, order| {
             let (frame, block, word) = allocator.metadata(pfn)?;
@@ -117,8 +118,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         })
     }
 
-    /// Frees adjacent blocks of one order that belonged to slabs, as the largest blocks that fit, up to a pageblock.
-    /// Cost: an atomic step per block, and a list link for each block that is freed to the zone.
+    /// Frees adjacent blocks of one order that belong to slabs, merged into the largest blocks that fit, up to a
+    /// pageblock. Cost: one atomic step per block, and a free without this step for each merged block.
     pub(crate) fn free_slabs_pages(&self, range: Range<Pfn>, order: Order) {
         let mut run = range.start;
         for (pfn, _) in range.start.blocks_up_to(range.end, order) {
@@ -172,7 +173,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Returns the metadata, the pageblock and the word of the head of an allocated block of exactly this order that
-    /// does not belong to a slab.
+    /// does not belong to a slab. Otherwise returns the error. If the frame is a page of a range, it becomes an
+    /// ordinary page first.
     #[inline]
     pub(super) fn allocated_head(&self, pfn: Pfn, order: Order) -> Result<Metadata<'m>, FreeError> {
         let (frame, block, word) = self.metadata(pfn)?;
@@ -205,8 +207,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_unref_page(block, freed, frame);
     }
 
-    /// Frees a claimed block without reading its words. Always inlined, because a call would pass the arguments in
-    /// memory. linux: mm/page_alloc.c:free_unref_page
+    /// Frees a claimed block to a per-CPU list or its zone, without reading the block's word. Always inlined, because a
+    /// call would pass the arguments in memory. linux: mm/page_alloc.c:free_unref_page
     #[inline(always)]
     pub(super) fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
         let zone = self.zone_around(block);
@@ -233,7 +235,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Drops one of several references. If the block is not compound, the remaining references refer to its first frame
-    /// alone, and all other frames are freed.
+    /// alone, and all other frames are freed. Fails, and changes nothing, if the block's word is no longer `seen`.
     #[cold]
     fn drop_shared(&self, freed: ClaimedBlock, frame: &Frame, seen: Word) -> Result<(), Lost> {
         let ClaimedBlock { pfn, order } = freed;

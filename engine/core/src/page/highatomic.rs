@@ -1,9 +1,9 @@
 //! The high-atomic reserve: pageblocks that are reserved for requests above order 0 that cannot wait.
 //!
-//! The reserve grows by the pageblock of such a request after the request was served, up to a hundredth of the zone. It
-//! shrinks when a request that can wait would otherwise fail: one pageblock at a time gets the type of that request.
-//! Under the policy `give-back` it also shrinks in the background, by pageblocks that are not used. `policy/highatomic`
-//! decides which requests reserve and how much of the reserve is idle.
+//! The reserve may grow by the pageblock of such a request after the request was served, up to about a hundredth of the
+//! zone. It shrinks when reclaim was not enough for a request that can wait: one pageblock at a time gets the type of
+//! that request. Under the policy `give-back` it also shrinks in the background, by pageblocks that are not used.
+//! `policy/highatomic` decides which requests reserve and how much of the reserve is idle.
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
@@ -17,7 +17,7 @@ use crate::policy::highatomic::{self, ServedRequest, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Handles the block at `pfn`, which served a request that may use the reserve: its pageblock joins the reserve if
-    /// the policy and the cap allow it. linux: mm/page_alloc.c:reserve_highatomic_pageblock
+    /// the policy, the cap and the pageblock's type allow it. linux: mm/page_alloc.c:reserve_highatomic_pageblock
     #[cold]
     #[inline(never)]
     pub(super) fn reserve_highatomic_pageblock(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: ServedRequest) {
@@ -34,8 +34,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Removes one pageblock from the reserve of a zone that the request may use, and gives it the request's type.
-    /// Returns whether this freed pages for that type. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
+    /// Removes the pageblock of the smallest free block from the reserve of the first zone that the request may use and
+    /// that has such a block. The pageblock gets the request's type, or becomes Unmovable under
+    /// [`ReserveLeaving::Unmovable`]. Returns whether there was such a block. linux:
+    /// mm/page_alloc.c:unreserve_highatomic_pageblock
     pub(super) fn unreserve_highatomic_pageblock(&self, request: &Request, eagerness: Unreserve) -> bool {
         let migratetype = match self.rules().reserve.leaving {
             ReserveLeaving::ForRequest => request.migratetype,

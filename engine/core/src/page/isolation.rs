@@ -38,7 +38,9 @@ pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Isolates every pageblock of a zone that has frames in the range. Cost: one hold of the zone lock per pageblock,
-    /// with at most one step per frame. linux: mm/page_isolation.c:start_isolate_page_range
+    /// with at most one step per frame. If a pageblock has left the zone meanwhile, or is isolated by the maximum
+    /// number of ranges, nothing remains isolated and the error names the pageblock. linux:
+    /// mm/page_isolation.c:start_isolate_page_range
     pub(in crate::page) fn start_isolate_page_range<'a>(
         &'a self,
         zone: &'a Zone<P::Lock>,
@@ -65,10 +67,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Allocates exactly this block, with one reference, if it is within one free block of its zone. Returns whether
-    /// the block was allocated. Per-CPU lists are not searched. The rest of the free block stays free.
+    /// the block was allocated. Per-CPU lists are not searched, and watermarks are ignored. The rest of the free block
+    /// stays free.
     ///
     /// # Errors
-    /// If the frame's memory is not online, or no block of this order can start there.
+    /// If the frame's memory is not online or is Reserved, or no block of this order can start there.
     pub fn isolate_free_page(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<bool, FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let word = frame.word();
@@ -83,8 +86,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Allocates a block of this order and of the request's type from the free lists of the zone that contains `near`,
-    /// with one reference. Per-CPU lists and watermarks are ignored. Returns `None` if there is no such block, or
-    /// `near` is not online.
+    /// with one reference. Per-CPU lists and watermarks are ignored. Returns `None` if there is no such block, the
+    /// flags contradict each other, or `near` is Reserved or not online.
     pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
         self.map.try_frame(near).filter(|frame| !frame.word().is_reserved() && !frame.word().is_absent())?;
         let mut locked = self.lock_zone_of(near)?;
@@ -197,7 +200,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         (word.is_zone_free() && usize::from(pageblock.zone()) == self.zone.index()).then(|| word.order())
     }
 
-    /// Takes a free block off its list, unless the zone would then be below its min watermark.
+    /// Takes a free block off its list and claims it, unless the zone would then be below its min watermark. Returns
+    /// whether the block was taken. If it is at least half a pageblock, its pageblocks become Movable.
     pub(in crate::page) fn isolate_free_page(&mut self, pfn: Pfn) -> bool {
         let order = self.map.frame(pfn).word().order();
         let mark = self.zone.watermarks().min + u64::from(order.pages());

@@ -1,9 +1,10 @@
 //! kcompactd: compaction in the background, as a state machine that the platform drives.
 //!
-//! kcompactd is woken in two cases. kswapd wakes it before it goes to sleep, so that the memory it freed is compacted.
-//! A request that cannot reclaim wakes it if kswapd has nothing to do, so that a later request finds a block. In
-//! addition, it runs proactively: twice a second it checks how fragmented the node is, and compacts the node if its
-//! fragmentation score is too high. If that does not lower the score, it waits for half a minute.
+//! kcompactd is woken in two cases. kswapd wakes it after a run for a boost, and before kswapd goes to sleep, so that
+//! the freed memory is compacted. A request that cannot reclaim wakes it if kswapd has nothing to do, so that a later
+//! request finds a block. In addition, it runs proactively: twice a second it checks how fragmented the node is, and
+//! compacts the node if its fragmentation score is too high and kswapd is asleep. If that does not lower the score, the
+//! next check is half a minute later.
 //!
 //! Pending errands are merged into the largest order and the lowest of the highest zones. If no zone is suitable when
 //! an errand is posted, the errand is kept, and is started by the next tick, twice a second.
@@ -42,8 +43,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         driver.leave(if waiting { Background::Working } else { Background::Asleep })
     }
 
-    /// Does kcompactd's periodic work: starts a pending errand, or compacts the node proactively if it is too
-    /// fragmented. Must be called every 500 ms, followed by [`run_kcompactd`](Self::run_kcompactd) until that returns
+    /// Does kcompactd's periodic work. Gives back idle pageblocks of the high-atomic reserve, if the policy does so.
+    /// Then starts a pending errand or, if there is none, compacts the node proactively if it is too fragmented. Must
+    /// be called every 500 ms, followed by [`run_kcompactd`](Self::run_kcompactd) until that returns
     /// [`Background::Asleep`].
     ///
     /// # Panics
@@ -68,7 +70,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Wakes kcompactd for a block of `order` in zones up to `highest`. linux: mm/compaction.c:wakeup_kcompactd
+    /// Posts an errand for kcompactd: a block of `order`, above 0, in zones up to `highest`. Wakes kcompactd if it is
+    /// asleep and some zone is suitable; otherwise the errand stays pending. linux: mm/compaction.c:wakeup_kcompactd
     pub(super) fn wakeup_kcompactd(&self, node: NodeId, order: Order, highest: ZoneKind) {
         if order == Order::ZERO {
             return;
@@ -90,7 +93,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Returns whether some zone lacks such a block, but is suitable for compaction. linux: kcompactd_node_suitable
+    /// Returns whether some zone up to the errand's highest has no block of the errand's order above its min watermark,
+    /// but is suitable for compaction. linux: kcompactd_node_suitable
     fn kcompactd_node_suitable(&self, node: NodeId, errand: Errand) -> bool {
         let Errand { order, highest } = errand;
         let none = AllocFlags::empty();
@@ -100,15 +104,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         })
     }
 
-    /// Returns whether the node is fragmented enough for a proactive run, and kswapd is asleep.
-    /// linux: mm/compaction.c:should_proactive_compact_node
+    /// Returns whether proactive compaction is on, the node is fragmented enough for it, and kswapd is asleep. linux:
+    /// mm/compaction.c:should_proactive_compact_node
     fn should_proactive_compact_node(&self, node: NodeId) -> bool {
         self.score_marks()
             .is_some_and(|marks| self.node(node).kswapd.is_asleep() && self.fragmentation_score_node(node) > marks.high)
     }
 }
 
-/// Returns the part of a pending errand that remains after `done` was completed, which is a larger order.
+/// Returns the errand that remains of `waiting` after `done` was completed: none, unless its order is larger. It is for
+/// all zones, unless its highest zone is below that of `done`.
 fn left_after(done: Errand, waiting: Errand) -> Option<Errand> {
     let highest = if waiting.highest >= done.highest { ZoneKind::Movable } else { waiting.highest };
     (waiting.order > done.order).then_some(Errand { highest, ..waiting })

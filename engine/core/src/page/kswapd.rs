@@ -1,7 +1,8 @@
 //! kswapd: reclaim in the background, as a state machine that the platform drives.
 //!
-//! A request that finds no zone above its low watermark wakes the kswapd of each node that it may use, if kswapd has
-//! work there: no zone of the node is above its high watermark, or a watermark was boosted. The platform then calls
+//! A request that finds no zone above its low watermark wakes, if its flags allow it, the kswapd of each node that it
+//! may use and on which kswapd has work: no zone can serve the request above its high watermark, or a watermark was
+//! boosted. A request whose zone was boosted wakes it too. The platform then calls
 //! [`run_kswapd`](PageAllocator::run_kswapd), in a task of its own, until it returns [`Background::Asleep`].
 //!
 //! ```text
@@ -101,8 +102,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Requests background reclaim on a node, for a block of `order` in zones up to `highest`.
-    /// linux: mm/vmscan.c:wakeup_kswapd
+    /// Requests background reclaim on a node, for a block of `order` in zones up to `highest`. The errand is kept for
+    /// the next run even if kswapd is not woken. linux: mm/vmscan.c:wakeup_kswapd
     pub(super) fn wakeup_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
         let kswapd = &self.node(node).kswapd;
         kswapd.errands.change(|waiting| {
@@ -133,7 +134,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Lets a kswapd that has given up try again after a drain has lifted a zone of its node above the high watermark.
-    /// The reason is that requests may have moved to a further node, so that no request reclaims on this node.
+    /// Does so only if a node with a higher number has memory: requests may have moved there, so that no request
+    /// reclaims on this node.
     pub(super) fn clear_hopeless_after_drain(&self, node: NodeId) {
         let mut further = (node.0 + 1..self.nodes()).map(NodeId);
         if further.any(|other| self.populated_up_to(other, ZoneKind::Movable).next().is_some()) {
@@ -194,8 +196,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         Reclaim { node, highest, goal, order, priority, by: Reclaimer::Kswapd, gfp: Gfp::KERNEL }
     }
 
-    /// Ends a run: lowers the boosts that it started with. kswapd sleeps if the node is balanced or kswapd has given
-    /// up; otherwise the next run begins.
+    /// Ends a run: lowers the boosts that the run started with and, if there were any, wakes kcompactd. kswapd sleeps
+    /// if the node is balanced or kswapd has given up, and wakes kcompactd before it sleeps; otherwise the next run
+    /// begins.
     fn end_run(&self, node: NodeId, run: &KswapdRun) -> Background {
         let kswapd = &self.node(node).kswapd;
         let highest = run.errand.highest;
@@ -228,8 +231,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Background::Asleep
     }
 
-    /// Returns whether some zone up to `highest` can serve a block of `order` above its high watermark, boost included.
-    /// linux: mm/vmscan.c:pgdat_balanced
+    /// Returns whether some zone up to `highest` can serve a block of `order` above its high watermark, boost included,
+    /// or no such zone manages pages. linux: mm/vmscan.c:pgdat_balanced
     pub(super) fn pgdat_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         let mut zones = self.managed_up_to(node, highest).peekable();
         zones.peek().is_none()

@@ -21,8 +21,8 @@ pub(super) struct Candidate {
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Asks the platform to move a block to a fresh block of the same order. Returns the block that is unused
-    /// afterwards, claimed, and the platform's answer. The block is `None` if the platform changed it, which it must
-    /// not do. linux: mm/migrate.c:migrate_pages
+    /// afterwards, claimed, and the platform's answer. The block is `None` if its word changed meanwhile: the
+    /// platform's broken promise is then reported. linux: mm/migrate.c:migrate_pages
     pub(super) fn migrate_block(
         &self,
         Candidate { pfn: from, word }: Candidate,

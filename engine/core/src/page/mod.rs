@@ -1,7 +1,8 @@
 //! The page allocator: zones with free lists, per-CPU lists in front of them, and the rules that connect the two.
 //!
 //! It depends on `base` (frames, the memory map, locks), `policy` (decisions) and `platform` (the outside world). An
-//! allocation passes through the following modules from top to bottom, and a free from bottom to top:
+//! allocation starts in `alloc` and a free starts in `free`. Both use the per-CPU lists first, and the zone if the
+//! lists do not suffice:
 //!
 //! ```text
 //! alloc       chooses the zone by its watermark; calls `slowpath` if no zone has enough
@@ -11,11 +12,12 @@
 //! allocator   the tables that all of these modules share
 //! ```
 //!
-//! The other modules are `contig` (allocates and frees ranges of frames by number), `isolation` (takes pageblocks and
-//! blocks off the free lists), `compaction`, `reclaim`, `kswapd`, `kcompactd`, `watermark` (how many pages each zone
-//! keeps free), `highatomic` (the reserve for atomic requests above order 0), `bulk`, `refcount`, `poison` (frames
-//! withdrawn from use), `boot` and `offline` (memory is added and removed), and `check` (verifies that no frame is
-//! lost).
+//! The other modules are `slowpath` (the steps of a request when memory is short), `contig` (allocates and frees ranges
+//! of frames by number), `isolation` (takes pageblocks and blocks off the free lists), `compaction`, `reclaim`,
+//! `kswapd`, `kcompactd`, `background` and `node` (the state of these two tasks), `migrate` (moves a block),
+//! `watermark` (how many pages each zone keeps free), `highatomic` (the reserve for atomic requests above order 0),
+//! `bulk`, `refcount`, `poison` (frames withdrawn from use), `config` (creates an allocator), `boot` and `offline`
+//! (memory is added and removed), `restore` (sets a recorded state), and `check` (verifies that no frame is lost).
 
 mod alloc;
 mod allocator;

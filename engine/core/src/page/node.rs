@@ -19,7 +19,7 @@ pub(super) struct Node {
 pub(super) struct Kswapd {
     pub(super) phase: Phase,
     pub(super) errands: Errands,
-    /// Failed runs since reclaim last freed a page of the node.
+    /// Failed runs since the last event after which kswapd tries again (see [`Hope`](crate::policy::kswapd::Hope)).
     pub(super) failures: AtomicU32,
     pub(super) run: SavedRun,
 }
@@ -59,7 +59,7 @@ impl Kswapd {
 pub(super) struct Kcompactd {
     pub(super) phase: Phase,
     pub(super) errands: Errands,
-    /// Ticks until the next proactive run.
+    /// Ticks for which proactive compaction pauses, after a proactive run without progress.
     pub(super) ticks_left: AtomicU32,
 }
 

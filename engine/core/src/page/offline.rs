@@ -21,8 +21,8 @@ use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Removes a range of one zone from the allocator. Cost: that of [`alloc_contig_range`](Self::alloc_contig_range),
-    /// and two steps per frame. Watermarks do not change until [`set_up_watermarks`](Self::set_up_watermarks) is called
-    /// again.
+    /// two steps per frame, and two per pageblock of the whole memory. Watermarks do not change until
+    /// [`set_up_watermarks`](Self::set_up_watermarks) is called again.
     ///
     /// # Errors
     /// See [`ContigError`], which names the frame that prevents the removal and its state. Every frame is then
@@ -39,7 +39,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Takes an emptied range, including its Reserved and withheld frames, and makes it Absent. Both steps are under
-    /// one hold of the hotplug lock, so no other call can take a Reserved frame between them.
+    /// one hold of the hotplug lock, so no other call can take a Reserved frame between them. Returns the first frame
+    /// that is still in use as the error.
     fn offline_vacated(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), Pfn> {
         let _hotplug = self.hotplug.lock();
         let taken = self.isolate_freepages_range(zone, range, Purpose::Offline)?;
@@ -57,7 +58,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Removes pageblocks without online frames from the zone, and shrinks the zone's span to the frames that remain.
+    /// Removes the pageblocks of a range that have no online frames and are not isolated from the zone, and shrinks the
+    /// zone's span to the frames that remain.
     fn forget_pageblocks(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) {
         let _hotplug = self.hotplug.lock();
         for part in self.parts_of(range) {

@@ -16,7 +16,8 @@ use crate::platform::{Event, Platform};
 const LOOKS_MAX: u32 = 64;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Withholds a frame: at once if it is free, else when its block is freed. Drains every CPU's lists.
+    /// Withholds a frame: at once if it is free, else when its block is freed. A frame that is withheld already stays
+    /// so. Cost: each attempt drains every CPU's lists, even if the frame is on none of them.
     ///
     /// Other calls may allocate, free, split and move the frame's block at the same time. If such a call interferes,
     /// the attempt is repeated.
@@ -57,7 +58,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Marks a frame of an allocated block as broken, and the block as poisoned. Returns `false` if the frame is in no
-    /// allocated block, or left the block meanwhile.
+    /// allocated block, or left the block meanwhile, and an error if the block belongs to a slab.
     fn mark(&self, pfn: Pfn) -> Result<bool, FreeError> {
         let Some((head, word)) = self.map.block_around(pfn).filter(|(_, word)| word.is_allocated()) else {
             return Ok(false);
@@ -94,7 +95,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_run(run..end);
     }
 
-    /// Returns whether any frame of a piece of a poisoned block is broken.
+    /// Returns whether any frame of a piece of a block is broken. `block` is the block's word; without the mark that
+    /// the block is poisoned the answer is no.
     pub(super) fn any_poisoned(&self, at: Pfn, piece: Order, block: Word) -> bool {
         block.is_poisoned() && at.up_to(at.offset(piece.pages())).any(|pfn| self.map.frame(pfn).word().is_broken())
     }

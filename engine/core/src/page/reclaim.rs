@@ -33,7 +33,7 @@ pub(super) const PRIORITY_FIRST: u8 = 12;
 pub(super) struct ReclaimProgress {
     /// Pages freed, over all nodes.
     pub(super) pages: u64,
-    /// Set if some zone was not reclaimed because it has enough room for compaction.
+    /// Set if some zone was not reclaimed because it has a block for the request, or enough room for compaction.
     pub(super) spared: bool,
 }
 
@@ -45,8 +45,8 @@ impl ReclaimProgress {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Reclaims for a request, with rising urgency, until a cluster of pages is freed or a zone is ready for
-    /// compaction. linux: mm/vmscan.c:try_to_free_pages
+    /// Reclaims for a request, with rising urgency, until a cluster of pages is freed, a zone is ready for compaction,
+    /// or the last priority was tried. linux: mm/vmscan.c:try_to_free_pages
     pub(super) fn try_to_free_pages(&self, request: &Request) -> ReclaimProgress {
         self.report(Event::DirectReclaim { highest: request.highest });
         let mut progress = ReclaimProgress { pages: 0, spared: false };
@@ -59,8 +59,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         progress
     }
 
-    /// Reclaims once on every node that the request may use, except on nodes whose zones are all ready for compaction.
-    /// linux: mm/vmscan.c:shrink_zones
+    /// Reclaims once on every node that the request may use, except, for a costly order, on nodes whose zones are all
+    /// ready for compaction. linux: mm/vmscan.c:shrink_zones
     fn shrink_zones(&self, request: &Request, priority: u8, progress: &mut ReclaimProgress) {
         let Request { gfp, order, highest, .. } = *request;
         let mut last: Option<NodeId> = None;
@@ -83,8 +83,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         gfp.contains(Gfp::IO) && self.platform.migrates()
     }
 
-    /// Returns whether reclaim should skip a zone because compaction already has everything it needs there.
-    /// linux: mm/vmscan.c:compaction_ready
+    /// Returns whether reclaim should skip a zone because the zone already has a block for the request, or everything
+    /// that compaction needs. Returns `false` if compaction is not allowed. linux: mm/vmscan.c:compaction_ready
     fn compaction_ready(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
         let Request { gfp, order, highest, .. } = *request;
         if !self.gfp_compaction_allowed(gfp) {
@@ -117,9 +117,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         kswapd::hopes_for_any_page(self.rules().kswapd.hope) || self.pgdat_balanced(node, order, highest)
     }
 
-    /// Returns whether reclaim should continue for a block above order 0: no zone can be compacted yet, enough pages
-    /// remain reclaimable, and fewer pages were freed than would bring every zone to its high watermark.
-    /// linux: mm/vmscan.c:should_continue_reclaim
+    /// Returns whether reclaim at one priority should continue for a block above order 0, after `pages` pages were
+    /// freed. It does so for costly orders, and for others at priorities below 10, if compaction is allowed. It
+    /// continues while no zone has a block of the order or room to compact for one, more than [`gap`] pages are
+    /// reclaimable, and fewer pages were freed than the sum of the zones' high watermarks plus that gap. linux:
+    /// mm/vmscan.c:should_continue_reclaim
     fn should_continue_reclaim(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
@@ -138,14 +140,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         zone.watermark_ok(order, zone.mark(none), highest, none) || self.compaction_suitable(zone, order, highest)
     }
 
-    /// Returns the number of pages that the platform can still reclaim in the zones of a node.
+    /// Returns the number of pages that the platform can still reclaim in the zones of a node up to `highest`.
     fn reclaimable_up_to(&self, node: NodeId, highest: ZoneKind) -> u64 {
         let zones = self.managed_up_to(node, highest);
         zones.map(|zone| self.platform.reclaimable(node, zone.kind())).fold(0, u64::saturating_add)
     }
 
     /// Calls the platform once. Only pages that were freed through the handle count, regardless of the number that the
-    /// platform returns.
+    /// platform returns; a different number is reported as a broken promise.
     fn reclaim_once(&self, wanted: &Reclaim) -> Reclaimed {
         let returns = FreeCounter { wanted: Some(wanted), ..FreeCounter::new(self, Promise::Reclaim) };
         let said = self.platform.reclaim(&returns, wanted);
@@ -159,7 +161,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Reclaimed { pages, scanned }
     }
 
-    /// Returns whether a pass for kswapd may end early: each zone is above its high watermark by more than a batch.
+    /// Returns whether a pass may end early: it is kswapd's, for single pages, and each zone is above its high
+    /// watermark by more than [`Reclaim::GENERATION_BATCH`].
     fn has_enough_for(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, by, .. } = *wanted;
         by == Reclaimer::Kswapd
@@ -170,9 +173,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             })
     }
 
-    /// Returns the priority at which kswapd starts. If the platform uses a multi-generational LRU, it is the priority
-    /// at which one pass is expected to free the goal, limited to the range from 6 to 12.
-    /// linux: mm/vmscan.c:set_initial_priority
+    /// Returns the priority at which kswapd starts. If the platform uses a multi-generational LRU and the goal is at
+    /// least a batch, it is the priority at which one pass is expected to free the goal, limited to the range from 6 to
+    /// 12. linux: mm/vmscan.c:set_initial_priority
     pub(super) fn initial_priority(&self, wanted: &Reclaim) -> u8 {
         if !self.platform.lru_gen_enabled() || wanted.goal < Reclaim::GENERATION_BATCH {
             return wanted.priority;

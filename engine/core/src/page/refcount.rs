@@ -1,7 +1,7 @@
 //! References to blocks, pins, and splitting an allocated block into smaller ones.
 //!
 //! A reference is counted by one atomic step on the word of the block's head. Only the drop of a reference to a page of
-//! a range takes the zone lock first.
+//! a range, and the split of such a page's block, take the zone lock first.
 //!
 //! linux: include/linux/mm.h:get_page, put_page; mm/page_alloc.c:split_page
 
@@ -20,7 +20,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         (!word.is_absent()).then(|| word.state())
     }
 
-    /// Returns the head and the order of the allocated block that contains a frame. Cost: at most eleven steps.
+    /// Returns the head and the order of the allocated block that contains a frame, or `None` if the frame is in none.
+    /// Cost: at most eleven steps.
     pub fn allocated_block(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
         self.map.block_around(pfn).filter(|(_, word)| word.is_allocated()).map(|(head, word)| (head, word.order()))
     }
@@ -96,7 +97,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.split_to(pfn, order, Order::ZERO)
     }
 
-    /// Splits an allocated block that is not compound into blocks of order `to`.
+    /// Splits an allocated block that is not compound into blocks of order `to`, with references as in
+    /// [`split_page`](Self::split_page).
     ///
     /// # Errors
     /// See [`split_page`](Self::split_page); also if `to` is above `order`.
@@ -119,8 +121,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Splits a compound block of movable pages, as a huge page is split. It remains allocated, as blocks of order
-    /// `to`. linux: include/linux/huge_mm.h:split_huge_page
+    /// Splits an allocated block into blocks of order `to` even if it is compound, as a huge page is split. The
+    /// references are as in [`split_page`](Self::split_page). linux: include/linux/huge_mm.h:split_huge_page
     ///
     /// # Errors
     /// If the frame is not the head of an allocated block of this order, or `to` is above `order`.
@@ -142,10 +144,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Splits an allocated block into `pieces`, if its word is still `seen`. The first piece starts at the head of the
-    /// block. Each piece gets the word `piece`, with its own order, references, and marks of broken frames. The first
-    /// piece is set by an atomic step on the head's word. After this step, the rest of the block belongs to the caller
-    /// alone.
+    /// Splits an allocated block into `pieces`, if its word is still `seen`; otherwise fails and changes nothing. The
+    /// first piece starts at the head of the block. Each piece gets the word `piece`, with its own order, references,
+    /// and marks of broken frames. The first piece is set by an atomic step on the head's word. After this step, the
+    /// rest of the block belongs to the caller alone.
     pub(super) fn split_allocated(
         &self,
         pfn: Pfn,
@@ -173,14 +175,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// Returns the word of an allocated block with one more reference, or `None` if it has none, or the largest number.
+/// Returns the word of an allocated block with one more reference, or `None` if the word is no allocated block's, or
+/// has no reference or the largest number of them.
 fn add_reference(word: Word) -> Option<Word> {
     let is_countable = word.is_allocated() && (1..REFS_MAX).contains(&word.refs());
     is_countable.then(|| word.with_refs(word.refs() + 1))
 }
 
 /// Returns the word of an allocated block with one reference less, claimed if that was the last. Returns `None` if the
-/// block has no reference, or is a page of a range.
+/// word is no allocated block's, has no reference, or is a page of a range.
 fn drop_reference(word: Word) -> Option<Word> {
     let left = word.refs().checked_sub(1).filter(|_| word.is_allocated() && !word.is_ranged())?;
     Some(if left == 0 { word.claimed() } else { word.with_refs(left) })

@@ -39,8 +39,8 @@ impl<'m, P: Platform> Deref for Restoring<'_, 'm, P> {
 }
 
 impl<P: Platform> Restoring<'_, '_, P> {
-    /// Puts an allocated block on a CPU's list of a type, even if that exceeds the list's limit; the next free drains
-    /// the excess. If the policy has no lists, or the order or the type has none, the block is freed to its zone. Of a
+    /// Puts an allocated block on a CPU's list of a type, even if that exceeds the list's limit; later frees drain the
+    /// excess. If the policy has no lists, or the order or the type has none, the block is freed to its zone. Of a
     /// poisoned block, the healthy frames are freed to the zone.
     ///
     /// # Errors

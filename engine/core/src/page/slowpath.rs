@@ -11,8 +11,8 @@
 //!
 //! `reclaim` and `compaction` do the work. This module decides the order of the steps, their number, and which reserves
 //! a request may use. Every request ends, because two things are counted: rounds without progress, and pages that were
-//! freed for the request. A request gives up once more pages were freed for it than its zones have. Only a request that
-//! must not fail continues, for as long as the platform has patience.
+//! freed for the request. Once more pages were freed for a request than its zones manage, its rounds count as rounds
+//! without progress. Only a request that must not fail continues, for as long as the platform has patience.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath, __alloc_pages_direct_reclaim, should_reclaim_retry,
 //! should_compact_retry, __alloc_pages_may_oom
@@ -109,8 +109,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Returns whether the request compacts before it reclaims: for a costly order, or an unmovable block above order
-    /// 0.
+    /// Returns whether the request compacts before it reclaims: it may reclaim and compact, it is for a costly order
+    /// or, above order 0, not movable, and its access to reserves does not forbid it.
     fn compacts_first(&self, attempt: &Attempt<'_>) -> bool {
         let Request { gfp, order, migratetype, .. } = *attempt.request;
         gfp.contains(Gfp::DIRECT_RECLAIM)
@@ -119,8 +119,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             && self.may_compact_before_reserves(attempt.request)
     }
 
-    /// Returns whether a task that may use reserves is still allowed to compact before it uses them. Tasks without
-    /// reserves always are.
+    /// Returns whether the request may compact first in spite of its task's access to reserves. Without access it may.
+    /// With access it may not under `RetryPolicy::ByOutcome`; under `RetryPolicy::OneRound` only a task with `memalloc`
+    /// may not.
     fn may_compact_before_reserves(&self, request: &Request) -> bool {
         match slowpath::compacts_first_with_reserves(self.rules().retry) {
             true => !self.platform.task().memalloc,
@@ -205,8 +206,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         if again { Round::Again } else { self.alloc_pages_may_oom(attempt) }
     }
 
-    /// Reclaims and tries again. If that is not enough, unreserves a pageblock, drains every CPU's lists, and tries
-    /// once more. linux: mm/page_alloc.c:__alloc_pages_direct_reclaim
+    /// Reclaims and, if that made progress, tries again. If that is not enough, unreserves a pageblock, unless it is
+    /// the zone's last, drains every CPU's lists, and tries once more. linux:
+    /// mm/page_alloc.c:__alloc_pages_direct_reclaim
     fn alloc_pages_direct_reclaim(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, ReclaimProgress) {
         let request = attempt.request;
         let progress = self.try_to_free_pages(request);
@@ -230,8 +232,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.alloc_pages_direct_compact(request, attempt.flags, attempt.effort)
     }
 
-    /// Returns whether another round may help: some zone would be above its min watermark if all reclaimable pages were
-    /// free, or the last reserved pageblock could be given back. linux: mm/page_alloc.c:should_reclaim_retry
+    /// Counts rounds without progress, and returns whether another round may help. It may while there were at most 16
+    /// such rounds and some zone would be above its min watermark if all reclaimable pages were free. Otherwise,
+    /// unreserves a pageblock, even the last one of a zone; another round may help if there was one. linux:
+    /// mm/page_alloc.c:should_reclaim_retry
     fn should_reclaim_retry(&self, attempt: &mut Attempt<'_>, progress: ReclaimProgress) -> bool {
         let request = attempt.request;
         if progress.is_made() && !is_costly(request.order) && self.has_budget_left(attempt) {
@@ -255,9 +259,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         attempt.came <= self.zones_for(attempt.request).map(Zone::managed).sum()
     }
 
-    /// Returns whether to compact once more. If compaction was skipped for lack of free memory, the answer is yes once
-    /// reclaim could free enough. If it succeeded but other requests took the block, it is repeated a few times. After
-    /// that the effort is raised. linux: mm/page_alloc.c:should_compact_retry
+    /// Returns whether to compact once more, which it never does for order 0, for a request that may not compact, or if
+    /// more pages were freed for the request than its zones manage. If compaction was skipped for lack of free memory,
+    /// the answer is yes once reclaim could free enough. If it succeeded but other requests took the block, it is
+    /// repeated a few times. Otherwise the effort is raised, and the answer is no at the highest effort: light for
+    /// costly orders, full for others. linux: mm/page_alloc.c:should_compact_retry
     fn should_compact_retry(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
         let Request { gfp, order, .. } = *attempt.request;
         if order == Order::ZERO || !self.gfp_compaction_allowed(gfp) || !self.has_budget_left(attempt) {
@@ -281,8 +287,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// Tries once more at the high watermark, then ends something if the request is small and ordinary enough. Only one
-    /// request does this at a time, because the memory freed for the first may be enough for the others.
+    /// Tries once more at the high watermark. Then asks the platform to end something, for example a task, unless the
+    /// request prefers failure (RETRY_MAYFAIL), is for one node or for zones below Normal, or more pages were freed for
+    /// it than its zones manage. Only one request does this at a time, because the memory freed for the first may be
+    /// enough for the others. Another request meanwhile gets another round, [`WAITS_MAX`] times, and then gives up.
     /// linux: mm/page_alloc.c:__alloc_pages_may_oom
     fn alloc_pages_may_oom(&self, attempt: &mut Attempt<'_>) -> Round {
         if self.oom_lock.swap(true, Acquire) {
@@ -320,7 +328,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Round::Again
     }
 
-    /// Retries a request that must not fail, with half of the min reserve, for as long as the platform has patience.
+    /// Retries a request that must not fail (NOFAIL) and may reclaim, with half of the min reserve, for as long as the
+    /// platform has patience. Any other request gives up.
     fn retry_nofail(&self, attempt: &Attempt<'_>) -> Round {
         if !attempt.request.gfp.contains(Gfp::NOFAIL | Gfp::DIRECT_RECLAIM) {
             return Round::GaveUp;
@@ -334,9 +343,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Requests background reclaim on every node that the request may use. If kswapd has no work on a node and the
-    /// request cannot reclaim by itself, kcompactd is woken instead, to compact the free memory. In defrag mode a whole
-    /// pageblock is requested, because any request can be served from one without mixing types.
+    /// Requests background reclaim on every node that the request may use, if its flags allow that. If kswapd has no
+    /// work on a node and the request cannot reclaim by itself, kcompactd is woken instead, to compact the free memory.
+    /// In defrag mode a whole pageblock is requested, because any request can be served from one without mixing types.
     /// linux: mm/page_alloc.c:wake_all_kswapds
     fn wake_all_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {

@@ -1,4 +1,5 @@
-//! Watermarks, lowmem reserves and limits of per-CPU lists, which are computed when the size of a zone changes.
+//! Watermarks, lowmem reserves and limits of per-CPU lists, which the owner of the allocator has computed again after
+//! the size of a zone changed.
 //!
 //! The watermark check of an allocation is in `zone/watermark`.
 //!
@@ -17,7 +18,7 @@ use crate::policy::watermark::{self, Watermarks};
 /// Rule for the amount of memory to keep free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinFree {
-    /// Proportional to the square root of the machine's size.
+    /// Proportional to the square root of the memory in zones up to Normal, within fixed bounds.
     BySize,
     /// Like `BySize`, but raised so that huge pages stay available.
     ForHugePages,
@@ -27,7 +28,8 @@ pub enum MinFree {
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Computes everything that depends on the size of zones: watermarks, lowmem reserves, limits of per-CPU lists, and
-    /// whether pages are grouped by type. Must be called after memory came online. Resets boosts.
+    /// whether pages are grouped by type. Must be called after memory was released, adopted or taken offline. Resets
+    /// boosts.
     pub fn set_up_watermarks(&self, min_free: MinFree) {
         let by_size = watermark::min_free_pages(self.lowmem(), self.page_size);
         match min_free {
@@ -58,7 +60,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Sets the watermarks of a zone, for example to recorded ones, and the limits of its per-CPU lists that follow
-    /// from them.
+    /// from them. Resets the zone's boost.
     ///
     /// # Panics
     /// If the zone belongs to another allocator.
@@ -101,7 +103,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Switches grouping by type off if the machine is small. linux: build_all_zonelists
+    /// Switches grouping by type off if the machine is small, and on otherwise. It is small if fewer pages are above
+    /// the zones' high watermarks than one pageblock for each type has. linux: build_all_zonelists
     pub fn set_up_grouping(&self) {
         let pages: u64 = self.zones.iter().map(pages_above_high).sum();
         let off = pages < self.pageblock_pages() * MigrateType::COUNT as u64;

@@ -1,9 +1,9 @@
 //! Putting a block on a CPU's list, and draining lists that are full or idle, or whose pages are needed elsewhere.
 //!
-//! A drain visits the lists in turn, starting with the list that was freed to, and empties each from its tail until its
-//! budget of pages is used up. The policy decides whether it does so under one hold of the zone lock, or under one hold
-//! per batch. The type of each block is read again under the zone lock, because the pageblock may have changed its type
-//! while the block was on the list.
+//! A drain visits the lists in turn, starting with the list to which the free that causes the drain has added a block,
+//! and empties each list from its tail until the drain's budget of pages is used up. The policy decides whether it does
+//! so under one hold of the zone lock, or under one hold per batch. The type of each block is read again under the zone
+//! lock, because the pageblock may have changed its type while the block was on the list.
 //!
 //! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
 
@@ -23,8 +23,9 @@ use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 use crate::policy::{PcpPolicy, kswapd};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Puts a claimed block on the calling CPU's list, or on that of the CPU that owns its pageblock, according to
-    /// `home`. Returns `false` if the block must be freed to the zone. Always inlined, because it is most of a free.
+    /// Puts a claimed block on the calling CPU's list, or gives it to the CPU that owns its pageblock, according to
+    /// `home`. Returns `false` if the caller must free the block to the zone. Always inlined, because it is most of a
+    /// free.
     #[inline(always)]
     pub(in crate::page) fn try_free_to_pcp(
         &self,
@@ -61,9 +62,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Does the work of one tick (a second) for one CPU's lists of a zone. Unused limits shrink, and pages above the
-    /// limit are given back, one batch under each hold of the zone lock. If the zone is on another node, a batch is
-    /// given back after three ticks without activity. linux: decay_pcp_high, mm/vmstat.c:refresh_cpu_vm_stats
+    /// Does the work of one tick (a second) for one CPU's lists of a zone. The blocks on the CPU's stack move to the
+    /// lists, an unused limit shrinks, and pages above the limit are given back to the zone, one batch under each hold
+    /// of the zone lock. If the zone is on another node, a batch is given back after three ticks without activity.
+    /// linux: decay_pcp_high, mm/vmstat.c:refresh_cpu_vm_stats
     ///
     /// # Panics
     /// If there is no such CPU, or the zone belongs to another allocator.
@@ -86,7 +88,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Drains one CPU's lists for a zone. linux: drain_pages_zone
+    /// Drains one CPU's lists for a zone, and its stack. Waits for the lock of the lists. linux: drain_pages_zone
     ///
     /// # Panics
     /// If there is no such CPU, or the zone belongs to another allocator.
@@ -103,20 +105,20 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Drains every CPU's lists. linux: drain_all_pages
+    /// Drains every CPU's lists and stacks, for all zones. Waits for the lock of each. linux: drain_all_pages
     pub fn drain_all_pages(&self) {
         self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_all_pages_zone(zone));
     }
 
-    /// Drains every CPU's lists for a zone. linux: mm/page_alloc.c:__drain_all_pages
+    /// Drains every CPU's lists and stacks for a zone. linux: mm/page_alloc.c:__drain_all_pages
     pub(in crate::page) fn drain_all_pages_zone(&self, zone: &Zone<P::Lock>) {
         self.cpu_ids().for_each(|cpu| self.drain_pages_zone(cpu, zone));
     }
 }
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// Puts a claimed block on a list. Always inlined, because it is half of a free.
-    /// linux: mm/page_alloc.c:free_unref_page_commit
+    /// Puts a claimed block on the head of a list, and drains the lists if they are full. Always inlined, because it is
+    /// half of a free. linux: mm/page_alloc.c:free_unref_page_commit
     #[inline(always)]
     pub(super) fn free_unref_page_commit(mut self, freed: ClaimedBlock, frame: &Frame, index: u8) {
         frame.set(Word::pcp_cached(freed.order, index, self.cpu));
@@ -140,7 +142,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
     }
 
-    /// Adjusts the limit, and drains the lists if they are above it now. linux: mm/page_alloc.c:nr_pcp_high
+    /// Adjusts the limit, and drains the lists if they are at or above it now. linux: mm/page_alloc.c:nr_pcp_high
     #[inline(never)]
     fn tune_and_drain(mut self, cause: Cause, index: u8) {
         let (limits, zone, allocator) = (self.lists.limits, self.zone, self.allocator);
@@ -181,8 +183,8 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         if self.lists.count() == 0 { 0 } else { left - step }
     }
 
-    /// Gives `pages` pages, or a few more, from the lists to the zone, starting with list `first`.
-    /// linux: mm/page_alloc.c:free_pcppages_bulk
+    /// Gives `pages` pages, or a few more if blocks are large, from the lists to the zone, or all pages if there are
+    /// fewer, starting with list `first`. linux: mm/page_alloc.c:free_pcppages_bulk
     #[cold]
     #[inline(never)]
     fn free_pcppages_bulk(&mut self, pages: u32, first: u8) {
@@ -203,7 +205,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         allocator.report(Event::Drain { zone: zone.index() as u8, cpu: self.cpu, pages: drained });
     }
 
-    /// Drains all lists.
+    /// Drains all of the CPU's lists for the zone, but not its stack.
     pub(super) fn drain(&mut self) {
         while self.lists.count() > 0 {
             self.drain_some();

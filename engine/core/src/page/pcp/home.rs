@@ -4,18 +4,20 @@
 //! A free on the owner itself is an ordinary free. On another CPU, `owned` tries the owner's lock and puts the block on
 //! the owner's list; if the lock is taken, the block is freed to the zone. `owned-remote` pushes the block onto the
 //! owner's stack, which takes no lock. The owner also pushes onto its own stack if an interrupt finds its lists locked.
-//! The owner takes the whole stack when its lists run out, and when it drains them.
+//! The whole stack moves to the owner's lists when these run out, when they are drained, and at each tick.
 //!
 //! If memory is short, or fewer pageblocks are whole than CPUs are near the zone, a block up to order 3 is put on the
 //! list of the CPU that frees it. The reasons are different. If memory is short, pages that wait for their owners make
 //! other CPUs reclaim. If whole pageblocks are few, the owner would reuse the block before its buddies are freed,
-//! whereas a block that is freed to the zone is merged and allocated last. If that list is locked, the block is
-//! returned to the owner nevertheless. A larger block is always returned to the owner, where it is split or merged. A
-//! larger block of a pageblock without an owner stays on the lists of the CPU that frees it, unless memory is short.
+//! whereas a block that is freed to the zone is merged and allocated last. If that list is locked, `owned-remote`
+//! pushes the block onto the owner's stack nevertheless, and `owned` frees it to the zone. A larger block is always
+//! returned to the owner, where it is split or merged. A larger block of a pageblock without an owner stays on the
+//! lists of the CPU that frees it, unless memory is short.
 //!
 //! No other CPU empties the stack of a CPU that does not allocate. A stack may therefore hold no more pages than the
-//! owner's lists: the CPU that exceeds that limit with a push frees the whole stack to the zone. The same happens if
-//! the owner is offline. Before a request fails, it frees all stacks to the zones.
+//! limit of the owner's lists: the CPU that exceeds that limit with a push frees the whole stack to the zone. The same
+//! happens if the owner is offline. Each round of the slow path frees all stacks to the zones before anything is
+//! reclaimed or the request fails.
 //!
 //! The stack was proposed by Rik van Riel in May 2026, in reply to the proposal of owned pageblocks.
 //!
@@ -27,19 +29,20 @@
 //!
 //! *The bound of a stack.* A request that is about to fail frees all stacks; unless it fails lightly, it then frees the
 //! lists of its CPU and takes the slow path once more. A request fails lightly if its order is above 3, or above 0
-//! without the right to reclaim; it takes nothing from its CPU's lists. List and stack together hold less than twice
+//! without the right to reclaim; the lists of its CPU are then not freed. List and stack together hold less than twice
 //! the limit and a pageblock, which one recall or a request for a huge page may add. A tighter bound would need a read
 //! of the list's count in each push, and only the owner accesses that count. Pages for which the list has no room when
 //! the owner takes its stack are freed to the zone.
 //!
 //! *Pages are returned only while contiguous memory is plentiful*: up to order 3, while the zone has as many whole free
 //! pageblocks as CPUs near it, so that each CPU could still open one (`ZoneFlag::FewWhole`). On a machine full of page
-//! cache, kswapd raises the zone above its mark again and again. Pages that it frees in that state would go to the
-//! owners of the pageblocks, which allocate them again as single pages, the last freed page first. In the zone these
-//! pages merge with their buddies, and the zone allocates its smallest blocks first. On `webhost` this condition alone
-//! decided whether ownership costs huge pages. Two other conditions were tried. Memory above the high watermark is not
-//! sufficient, because that holds in exactly this state. An eighth of memory above it, which is the maximum on all
-//! lists, is too strict, because a machine in use hardly ever has it. `check()` compares the flag with the free lists.
+//! cache, kswapd raises the zone above its high watermark again and again. Pages that it frees in that state would go
+//! to the owners of the pageblocks, which allocate them again as single pages, the last freed page first. In the zone
+//! these pages merge with their buddies, and the zone allocates its smallest blocks first. In the workload `webhost`
+//! this condition alone decided whether ownership costs huge pages. Two other conditions were tried. Memory above the
+//! high watermark is not sufficient, because that holds in exactly this state. An eighth of memory above it, which is
+//! the maximum on all lists, is too strict, because a machine in use hardly ever has it. `check()` compares the flag
+//! with the free lists.
 //!
 //! *A range that is freed inside an owned pageblock* is returned in chunks. If no CPU owns the pageblock, the chunks go
 //! to the lists of the CPU that frees, also at orders 4 to 8, unless memory is short, because the zone then needs them
@@ -96,8 +99,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.push_to_owner(zone, freed, owner)
     }
 
-    /// Puts a claimed block of an order that requests do not use, and of a pageblock without an owner, on this CPU's
-    /// list for parts. Returns `false` if the block must be freed to the zone, which is the case if memory is short.
+    /// Puts a claimed block of an order that requests do not use, between 3 and the pageblock order, on this CPU's list
+    /// for parts of pageblocks, under a policy that owns pageblocks. Returns `false` if the block must be freed to the
+    /// zone: memory is short, the pageblock has an owner or is isolated, there is no list for the order, or the list is
+    /// locked.
     #[cold]
     #[inline(never)]
     pub(in crate::page) fn free_part_to_pcp(&self, zone: &Zone<P::Lock>, freed: ClaimedBlock) -> bool {
@@ -121,8 +126,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Frees a block whose list is locked. The block is pushed onto the stack of its pageblock's owner, if there is
-    /// one. Returns `false` if the block must be freed to the zone.
+    /// Frees a block whose list is locked, and reports the failed attempt to lock it. Under `owned-remote` the block is
+    /// pushed onto the stack of its pageblock's owner, if there is one. Otherwise returns `false`: the block must be
+    /// freed to the zone.
     #[cold]
     #[inline(never)]
     pub(super) fn free_past_locked_lists(
@@ -176,8 +182,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Frees the blocks on all stacks to their zones. Returns whether there were any. Cost: two loads per CPU and zone
-    /// if all stacks are empty.
+    /// Frees the blocks on all stacks to their zones. Returns whether there were any; only `owned-remote` has stacks.
+    /// Cost: two loads per CPU and zone if all stacks are empty.
     pub(in crate::page) fn flush_stacks(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
             return false;
@@ -188,9 +194,10 @@ impl<P: Platform> PageAllocator<'_, P> {
             .fold(false, |any, (zone, cpu)| self.flush_stack(zone, cpu) || any)
     }
 
-    /// Drains the calling CPU's lists, which may hold pages that it took from its stack for a request that could not
-    /// use them. Returns whether the lists had pages. The call does not wait for the lock of a list, because the caller
-    /// may have interrupted the code that holds the lock. linux: mm/page_alloc.c:drain_local_pages
+    /// Under `owned-remote`, drains the calling CPU's lists for all zones, which may hold pages that it took from its
+    /// stack for a request that could not use them. Returns whether the lists had pages; `false` under any other
+    /// policy. The call does not wait for the lock of a list, because the caller may have interrupted the code that
+    /// holds the lock. linux: mm/page_alloc.c:drain_local_pages
     #[cold]
     pub(in crate::page) fn drain_local_pages(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
@@ -210,8 +217,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Takes all pages from a CPU that does not run any more. Afterwards it owns no pageblock, its lists and stacks are
     /// empty, and pages that would be returned to it are freed to the zone. All code that ran on the CPU must have
     /// ended: a free that is still in progress there may leave its page on a list, where the next drain of all CPUs
-    /// finds it. Cost: one step per pageblock. [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead) must
-    /// be called before, because it frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
+    /// finds it. Cost: one step per pageblock of the whole memory for each zone, under the zone's lock.
+    /// [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead) must be called before, because it frees pages.
+    /// linux: mm/page_alloc.c:page_alloc_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.

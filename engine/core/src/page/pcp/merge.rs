@@ -1,9 +1,10 @@
-//! The drain of `pcp=merge`: buddies are merged under the lists' own lock, before the zone lock is taken.
+//! The drain of `pcp=merge`, which `owned` and `owned-remote` use too: buddies are merged under the lists' own lock,
+//! before the zone lock is taken.
 //!
-//! The policy shows how much of the gain of owned pageblocks is due to merging alone, so nothing else is changed. The
-//! same blocks leave the lists for the same reasons. Each of them first absorbs its buddy from any list of this CPU,
-//! and this is repeated up to a whole pageblock. The results are freed to the zone as fewer, larger blocks, each of
-//! which costs one insertion there.
+//! `merge` shows how much of the gain of owned pageblocks is due to merging alone, so it changes nothing else. The same
+//! blocks leave the lists for the same reasons. Each of them first absorbs its buddy from any list of this CPU, and
+//! this is repeated up to a whole pageblock. The results are freed to the zone as fewer, larger blocks, each of which
+//! costs one insertion there.
 //!
 //! A block's buddy within a pageblock is in the same zone. A word that names a list of this CPU is therefore protected
 //! by the lock that the drain holds.
@@ -53,7 +54,7 @@ struct Merge<'a, 'm> {
     cpu: CpuId,
     /// Blocks to be freed to the zone, and blocks that were absorbed after they were linked, which are Interior now.
     leaving: Chain,
-    /// Number of blocks that were on the lists.
+    /// Number of blocks that the drain took off the lists. Adjacent victims count as the aligned blocks that they form.
     blocks: u32,
 }
 

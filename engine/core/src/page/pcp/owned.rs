@@ -135,7 +135,8 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         Some(pfn)
     }
 
-    /// Adds blocks of `goal` pages, or more, to the lists. Returns the number of blocks added.
+    /// Adds blocks of `goal` pages, or more, to the lists, as far as the zone has blocks for the request. Returns the
+    /// number of blocks added.
     pub(super) fn rmqueue_bulk_owned(&mut self, wanted: BlockRequest, goal: u32) -> u32 {
         let pages_in_the_end = self.lists.count() + goal;
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);

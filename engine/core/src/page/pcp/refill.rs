@@ -14,8 +14,8 @@ use crate::policy::highatomic;
 use crate::policy::pcp;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Takes a block from a CPU's list and sets its word to `word`, without a refill. If there is no block, returns
-    /// `None` and changes nothing.
+    /// Takes a block from a CPU's list and sets its word to `word`, without a refill. Returns `None`, and changes
+    /// nothing, if the list has no block or is locked, or the order has no list.
     #[inline]
     pub(in crate::page) fn pop_pcplist(
         &self,
@@ -33,8 +33,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         Some(pfn)
     }
 
-    /// Takes a block from the calling CPU's list. Returns `None` if the order has no list, the list is locked, or the
-    /// zone has no blocks to refill it with. linux: mm/page_alloc.c:rmqueue_pcplist
+    /// Takes a block from the calling CPU's list. Returns `None` if the policy has no lists, the order has no list, the
+    /// list is locked, or it is empty and is not refilled: the zone has no blocks, or the policy excludes the request.
+    /// linux: mm/page_alloc.c:rmqueue_pcplist
     #[inline]
     pub(in crate::page) fn rmqueue_pcplist(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {
         let pageblock_order = self.map.pageblock_order();
@@ -55,7 +56,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Takes up to `into.len()` single pages from the calling CPU's list under one hold of its lock, and sets their
-    /// words to `word`. Returns the number of pages.
+    /// words to `word`. Refills the list when it is empty. Returns the number of pages, which is 0 if the list is
+    /// locked or the policy has no lists.
     pub(in crate::page) fn rmqueue_pcplist_batch(
         &self,
         zone: &Zone<P::Lock>,

@@ -4,7 +4,7 @@ use crate::base::{MigrateType, Order};
 
 /// Number of lists that Linux has as well. linux: NR_PCP_LISTS
 const LINUX_LISTS: usize = 14;
-/// Number of lists: those of Linux, and one for each type and each order between, for parts of owned pageblocks.
+/// Number of lists: those of Linux, and one for each type and each order from 4 to 9, for parts of owned pageblocks.
 pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
 /// Index of the first of the two lists for huge pages.
 const HUGE: usize = 12;
@@ -21,7 +21,7 @@ pub(in crate::page) fn list_index(order: Order, migratetype: MigrateType, pagebl
 }
 
 /// Returns the list for a part of an owned pageblock. In addition to the lists of [`list_index`], every order below the
-/// pageblock order has a list.
+/// pageblock order has a list. Returns `None` from the pageblock order up, since a whole pageblock is not a part.
 #[inline]
 pub(in crate::page) fn part_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
     if order <= Order::COSTLY || order >= pageblock_order {

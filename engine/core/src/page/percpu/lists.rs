@@ -19,9 +19,9 @@ pub(in crate::page) struct Victim<'f> {
     pub(in crate::page) frame: &'f Frame,
 }
 
-/// Order of the part of a block that is split completely. If a block above [`Order::COSTLY`] is split for a smaller
-/// request, as many blocks of the requested order are made as fill one block of this order, so that the next requests
-/// find blocks.
+/// Order of the first part of a block, which is split into blocks of the requested order only. If a block above
+/// [`Order::COSTLY`] is split for a smaller request, as many blocks of the requested order are made as fill one block
+/// of this order, so that the next requests find blocks.
 const CUT: Order = Order::new(4);
 /// Order of that part for requests of single pages, if the block is that large. About one request in a hundred then has
 /// to split a block.
@@ -78,7 +78,8 @@ impl PcpLists {
         self.tuning.count
     }
 
-    /// Returns the number of pages above which a free drains the lists, as tuned now.
+    /// Returns the lists' limit as tuned now: the number of pages at which a free drains the lists. If memory is short,
+    /// a free may drain them earlier.
     pub fn high(&self) -> u32 {
         self.tuning.high
     }
@@ -88,8 +89,8 @@ impl PcpLists {
         self.limits
     }
 
-    /// Sets the limit to a recorded value and resets the history of recent requests. The next refill or free changes
-    /// the limit again.
+    /// Sets the limit to a recorded value, clamped to its bounds, and resets the history of recent allocations and
+    /// frees. Later refills and frees change the limit again.
     pub(in crate::page) fn resume_at(&mut self, high: u32) {
         self.tuning = Tuning { count: self.tuning.count, high: self.limits.clamp(high), ..Tuning::default() };
         self.previous_was_high_order = false;
@@ -188,8 +189,9 @@ impl PcpLists {
         self.count_in(order.pages());
     }
 
-    /// Takes the first block of a list. Its word becomes `word`, an allocated block, before the lock is released, so
-    /// that a merging drain on another CPU does not take it for a block of the list.
+    /// Takes the first block of a list, or returns `None` if the list is empty. The block's word becomes `word`, that
+    /// of an allocated or claimed block, before the lock is released, so that a merging drain on another CPU does not
+    /// take it for a block of the list.
     #[inline]
     pub(in crate::page) fn pop_head(&mut self, map: &MemMap<'_>, order: Order, word: Word, index: u8) -> Option<Pfn> {
         debug_assert_eq!(word.order(), order);
@@ -200,8 +202,8 @@ impl PcpLists {
         Some(pfn)
     }
 
-    /// Returns the cause of a drain at this free, which shows whether the CPU frees blocks of order 1 to 3 and
-    /// allocates none.
+    /// Returns the cause that a drain at this free of a block of `order` has, which shows whether the CPU frees blocks
+    /// of order 1 to 3 and allocates none. Remembers for the next free whether `order` is 1 to 3.
     #[inline]
     pub(in crate::page) fn cause_of_drain(&mut self, order: Order) -> Cause {
         if order == Order::ZERO || order > Order::COSTLY {
@@ -218,7 +220,8 @@ impl PcpLists {
         }
     }
 
-    /// Counts one more tick. Returns whether it was the last of the ticks without activity that are waited for.
+    /// Counts a tick for lists of another node's zone. Returns whether it is the third tick since the lists last
+    /// exchanged blocks with the zone. While the lists are empty, ticks do not count.
     pub(in crate::page) fn is_left_alone(&mut self) -> bool {
         if mem::take(&mut self.is_stirred) {
             self.ticks_left = REMOTE_TICKS;
@@ -230,8 +233,9 @@ impl PcpLists {
         self.ticks_left == 0
     }
 
-    /// Takes blocks off the lists until `budget` pages are removed: list after list, starting with `first`, and each
-    /// list from its tail until it is empty.
+    /// Takes blocks off the lists until at least `budget` pages are removed, which must not be more than the lists
+    /// count: list after list, starting with `first`, and each list from its tail until it is empty. Calls `visit` for
+    /// each block; `visit` may remove further blocks.
     pub(in crate::page) fn for_each_victim(
         &mut self,
         map: &MemMap<'_>,
@@ -266,8 +270,10 @@ impl PcpLists {
         self.count_out(word.order().pages());
     }
 
-    /// Takes the smallest part of a pageblock that is larger than `order`. Its word still names its list. Leaves `kept`
-    /// blocks of each order from 1 to 3, counted from the end of the list. Cost: one step per block that is kept.
+    /// Takes the first block of the smallest order above `order` and below the pageblock order that the lists of a type
+    /// have, and returns it with its order. The block's word still names its list. The last `kept` blocks of each list
+    /// of order 1 to 3 are not taken. Returns `None` if there is no other block. Cost: one step per list, and one per
+    /// block that is kept.
     pub(in crate::page) fn pop_larger(
         &mut self,
         map: &MemMap<'_>,
@@ -289,9 +295,12 @@ impl PcpLists {
         })
     }
 
-    /// Puts all of a block but its lowest part of `order` on the lists. The block is halved repeatedly. If it is larger
-    /// than [`Order::COSTLY`], its lowest part is split into blocks of `order`, so that the next requests need no
-    /// split. Returns the number of blocks that joined the lists.
+    /// Puts a block on the lists, except for its first part of `order`, which the caller takes. The block is halved
+    /// repeatedly, and the upper halves go on the lists. For a block above [`Order::COSTLY`] the halving stops at order
+    /// [`CUT`] ([`CUT_SINGLES`] if `order` is 0), and the rest is split into blocks of `order`, so that the next
+    /// requests find blocks. Returns the number of blocks that joined the lists. The block is halved repeatedly. If it
+    /// is larger than [`Order::COSTLY`], its lowest part is split into blocks of `order`, so that the next requests
+    /// need no split. Returns the number of blocks that joined the lists.
     pub(in crate::page) fn expand(
         &mut self,
         map: &MemMap<'_>,

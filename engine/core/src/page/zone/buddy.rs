@@ -1,8 +1,8 @@
 //! Buddy operations: a block is split if a smaller one is needed, and merged if its buddy is free too.
 //!
-//! All functions run under the zone lock. A buddy is judged by its state word alone: it is on a free list of this zone
-//! if and only if its word is `ZoneFree`. Zones consist of whole pageblocks, so below pageblock order a buddy is in the
-//! same zone and has the same type. From pageblock order up, both are looked up.
+//! All functions run under the zone lock. A buddy is judged by its state word alone: it is on a free list if and only
+//! if its word is `ZoneFree`. Zones consist of whole pageblocks, so below pageblock order a buddy is in the same zone
+//! and has the same type. From pageblock order up, both are looked up.
 //!
 //! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy, take_page_off_buddy
 
@@ -26,8 +26,9 @@ pub(in crate::page) enum Placement {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Puts a block on its free list, merged with every free buddy. Cost: constant time per merge, at most ten merges.
-    /// linux: mm/page_alloc.c:__free_one_page
+    /// Puts a block on its free list, merged with every free buddy that it may merge with. If a compaction run of the
+    /// zone waits for such a block, the run gets it instead. Cost: constant time per merge, at most ten merges. linux:
+    /// mm/page_alloc.c:__free_one_page
     pub(in crate::page) fn free_one_page(
         &mut self,
         pfn: Pfn,
@@ -78,15 +79,17 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
     }
 
-    /// Takes free buddies off their lists as long as there are any. Returns the merged block.
+    /// Takes free buddies off their lists as long as there are any that may merge, and the block is not one that a
+    /// compaction run waits for. Returns the merged block.
     fn merge(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) -> (Pfn, Order) {
         self.merge_with(pfn, order, |zone, buddy, order| {
             !zone.is_awaited(order, migratetype) && zone.may_merge(buddy, order, migratetype)
         })
     }
 
-    /// Returns whether compaction waits for such a block: of exactly this order, and of a type that the waiting request
-    /// may use without mixing types. linux: mm/page_alloc.c:compaction_capture
+    /// Returns whether a compaction run waits for a block of exactly this order and may get one of this type. It may
+    /// not get a block of a CMA area or an isolated one. Below pageblock order, only a run for a movable request may
+    /// get a movable block. linux: mm/page_alloc.c:compaction_capture
     #[inline]
     fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {
         let Some(request) = self.areas.capture_request().filter(|request| request.order == order) else { return false };
@@ -170,9 +173,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         pfn.min(buddy)
     }
 
-    /// Returns whether the free buddy of a block of this type may be merged with it. Blocks of different types can only
-    /// meet from pageblock order up. The buddy's pageblocks then take this block's type, unless one of the two types
-    /// must not change.
+    /// Returns whether the free buddy of a block of this type may be merged with the block. Blocks of different types
+    /// can only meet from pageblock order up. If both types may change, the buddy's pageblocks take the block's type
+    /// here; otherwise the two are not merged.
     fn may_merge(&mut self, buddy: Pfn, order: Order, migratetype: MigrateType) -> bool {
         if order < self.pageblock_order() {
             return true;
@@ -205,8 +208,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.page_is_buddy(pfn.align_down(up).buddy(up), up)
     }
 
-    /// Claims the first block of this type, of the smallest sufficient order, and splits it to `order`.
-    /// linux: mm/page_alloc.c:__rmqueue_smallest
+    /// Claims the first block of this type, of the smallest sufficient order, and splits it to `order`. Returns `None`
+    /// if there is no such block. linux: mm/page_alloc.c:__rmqueue_smallest
     pub(in crate::page) fn rmqueue_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let pfn = self.smallest(order, migratetype)?;
         let (found, _) = self.del_page_from_free_list(pfn);

@@ -3,7 +3,7 @@
 //! The scanner of sources moves up from the start of the zone, and the scanner of targets moves down from its end. A
 //! run continues where the last one stopped, until the scanners meet and both start over. Runs that may not wait for
 //! pages have a source position of their own, because they skip more. After a failure, compaction of the zone is
-//! deferred for a number of attempts, which doubles with each failure.
+//! deferred for a number of attempts, which doubles with each failure up to a maximum.
 //!
 //! All of these values are hints. They are read and written without a lock, and a lost update costs one scan.
 //!
@@ -23,7 +23,7 @@ const NEVER: u8 = u8::MAX;
 /// A zone's record of compaction.
 #[derive(Debug)]
 pub(in crate::page) struct CompactState {
-    /// Positions of the scanner of sources: for runs that do not wait, and for other runs.
+    /// Positions of the scanner of sources: for runs with async effort, and for other runs.
     sources: [AtomicU32; 2],
     /// Position of the scanner of targets.
     targets: AtomicU32,
@@ -65,7 +65,8 @@ impl CompactState {
         (if zone.contains(&source) { source } else { start }, if zone.contains(&target) { target } else { last })
     }
 
-    /// Notes that there are no sources before `pfn`, for a run of this effort.
+    /// Notes that there are no sources before `pfn` for later runs with async effort and, unless this run had async
+    /// effort, for other runs too.
     pub(in crate::page) fn note_source(&self, pfn: Pfn, effort: CompactEffort) {
         raise(&self.sources[0], pfn);
         if effort != CompactEffort::Async {
@@ -73,7 +74,7 @@ impl CompactState {
         }
     }
 
-    /// Copies the source position of runs that do not wait to other runs, which is valid while no source was found.
+    /// Copies the source position of runs with async effort to other runs, which is valid while no source was found.
     pub(in crate::page) fn share_source(&self) {
         self.sources[1].store(self.sources[0].load(Relaxed), Relaxed);
     }
@@ -124,8 +125,9 @@ impl CompactState {
         target.raw() >= self.highest_target.load(Relaxed)
     }
 
-    /// Notes that a quick search saw free blocks in pageblocks up to `highest`, and none above. The next run starts
-    /// below it.
+    /// Notes that a quick search (of the free lists) for targets saw free blocks in pageblocks up to `highest`, and
+    /// none above. Unless the target position is above `highest`, it becomes `below`, the pageblock before `highest`. A
+    /// position that is not set counts as `first`, the last pageblock of the zone.
     pub(in crate::page) fn note_searched(&self, highest: Pfn, below: Pfn, first: Pfn) {
         let target = self.targets.load(Relaxed);
         if highest.raw() >= if target == ANEW { first.raw() } else { target } {

@@ -1,8 +1,8 @@
 //! Search for a block under the zone lock, with fallback to pageblocks of other types.
 //!
-//! The request's own type is searched first, then CMA areas if the request may use them. Next, a whole pageblock of
-//! another type is *claimed*. Finally, unless the request prefers another zone, pages are *stolen* and the pageblock
-//! keeps its type.
+//! The request's own type is searched first, then CMA areas if the request may use them; CMA areas come first if more
+//! than half of the free pages are in them. Next, a whole pageblock of another type is *claimed*. Finally, unless the
+//! request has NOFRAGMENT, pages are *stolen* and the pageblock keeps its type.
 //!
 //! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_steal_block, prep_move_freepages_block
 
@@ -51,7 +51,8 @@ impl<L> Zone<L> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes and claims a block, from the sources that the rules allow. linux: mm/page_alloc.c:__rmqueue
+    /// Takes and claims a block, from the sources that the rules allow. Returns `None` if they have none. linux:
+    /// mm/page_alloc.c:__rmqueue
     pub(in crate::page) fn rmqueue(&mut self, wanted: BlockRequest, cursor: &mut Cursor) -> Option<Pfn> {
         let BlockRequest { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
@@ -92,8 +93,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.zone.free_cma() > self.zone.free_pages() / 2
     }
 
-    /// Claims the pageblock of the largest free block of another type, if the policy considers it worthwhile.
-    /// linux: mm/page_alloc.c:__rmqueue_claim
+    /// Claims a pageblock of another type, and takes a block of it. Free blocks of other types are tried from the
+    /// largest order down: while the policy considers them claimable, and with NOFRAGMENT only whole pageblocks.
+    /// Returns `None` if no claim succeeds. linux: mm/page_alloc.c:__rmqueue_claim
     fn rmqueue_claim(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let block = self.pageblock_order();
         let least =
@@ -111,8 +113,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         None
     }
 
-    /// Claims the pageblock of the first block of this order and type, if enough of its pages suit the request.
-    /// linux: mm/page_alloc.c:try_to_steal_block
+    /// Claims the pageblock of the first block of this order and type, and takes a block for the request from it. A
+    /// block smaller than a pageblock boosts the watermarks, and its pageblock is claimed only if enough of its pages
+    /// suit the request; otherwise returns `None`. linux: mm/page_alloc.c:try_to_steal_block
     fn try_to_claim_block(&mut self, found: Order, from: MigrateType, wanted: BlockRequest) -> Option<Pfn> {
         let candidate = self.areas.area(found).list(from).first()?;
         if found >= self.pageblock_order() {
@@ -134,8 +137,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.rmqueue_smallest(wanted.order, wanted.migratetype)
     }
 
-    /// Takes pages of another type's pageblock. The pageblock and the rest of the free block keep their type.
-    /// linux: mm/page_alloc.c:__rmqueue_steal
+    /// Takes a block of another type's pageblock, from the smallest sufficient free block. The pageblock and the rest
+    /// of the free block keep their type. linux: mm/page_alloc.c:__rmqueue_steal
     fn rmqueue_steal(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let (found, from) = wanted
             .order
@@ -157,8 +160,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         fallback::order_of_attempts(migratetype).iter().copied().find(|&other| area.has(other))
     }
 
-    /// Boosts the watermarks, so that reclaim frees whole blocks before more types are mixed.
-    /// linux: mm/page_alloc.c:boost_watermark
+    /// Boosts the watermarks, if the zone is large enough and boosting is on, so that reclaim frees whole blocks before
+    /// more types are mixed. linux: mm/page_alloc.c:boost_watermark
     fn boost_watermark(&mut self, flags: AllocFlags) {
         let (zone, high) = (self.zone, self.zone.watermarks().high);
         let block = u64::from(self.pageblock_order().pages());
@@ -171,8 +174,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Counts the free and movable pages of the pageblock at `block`. Returns `None` if it is not wholly in this zone.
-    /// Cost: a walk over the pageblock, at most one step per frame. linux: mm/page_alloc.c:prep_move_freepages_block
+    /// Counts the free and movable pages of the pageblock at `block`. Returns `None` if it is not wholly within the
+    /// zone's span. Cost: a walk over the pageblock, at most one step per frame. linux:
+    /// mm/page_alloc.c:prep_move_freepages_block
     fn pageblock_contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {
@@ -190,7 +194,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(contents)
     }
 
-    /// Returns whether all frames of the pageblock at `block` are in this zone.
+    /// Returns whether all frames of the pageblock at `block` are within the zone's span.
     pub(in crate::page) fn spans_block(&self, block: Pfn) -> bool {
         let (start, end) = self.zone.span();
         start <= block && block.offset(self.pageblock_order().pages()) <= end
@@ -207,8 +211,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Moves every free page of a pageblock to another type, and changes the pageblock's type. Returns the number of
-    /// pages moved. linux: mm/page_alloc.c:move_freepages_block
+    /// Moves every free page of a pageblock of type `old` to type `new`, and changes the pageblock's type. Returns the
+    /// number of pages moved. linux: mm/page_alloc.c:move_freepages_block
     pub(in crate::page) fn move_freepages_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
         let end = block.offset(self.pageblock_order().pages());
         let (mut at, mut moved) = (block, 0);

@@ -1,9 +1,10 @@
-//! Lists of the pageblocks that a CPU owns in part, protected by the zone lock.
+//! Fragments: lists of a CPU's owned pageblocks that may have free pages in the zone.
 
 use crate::base::MigrateType;
 use crate::base::blocklist::BlockList;
 
-/// Pageblocks that one CPU owns in part, by type. Protected by the zone lock.
+/// Pageblocks of one zone that one CPU owns and that may have free pages in the zone, by type. Protected by the zone
+/// lock.
 #[derive(Debug)]
 pub struct Fragments([BlockList; MigrateType::PCP_COUNT]);
 

@@ -122,7 +122,8 @@ impl FreeAreas {
         }
     }
 
-    /// Starts waiting for a block. Returns `false` if another run waits already.
+    /// Starts waiting for a block. Returns `false` if another run waits already, or has not taken its captured block
+    /// yet.
     pub(in crate::page) fn begin_capture(&mut self, request: CaptureRequest) -> bool {
         let is_first = self.capture == CaptureState::Idle;
         if is_first {

@@ -3,7 +3,8 @@
 //! This file has the basic operations: a block joins a free list or leaves one, and is counted. The other files of this
 //! folder build on them: `buddy` splits and merges, `fallback` searches for a block, `reserve` manages the high-atomic
 //! reserve, and `ownership` records the owners of pageblocks. `isolation`, outside of this folder, takes blocks and
-//! pageblocks by their numbers. When the lock is released, the number of moved pages is reported to the probe.
+//! pageblocks by their numbers. When the lock is released, the flags that depend on the number of free pages and
+//! pageblocks are updated, and the number of moved pages is reported to the probe.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -25,7 +26,7 @@ pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
     pub(in crate::page) probe: &'a P::Probe,
     pub(in crate::page) boost_factor: u32,
     pub(in crate::page) grouping: Grouping,
-    /// Pageblocks that CPUs own in part, ordered by CPU, then by zone.
+    /// Owned pageblocks that may have free pages in a zone, ordered by CPU, then by zone.
     fragments: &'m [Fragments],
     zones: usize,
     /// Pages moved to or from the free lists during this hold.
@@ -37,8 +38,8 @@ pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
 }
 
 impl<'a, 'm, P: Platform> LockedZone<'a, 'm, P> {
-    /// Waits for a zone's lock. `fragments` holds the pageblocks that CPUs own in part, ordered by CPU, then by zone;
-    /// `zones` is the number of zones.
+    /// Waits for a zone's lock. `fragments` holds the owned pageblocks that may have free pages in a zone, ordered by
+    /// CPU, then by zone; `zones` is the number of zones.
     #[inline]
     pub(in crate::page) fn lock(
         zone: &'a Zone<P::Lock>,
@@ -65,7 +66,7 @@ impl<'a, 'm, P: Platform> LockedZone<'a, 'm, P> {
 }
 
 impl<'m, P: Platform> LockedZone<'_, 'm, P> {
-    /// Returns the pageblocks of this zone that a CPU owns in part.
+    /// Returns the pageblocks of this zone that a CPU owns and that may have free pages in the zone.
     pub(super) fn fragments_of(&self, owner: CpuId) -> &'m Fragments {
         debug_assert!(
             owner.index() < self.fragments.len() / self.zones,
@@ -110,7 +111,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         (order, migratetype)
     }
 
-    /// Returns the first block of this type, of the smallest order from `order` up.
+    /// Returns the first block of this type, of the smallest order from `order` up that has one, or `None`.
     pub(in crate::page) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let found = order
             .to(Order::MAX)

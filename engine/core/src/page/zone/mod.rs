@@ -1,8 +1,8 @@
 //! A zone: a span of frames with its free lists, its counters and its watermarks.
 //!
-//! Counters are written under the zone lock and read anywhere. A read without the lock (the watermark check, `/proc`
-//! texts) may be slightly outdated. Watermarks are written when the zone's size changes. Flags are hints that any code
-//! may set or clear.
+//! Counters of free pages are written under the zone lock, those of present and managed pages under the hotplug lock;
+//! all are read anywhere. A read without the lock (the watermark check, `/proc` texts) may be slightly outdated.
+//! Watermarks are written when the zone's size changes. Flags are hints that any code may set or clear.
 //!
 //! Operations under a zone's lock are methods of [`LockedZone`], all in this folder except those of `page/isolation`.
 //! Operations without the lock are methods of [`Zone`]. The folder depends on `base`, `policy` and `platform`, but not
@@ -51,7 +51,8 @@ pub enum ZoneFlag {
     BoostedWatermark = 1,
     /// kswapd is balancing the zone.
     ReclaimActive = 2,
-    /// Free pages fell below the high watermark.
+    /// A request found that the zone would not stay above its high watermark. A drain of a per-CPU list that finds the
+    /// zone above it clears the flag.
     BelowHigh = 4,
     /// Free pages are near the high watermark or below it, so a request must check its own watermark. Not in Linux:
     /// while the flag is clear, the fast path reads no field of the zone that other CPUs write frequently.
@@ -175,7 +176,7 @@ impl<L> Zone<L> {
         self.kind
     }
 
-    /// Returns the number of CPUs of its node, online or not, or of all CPUs if the node has none.
+    /// Returns the number of CPUs of the zone's node, online or not, or of all CPUs if the node has none.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
@@ -185,7 +186,7 @@ impl<L> Zone<L> {
         self.present() > 0
     }
 
-    /// Returns the first frame, and the frame after the last.
+    /// Returns the first frame, and the frame after the last; twice frame 0 if the zone has no memory.
     pub fn span(&self) -> (Pfn, Pfn) {
         let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
         if start >= end { (Pfn::new(0), Pfn::new(0)) } else { (Pfn::new(start as u32), Pfn::new(end as u32)) }

@@ -1,16 +1,15 @@
 //! Ownership of pageblocks by CPUs, and the lists of owned pageblocks that have free pages in the zone.
 //!
-//! A CPU owns a pageblock that it took whole, and a pageblock without an owner from which it took a part. A pageblock
-//! joins its owner's list when one of its pages becomes free in the zone. It also joins the list when the CPU becomes
-//! its owner by taking a part, because other pages of it may be free. It leaves the list when the owner recalls its
-//! pages, or when the ownership ends. Ownership ends if the pageblock is whole in the zone, its type changes, or its
-//! CPU goes offline. All changes are made under the zone lock.
+//! A CPU owns a pageblock that it took whole, and a pageblock of the requested type and without an owner from which it
+//! took a part. A pageblock joins its owner's list when one of its pages becomes free in the zone. It also joins the
+//! list when the CPU becomes its owner by taking a part, because other pages of it may be free. It leaves the list when
+//! the owner recalls its pages, or when the ownership ends. Ownership ends if the pageblock is whole in the zone, its
+//! type changes, or its CPU goes offline. All changes are made under the zone lock.
 //!
 //! # Design
 //!
 //! An ownership also ends if the pageblock is given the type that it already has: by a claim, a reserve, an isolation,
-//! or compaction that takes half of it. The owner and the list of pageblocks owned in part change under the zone lock
-//! only.
+//! or compaction that takes half of it. The owner and the list of fragments change under the zone lock only.
 
 use super::fallback::BlockRequest;
 use super::locked::LockedZone;
@@ -20,7 +19,8 @@ use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Notes that an owned pageblock has pages in the zone. `block` is its first frame.
+    /// Puts a pageblock on its owner's list, because it may have free pages in the zone. `block` is its first frame.
+    /// Does nothing if it has no owner, or is on the list already.
     #[inline]
     pub(in crate::page) fn list_fragment(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
@@ -68,7 +68,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.map.pageblock(block).set_migratetype(migratetype);
     }
 
-    /// Returns the first pageblock on a CPU's list of owned pageblocks of this type.
+    /// Returns the first pageblock on a CPU's list of owned pageblocks of this type, or `None` if the list is empty.
     pub(in crate::page) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
         let first = self.fragments_of(owner).list(migratetype).first();
         debug_assert!(
@@ -79,8 +79,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         first
     }
 
-    /// Takes a whole pageblock for a CPU, which owns it from now on. The pageblock is marked if a smaller block of the
-    /// type would suffice, because Linux would not take a whole pageblock then.
+    /// Takes a whole pageblock for a CPU, which owns it from now on, or returns `None` if none is free. The pageblock
+    /// is marked if a smaller block of the type would suffice, because Linux would not take a whole pageblock then.
     pub(in crate::page) fn rmqueue_whole_pageblock(&mut self, wanted: BlockRequest, cpu: CpuId) -> Option<Pfn> {
         let BlockRequest { order, migratetype, .. } = wanted;
         let is_early = order.to(self.map.half_pageblock_order()).any(|order| self.areas.area(order).has(migratetype));
@@ -104,7 +104,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Takes every free block of a pageblock off its list. Cost: at most one step per frame.
+    /// Takes every free block of a pageblock off its list, claims it, and passes it to `take`. Cost: at most one step
+    /// per frame.
     pub(in crate::page) fn rmqueue_pageblock(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
         let end = block.offset(self.pageblock_order().pages());
         let mut at = block;

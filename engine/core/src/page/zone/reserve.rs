@@ -33,8 +33,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         if is_last_resort { self.rmqueue_smallest(order, MigrateType::HighAtomic) } else { None }
     }
 
-    /// Moves the pageblock of an allocated block, or the pageblocks in it, to the high-atomic reserve.
-    /// linux: mm/page_alloc.c:reserve_highatomic_pageblock
+    /// Moves the pageblock of an allocated block, or the pageblocks in it, to the high-atomic reserve. Does nothing if
+    /// one of them is of a type that must not change, such as one that is reserved already, or is not wholly within the
+    /// zone's span. linux: mm/page_alloc.c:reserve_highatomic_pageblock
     pub(in crate::page) fn reserve_pageblock(&mut self, pfn: Pfn, order: Order) {
         let block_order = self.pageblock_order();
         let block = pfn.align_down(block_order);
@@ -57,7 +58,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.probe.report(Event::Reserve { zone: self.zone.index() as u8, order });
     }
 
-    /// Gives the pageblock of the smallest free reserved block another type. Returns the number of free pages moved.
+    /// Gives the pageblock of the smallest free reserved block another type. Returns the number of free pages moved; 0
+    /// if the reserve has no free block.
     pub(in crate::page) fn unreserve_smallest_pageblock(&mut self, migratetype: MigrateType) -> u32 {
         self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve_pageblock(pfn, migratetype))
     }

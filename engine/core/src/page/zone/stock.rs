@@ -6,14 +6,14 @@ use super::Zone;
 use crate::base::MigrateType;
 
 impl<L> Zone<L> {
-    /// Returns the number of pages of the reserve that were free all the time since the last call, and restarts the
-    /// measurement. The caller holds the zone lock.
+    /// Returns the smallest number of free pages that the high-atomic reserve had at any time since the last call, and
+    /// restarts the measurement. The caller holds the zone lock.
     pub(in crate::page) fn reset_idle_highatomic(&self) -> u64 {
         self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
     }
 
-    /// Counts pages of a type that joined the free lists, or left them if negative. The caller holds the zone lock.
-    /// linux: mm/page_alloc.c:account_freepages
+    /// Counts pages of a type that joined the free lists, or left them if negative. Isolated pages are not counted. The
+    /// caller holds the zone lock. linux: mm/page_alloc.c:account_freepages
     pub(super) fn account_freepages(&self, pages: i64, migratetype: MigrateType) {
         match migratetype {
             MigrateType::Isolate => return,

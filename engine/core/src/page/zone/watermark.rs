@@ -21,16 +21,18 @@ impl<L: RawLock> Zone<L> {
         }
     }
 
-    /// Returns whether a request may take a block of `order` and leave `mark` pages. There must be enough pages, and
-    /// above order 0 also a block of a type that the request may use.
+    /// Returns whether a request may take a block of `order` and leave at least `mark` usable pages in addition to the
+    /// lowmem reserve. `mark` is lowered if the flags open a part of the reserves. Above order 0 there must also be a
+    /// block of a type that the request may use.
     #[inline]
     pub fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
         self.level(highest).is_above(mark.min(PAGES_MAX), flags, order.pages())
             && (order == Order::ZERO || self.has_block(order, flags))
     }
 
-    /// Checks a watermark, with a short cut for single pages. Requests that may use the min reserve are checked again
-    /// at the unboosted watermark. linux: mm/page_alloc.c:zone_watermark_fast
+    /// Checks a watermark like [`watermark_ok`](Self::watermark_ok), with a short cut for single pages. Requests for
+    /// single pages at the min watermark that may use the min reserve are checked again without the boost. linux:
+    /// mm/page_alloc.c:zone_watermark_fast
     #[inline]
     pub(in crate::page) fn watermark_fast(
         &self,
@@ -56,14 +58,15 @@ impl<L: RawLock> Zone<L> {
             && self.watermark_ok(order, self.watermarks().min, highest, flags)
     }
 
-    /// Returns whether requests of order 0 would be above a mark if `more` pages were free.
+    /// Returns whether requests of order 0 would be above a mark if `more` pages more were free.
     pub(in crate::page) fn would_pass(&self, mark: u64, highest: ZoneKind, flags: AllocFlags, more: u64) -> bool {
         let mut level = self.level(highest);
         level.free += more.min(PAGES_MAX) as i64;
         level.is_above(mark, flags, Order::ZERO.pages())
     }
 
-    /// Returns whether a request would be above the min watermark if `more` pages were free.
+    /// Returns whether a request would be above the min watermark, boost included, if `more` pages more were free.
+    /// Above order 0 there must also be a block that the request may use already.
     pub(in crate::page) fn would_pass_min(&self, more: u64, request: &Request, flags: AllocFlags) -> bool {
         let mut level = self.level(request.highest);
         level.free += more.min(PAGES_MAX) as i64;
@@ -72,7 +75,8 @@ impl<L: RawLock> Zone<L> {
         enough && (request.order == Order::ZERO || self.has_block(request.order, flags))
     }
 
-    /// Returns whether some list has a block that the request may use. The answer is a hint, read without the lock.
+    /// Returns whether a free list has a block of this order or a larger one that a request with these flags may use.
+    /// The answer is a hint, read without the lock.
     #[inline]
     pub(in crate::page) fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
         let mut types = bit(MigrateType::Unmovable) | bit(MigrateType::Movable) | bit(MigrateType::Reclaimable);
