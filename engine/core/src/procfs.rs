@@ -1,7 +1,8 @@
 //! Texts in Linux's format for existing scripts: buddyinfo, pagetypeinfo, zoneinfo, slabinfo.
 //!
-//! Each function writes one text from the allocator's current state. Zones are read one after the other, each under its
-//! lock. As in Linux, only zones with memory are shown. Slabs are counted without a lock.
+//! Each function writes one text from the allocator's current state. Other CPUs continue meanwhile, so the numbers of a
+//! text may not agree: each number of free blocks is read under the zone's lock, which is released in between, and
+//! counters are read without a lock. As in Linux, only zones with memory are shown. Slabs are counted without a lock.
 //!
 //! linux: mm/vmstat.c:frag_show_print, pagetypeinfo_showfree_print, zoneinfo_show_print; mm/slab_common.c:cache_show
 

@@ -75,13 +75,14 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Number of times that a zone lock was taken.
+    /// Number of holds of zone locks. Short ones, such as for an inspection or to start and end a capture, are not
+    /// counted.
     zone_lock_acquisitions,
     /// Pages moved to or from free lists under zone locks.
     zone_lock_pages,
     /// Insertions into free lists and removals from them.
     zone_lock_links,
-    /// Blocks that left the free lists of the requested type.
+    /// Blocks that left the free lists of the requested type, for requests and per-CPU lists.
     zone_locked_blocks,
     /// Number of refills of per-CPU lists.
     pcp_refills,
@@ -89,7 +90,7 @@ counters! {
     pcp_refill_blocks,
     /// Number of drains of per-CPU lists.
     pcp_drains,
-    /// Blocks that these drains returned to the zone.
+    /// Blocks that these drains, and stacks that were freed to the zone, returned to the zone.
     pcp_drain_blocks,
     /// Pages that these drains returned.
     pcp_drain_pages,
@@ -99,7 +100,7 @@ counters! {
     pcp_merge_blocks,
     /// Blocks pushed onto their owners' stacks.
     stack_pushes,
-    /// Number of times that a stack was taken.
+    /// Number of times that a stack was emptied.
     stack_takes,
     /// Fallbacks by claim.
     fallback_claims,
@@ -107,11 +108,11 @@ counters! {
     fallback_steals,
     /// Number of watermark boosts.
     boosts,
-    /// Pageblocks that joined the high-atomic reserve.
+    /// Number of times that a pageblock, or the pageblocks of one block, joined the high-atomic reserve.
     reserves,
-    /// Pageblocks that left the high-atomic reserve.
+    /// Number of times that a pageblock, or the pageblocks of one block, left the high-atomic reserve.
     unreserves,
-    /// Number of times that a CPU found its own list locked.
+    /// Number of times that a CPU found its own list, or the list to which it freed a block, locked.
     trylock_failures,
     /// Frames that were taken out of use permanently.
     withheld,
@@ -143,7 +144,7 @@ counters! {
     pgsteal_direct,
     /// Number of times that kswapd began to balance a node.
     pageoutrun,
-    /// Direct compactions.
+    /// Direct compactions that were not skipped and not, under `compaction.deferred=leave`, deferred.
     compact_stall,
     /// Direct compactions after which the request got its block.
     compact_success,

@@ -80,7 +80,8 @@ pub enum PolicyError {
 /// Parses a policy.
 ///
 /// # Errors
-/// A one-sentence error with the nearest name, or with the bounds of a number.
+/// See [`PolicyError`]: an unknown name with a suggestion, a number outside of its bounds, a change without `=`, or a
+/// field that is set twice.
 pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
     let mut parts = text.split(',').map(str::trim);
     let mut policy = find_set(parts.next().unwrap_or_default())?.policy;
@@ -102,7 +103,7 @@ fn find_set(name: &str) -> Result<&'static Set, PolicyError> {
     named.ok_or_else(|| PolicyError::Set { name: name.to_owned(), hint: hint(name, SETS.iter().map(|set| set.name)) })
 }
 
-/// Returns the policy `linux-6.12`, which is the kind of kernel in most recordings; fidelity is measured against it.
+/// Returns the policy `linux-6.12`, the kernel that other policies are compared with.
 pub fn baseline() -> NamedPolicy {
     NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
 }
@@ -129,8 +130,8 @@ fn fields() -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().chain(RULES).chain(SWITCHES)
 }
 
-/// Replaces the rules of a policy by those of a kernel, except for the rules in which the policy deliberately differs
-/// from Linux 6.12.
+/// Replaces the rules of a policy by those of a kernel, except for the rules in which the policy differs from Linux
+/// 6.12.
 fn apply_kernel(policy: &mut Policy, kernel: &Policy) {
     let pinned = Policy::LINUX_6_12;
     for field in fields() {

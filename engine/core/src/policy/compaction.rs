@@ -7,9 +7,10 @@ use crate::base::{MigrateType, Order};
 pub const EXTFRAG_THRESHOLD: u32 = 500;
 /// Proactiveness of kcompactd in percent. linux: vm.compaction_proactiveness
 pub const PROACTIVENESS: u32 = 20;
-/// Pages that are moved between two checks whether that is enough. linux: COMPACT_CLUSTER_MAX
+/// Pages that compaction moves between two checks whether the run is finished. linux: COMPACT_CLUSTER_MAX
 pub const CLUSTER: u32 = 32;
-/// Power of two of the maximum number of attempts for which a failed zone is skipped. linux: COMPACT_MAX_DEFER_SHIFT
+/// Binary logarithm of the longest deferral: only the last of 64 attempts is made in the zone. linux:
+/// COMPACT_MAX_DEFER_SHIFT
 pub const DEFER_SHIFT_MAX: u8 = 6;
 /// Distance in percent between the scores at which proactive compaction begins and ends.
 const SCORE_GAP: u32 = 10;
@@ -21,7 +22,8 @@ const SCORE_LEAST: u32 = 5;
 pub struct CompactionPolicy {
     /// Free pages that reclaim requires before it leaves a zone to compaction.
     pub spared: SparedZones,
-    /// Use of free pages of CMA areas as room for a request that may not use them.
+    /// Whether free pages of CMA areas count as room when a zone is checked for compaction. Applies to direct
+    /// compaction with async effort, for a costly request that may not use pages of CMA areas.
     pub cma: CmaRoom,
     /// Pageblocks that are emptied for a request.
     pub sources: Sources,
@@ -54,7 +56,8 @@ pub enum SparedZones {
     AtHighMark,
 }
 
-/// Use of free pages of CMA areas as room to compact for a large request that may not use them and does not wait.
+/// Use of free pages of CMA areas as room for compaction. Applies to direct compaction with async effort, for a costly
+/// request that may not use pages of CMA areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmaRoom {
     /// They count, because pages can be moved there.
@@ -66,22 +69,23 @@ pub enum CmaRoom {
 /// Pageblocks that are emptied for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// With low effort, pageblocks of the request's own type, and also CMA for movable requests; otherwise all
-    /// pageblocks.
+    /// In direct compaction with async effort, pageblocks of the request's own type, and also CMA for movable requests;
+    /// otherwise all pageblocks.
     ByEffort,
-    /// With any effort, no pageblocks of CMA areas that the request may not use. With low effort, a request for a whole
-    /// pageblock empties movable pageblocks, which it can then claim, and other requests those of their own type.
-    /// linux: 7.2
+    /// In direct compaction, no pageblocks of CMA areas that the request may not use. With async effort, a request for
+    /// a whole pageblock empties movable pageblocks, which it can then claim, and other requests empty those of their
+    /// own type. kcompactd empties all pageblocks. linux: 7.2
     ByUse,
 }
 
-/// Retry of compaction in a zone in which it failed with full effort. linux: mm/compaction.c:defer_compaction
+/// Retry of compaction in a zone in which it failed, in a run of kcompactd or with more than async effort. linux:
+/// mm/compaction.c:defer_compaction
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
-    /// The next attempts are skipped: twice as many after each failure, at most 64.
+    /// The next attempts are skipped: one after the first failure, then 3, 7 and so on, at most 63.
     Growing,
-    /// It is tried again at once. No kernel does this; the value switches the mechanism off, so that its effect can be
-    /// measured.
+    /// Compaction is tried again at once. No kernel does this; the value switches the mechanism off, so that its effect
+    /// can be measured.
     None,
 }
 
@@ -90,7 +94,7 @@ pub enum Deferral {
 pub enum AfterDeferral {
     /// The request tries once more to get a block, and counts as a stall.
     Try,
-    /// It does neither. linux: 7.2
+    /// The request does neither. linux: 7.2
     Leave,
 }
 
@@ -128,7 +132,7 @@ pub struct SourceFacts {
     pub wants_pageblock: bool,
 }
 
-/// Returns whether pages of a pageblock of type `block` are moved away for this compaction.
+/// Returns whether a compaction with the properties `wanted` moves pages out of pageblocks of type `block`.
 pub fn accepts_source(sources: Sources, wanted: SourceFacts, block: MigrateType) -> bool {
     let claims = sources == Sources::ByUse && wanted.wants_pageblock;
     let is_own = if wanted.migratetype == MigrateType::Movable || claims {
@@ -144,14 +148,16 @@ pub fn accepts_source(sources: Sources, wanted: SourceFacts, block: MigrateType)
     }
 }
 
-/// Returns whether the compaction may empty the pageblock that is easiest to empty. Not for small unmovable or
-/// reclaimable requests, which should not fill a pageblock of movable pages.
+/// Returns whether a run may search the free lists for the pageblock that is easiest to empty. Direct compaction for an
+/// unmovable or reclaimable request may not, because the request would fill a pageblock of movable pages. Under
+/// [`Sources::ByUse`] a request for a whole pageblock may, because it claims the pageblock.
 pub fn searches_quickly(sources: Sources, wanted: SourceFacts) -> bool {
     let claims = sources == Sources::ByUse && wanted.wants_pageblock;
     wanted.trial == Trial::Background || wanted.migratetype == MigrateType::Movable || claims
 }
 
-/// Returns whether a costly request with low effort needs room outside of CMA areas.
+/// Returns whether compaction needs room outside of CMA areas: under [`CmaRoom::Apart`], direct compaction with async
+/// effort does, for a costly request that may not use pages of CMA areas.
 pub fn needs_own_room(cma: CmaRoom, order: Order, trial: Trial, flags: AllocFlags) -> bool {
     let is_half_hearted = order > Order::COSTLY && trial == Trial::Hasty;
     cma == CmaRoom::Apart && is_half_hearted && !flags.contains(AllocFlags::CMA)
@@ -201,7 +207,8 @@ pub const fn gap(order: Order) -> u64 {
     2 << order.get()
 }
 
-/// Returns the contribution of a zone's score to that of its node. linux: fragmentation_score_zone_weighted
+/// Returns the contribution of a zone's score to that of its node, by the zone's share of the node's pages. As in
+/// Linux, the node counts one page more than it has. linux: fragmentation_score_zone_weighted
 pub const fn weighted_score(score: u32, zone_pages: u64, node_pages: u64) -> u32 {
     (zone_pages * score as u64 / (node_pages + 1)) as u32
 }

@@ -16,8 +16,9 @@ pub const fn order_of_attempts(migratetype: MigrateType) -> &'static [MigrateTyp
 
 /// Returns whether a request of type `wanted` may try to claim the pageblock of a free block of order `found`.
 ///
-/// Movable requests claim only large blocks, because movable pages in a block of another type do no lasting harm. Other
-/// requests claim any block that they find, so that their pages stay together.
+/// Movable requests claim only blocks of at least half the pageblock order, because movable pages in a block of another
+/// type do no lasting harm. Other requests claim any block that they find, so that their pages stay together. If pages
+/// are not grouped by type, every request may.
 pub const fn is_claimable(found: Order, wanted: MigrateType, pageblock_order: Order, grouping: Grouping) -> bool {
     found.get() >= pageblock_order.get() / 2
         || matches!(wanted, MigrateType::Unmovable | MigrateType::Reclaimable)
@@ -45,7 +46,7 @@ pub struct Contents {
 }
 
 /// Returns whether a request of type `wanted` claims a pageblock of type `block` with these contents. It does if at
-/// least half of the pages are free or compatible with the request.
+/// least half of the pages are free or compatible with the request, or if pages are not grouped by type.
 pub const fn takes_over(contents: Contents, wanted: MigrateType, block: MigrateType, grouping: Grouping) -> bool {
     let alike = match (wanted, block) {
         (MigrateType::Movable, _) => contents.movable,

@@ -41,7 +41,8 @@ bitflags::bitflags! {
         const CPUSET = 0x40;
         /// The request may use free pages of CMA areas.
         const CMA = 0x80;
-        /// The request uses another zone rather than mix types in a pageblock; in defrag mode it waits instead.
+        /// The request uses another zone rather than mix types in a pageblock; in defrag mode it reclaims and compacts
+        /// before it mixes types.
         const NOFRAGMENT = 0x100;
         /// The request may use the high-atomic reserve, and may grow it.
         const HIGHATOMIC = 0x200;
@@ -59,7 +60,7 @@ impl AllocFlags {
         (self.bits() & 3) as usize
     }
 
-    /// Returns whether that is the min watermark, which only the slow path uses.
+    /// Returns whether the watermark to respect is the min watermark, which only the slow path uses.
     #[inline]
     pub const fn is_at_min(self) -> bool {
         self.watermark() == 0

@@ -46,7 +46,8 @@ pub struct ServedRequest {
     pub by_list: bool,
 }
 
-/// Returns whether such a request adds its pageblock to the reserve, if it is not in it yet.
+/// Returns whether such a request adds its pageblock to the reserve, if the pageblock is not in the reserve yet and the
+/// cap allows it.
 pub const fn grows(policy: HighAtomicPolicy, served: ServedRequest) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
@@ -76,17 +77,17 @@ pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
     }
 }
 
-/// Urgency of unreserving blocks.
+/// Urgency of unreserving a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreserve {
-    /// The last block stays in the reserve.
+    /// The last pageblock of a zone stays in the reserve.
     KeepLast,
-    /// Any block is unreserved, because the request would fail otherwise.
+    /// Any pageblock may be unreserved, because the request would fail otherwise.
     Force,
 }
 
 impl Unreserve {
-    /// Returns whether a zone with this number of reserved pages has blocks to unreserve.
+    /// Returns whether a zone with this number of reserved pages is searched for a pageblock to unreserve.
     pub const fn applies(self, reserved: u64, pageblock_pages: u64) -> bool {
         match self {
             Unreserve::KeepLast => reserved > pageblock_pages,
@@ -95,19 +96,19 @@ impl Unreserve {
     }
 }
 
-/// Returns whether idle reserved blocks are unreserved in the background.
+/// Returns whether idle reserved pageblocks are unreserved in the background.
 pub fn gives_back(policy: HighAtomicPolicy) -> bool {
     policy == HighAtomicPolicy::GiveBack
 }
 
-/// Returns the pages that a zone unreserves in the background, if `idle` pages of its reserve were free since the last
-/// check. This is half of them, in whole pageblocks and at least one, but never the last block. It is 0 unless at least
-/// a whole block was idle.
+/// Returns the pages that a zone unreserves in the background, if at least `idle` pages of its `reserved` pages were
+/// free at any time since the last check. The result is half of the idle pages, in whole pageblocks and at least one,
+/// but never the last pageblock of the reserve. It is 0 if fewer pages than a pageblock has were idle.
 ///
-/// This does not thrash, for three reasons. An unreserved block served no request between two checks, and unreserving
-/// it only changes its list; no page is moved. Blocks that were reserved since the last check are not idle yet, so a
-/// block joins and leaves the reserve at most once in two checks. And at least half of the blocks that a burst used are
-/// still reserved if the next burst comes within two checks.
+/// This does not thrash, for three reasons. An unreserved pageblock served no request between two checks, and
+/// unreserving it only changes its list; no page is moved. Pageblocks that were reserved since the last check are not
+/// idle yet, so a pageblock joins and leaves the reserve at most once in two checks. And at least half of the
+/// pageblocks that a burst of requests used are still reserved if the next burst comes within two checks.
 pub fn idle_to_give(idle: u64, reserved: u64, pageblock_pages: u64) -> u64 {
     if idle < pageblock_pages {
         return 0;

@@ -1,8 +1,8 @@
 //! kswapd: which runs count as failures, what makes it try again, and whether requests avoid the node on which it
 //! works.
 //!
-//! After a number of failed runs, kswapd gives a node up and leaves it to direct reclaim. The conditions that end this
-//! state, and the runs that do not count, have changed twice in Linux.
+//! After 16 failed runs, kswapd gives a node up and leaves it to direct reclaim. The conditions that end this state,
+//! and the runs that do not count, have changed twice in Linux.
 //!
 //! linux: mm/vmscan.c:balance_pgdat, shrink_node, kswapd_try_clear_hopeless;
 //! mm/page_alloc.c:get_page_from_freelist, free_frozen_page_commit
@@ -39,7 +39,7 @@ pub enum Hope {
     /// Any page of the node is reclaimed.
     Reclaim,
     /// Any page is reclaimed, or a drain of a CPU's lists lifts a zone above its high watermark. The latter counts only
-    /// if a further node has memory, because requests may then never reclaim on this node. linux: 6.18
+    /// if a node with a higher number has memory, because requests may then never reclaim on this node. linux: 6.18
     Drains,
     /// Such a drain, or a reclaim that leaves the node balanced. linux: since 7.0
     Balance,
@@ -63,7 +63,8 @@ pub struct RunFacts {
     pub boosted: u64,
 }
 
-/// Returns whether a run that ended without a balanced node counts as a failure.
+/// Returns whether a run that ended without a balanced node counts as a failure: it freed nothing, and the policy does
+/// not excuse it because of a boost.
 pub const fn is_in_vain(boosts: BoostRuns, run: RunFacts) -> bool {
     run.freed == 0 && (run.boosted == 0 || matches!(boosts, BoostRuns::Counted))
 }

@@ -18,8 +18,9 @@ use super::slowpath::RetryPolicy;
 use super::{ContigPolicy, DrainPolicy, FlagsPolicy, HighAtomicPolicy, Numbers, Policy};
 
 impl Policy {
-    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, requests avoid nodes on which kswapd works, and
-    /// compaction requires different free space.
+    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, requests avoid nodes on which kswapd works, kswapd
+    /// tries again after a drain too, compaction requires different free space, and proactive compaction has no lowest
+    /// target.
     pub const LINUX_6_18: Policy = Policy {
         kswapd: KswapdPolicy { nodes: BusyNodes::Spared, hope: Hope::Drains, ..KswapdPolicy::LINUX_6_12 },
         compaction: CompactionPolicy {
@@ -33,7 +34,8 @@ impl Policy {
     };
 
     /// Linux 7.2: drains by batches, atomic requests that bypass empty lists, ranges freed as blocks, one first round
-    /// of the slow path for all requests, and sheaves.
+    /// of the slow path for all requests, other rules for a kswapd that has given up, pageblocks emptied by use, no
+    /// further attempt after deferred compaction, and sheaves.
     pub const LINUX_7_2: Policy = Policy {
         drain: DrainPolicy::Batched,
         highatomic: HighAtomicPolicy::PastLists,

@@ -1,8 +1,8 @@
 //! Policies: pure functions from numbers and flags to decisions. Each file contains one decision with its alternatives,
 //! and no lists or locks.
 //!
-//! A [`Policy`] is a value that is chosen when an allocator is created. Slow paths read it. The parts that a fast path
-//! needs are stored in the allocator's structures at creation.
+//! A [`Policy`] is a value that is chosen when an allocator is created. It is read where a decision is made. Zones and
+//! per-CPU lists have copies of the parts that their checks need.
 //!
 //! # Design
 //!
@@ -41,7 +41,7 @@ pub struct Policy {
     pub retry: slowpath::RetryPolicy,
     /// Retries of kswapd, and avoidance of nodes on which it works.
     pub kswapd: kswapd::KswapdPolicy,
-    /// Room that compaction needs, and pageblocks that it empties.
+    /// Room that compaction needs, pageblocks that it empties, its deferral, and the scores of proactive compaction.
     pub compaction: compaction::CompactionPolicy,
     /// Number of neighbouring pages that are freed together.
     pub contig: ContigPolicy,

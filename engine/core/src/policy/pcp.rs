@@ -66,7 +66,7 @@ pub struct Pressure {
 pub enum Cause {
     /// Blocks of order 1 to 3 are freed without being allocated: all of them are returned. linux: free_high
     HighOrderFrees,
-    /// The lists have more pages than their limit.
+    /// The lists have as many pages as their limit, or more.
     Full,
 }
 

@@ -51,7 +51,8 @@ pub enum SlabPolicy {
     SheavesBitmap,
 }
 
-/// Protection of `page-field` against migration between its two words, and its cost.
+/// Cost of the protection of `page-field` against a move of the task to another CPU between the accesses to its two
+/// words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabGuard {
     /// Cost of a kernel with CONFIG_PREEMPT.
@@ -183,7 +184,7 @@ impl PinBound {
         Some(PinBound { bytes: u64::from(kib) * 1024 })
     }
 
-    /// Returns the largest order of slabs.
+    /// Returns the largest order of slabs: of at most 1/32 of the bytes that may be pinned, or 0.
     pub fn max_order(self, page_size: u32) -> Order {
         let largest = self.bytes / PinBound::SLABS_MIN;
         let small = Order::all().take_while(|&order| slab_bytes(order, page_size) <= largest);
@@ -191,7 +192,7 @@ impl PinBound {
     }
 
     /// Returns the capacity of a sheaf: the largest one, up to `most`, whose objects' slabs may be pinned. It is at
-    /// least four, as in Linux, even if the slabs are large.
+    /// least four, as in Linux, even if the slabs are large, but never above `most`.
     pub fn sheaf_capacity(self, most: u16, slab_bytes: u64) -> u16 {
         let mut fitting =
             SHEAF_CAPACITIES.into_iter().filter(|&few| few <= most && u64::from(few) * slab_bytes <= self.bytes);
@@ -217,7 +218,8 @@ const SHEAF_CAPACITY_MIN: u16 = 4;
 /// Linux requests 4, 12, 26 or 60 objects, and rounds up to the capacity of the memory for it, with a header of 32
 /// bytes.
 ///
-/// If `kib` is given, the result is the largest of these capacities that fits; with 0 there are no sheaves.
+/// If `kib` is given, the result is the largest of 124, 60, 28 and 12 objects that fit in this many KiB, or else 4;
+/// with 0 there are no sheaves.
 pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
     match (kib, object_size) {
         (Some(0), _) => 0,

@@ -1,15 +1,17 @@
 //! The slow path: the next step of a request whose first compaction failed, before anything was reclaimed.
 //!
 //! There are two alternatives. *By outcome*: a costly request with NORETRY fails at once if compaction was skipped or
-//! deferred, and other requests continue with more effort. *One round*: the first compaction is a round without
-//! reclaim. Only a NORETRY request for one node fails after it, and NORETRY requests never compact with more effort.
+//! deferred or the request is for one node; otherwise it continues with the same effort. All other requests continue
+//! with more effort. *One round*: the first compaction is a round without reclaim. Only a NORETRY request for one node
+//! fails after it, and NORETRY requests never compact with more effort.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath
 
 /// Reaction to the failure of a request's first compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// The result of the compaction decides whether a costly NORETRY request continues.
+    /// The result of the compaction decides whether a costly NORETRY request continues, unless it is for one node and
+    /// fails.
     ByOutcome,
     /// The first compaction is an ordinary round, except that it does not reclaim. linux: since 7.0
     OneRound,

@@ -29,7 +29,8 @@ impl Watermarks {
         Watermarks { min, low, high, promo: high + high.saturating_sub(low) }
     }
 
-    /// Returns the marks of a zone of `managed` pages, where `min_pages` of all `lowmem` pages are to be kept free.
+    /// Returns the marks of a zone of `managed` pages, where `min_pages` of all `lowmem` pages are to be kept free: the
+    /// zone's share of them, or for a Movable zone 1/1024 of the zone, from 32 to 128 pages.
     pub fn compute(kind: ZoneKind, managed: u64, min_pages: u64, lowmem: u64, scale_factor: u32) -> Watermarks {
         let share = (u128::from(min_pages) * u128::from(managed) / u128::from(lowmem.max(1))) as u64;
         let min = if kind == ZoneKind::Movable { (managed / 1024).clamp(32, 128) } else { share };
@@ -38,7 +39,8 @@ impl Watermarks {
     }
 }
 
-/// Returns the pages to keep free on a machine with `lowmem` pages in its zones up to Normal.
+/// Returns the pages to keep free on a machine with `lowmem` pages in its zones up to Normal: in KiB, the square root
+/// of sixteen times that memory, from 128 KiB to 256 MiB.
 pub fn min_free_pages(lowmem: u64, page_size: u32) -> u64 {
     let kib = u64::from(page_size) / 1024;
     (16 * lowmem * kib).isqrt().clamp(128, 262_144) / kib.max(1)
@@ -65,7 +67,8 @@ pub struct Level {
 }
 
 impl Level {
-    /// Returns the number of free pages that a request with these flags cannot use.
+    /// Returns the number of free pages that a request with these flags cannot use, plus the pages of its block but
+    /// one.
     #[inline]
     pub fn unusable(&self, flags: AllocFlags, order_pages: u32) -> i64 {
         let mut unusable = i64::from(order_pages) - 1;

@@ -1,4 +1,4 @@
-//! Check of per-CPU state: lists, stacks, and the pageblocks that CPUs own in part.
+//! Check of per-CPU state: lists, stacks and fragments.
 
 use super::{Census, Violation, counter};
 use crate::base::{CpuId, MigrateType, State};
@@ -57,7 +57,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(pages)
     }
 
-    /// Checks a CPU's lists of pageblocks owned in part. Returns the number of pageblocks on them.
+    /// Checks the lists of a CPU's fragments. Returns the number of pageblocks on them.
     fn check_fragments(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> Result<u64, Violation> {
         let most = self.map.pageblocks().count();
         let mut listed = 0;

@@ -34,7 +34,8 @@ pub enum Violation {
         listed: MigrateType,
     },
     /// A pageblock is owned although it is wholly free or its type cannot be owned, or its owner is a CPU that does not
-    /// exist, or it is on the list of a CPU that does not own it.
+    /// exist, or it is on the list of a CPU that does not own it or on the list of another type, or it has free pages
+    /// in the zone and an owner, and is on no list.
     Owner {
         /// First frame of the pageblock.
         pfn: Pfn,
@@ -45,7 +46,7 @@ pub enum Violation {
         /// First frame of the pageblock.
         pfn: Pfn,
     },
-    /// A frame on a list has a word that names no list or another list.
+    /// A frame on a list has a word that names no list or another list, or is in another zone.
     WrongList {
         /// Number of the frame.
         pfn: Pfn,

@@ -1,8 +1,10 @@
-//! Quick searches of the free lists for sources and targets, which come before a scan.
+//! Quick searches: searches of the free lists for sources and targets, which come before a scan of frames.
 //!
 //! For a source, a pageblock near the lower scanner that is already partly free can be emptied with fewer moves. For a
-//! target, a free block near the upper scanner saves the scan of the frames before it. A search reads at most a few
-//! dozen blocks, and fewer after each failed search. It rotates the lists, so that the next search finds other blocks.
+//! target, a free block near the upper scanner saves the scan of the frames before it. A search for sources reads at
+//! most 33 blocks; a search for targets reads at most 16 of each order, or as many as half the pages of a pageblock at
+//! the start of a scan. Apart from that start, both read fewer after each failed search. A search rotates the lists, so
+//! that the next search finds other blocks.
 //!
 //! linux: mm/compaction.c:fast_find_migrateblock, fast_isolate_freepages, fast_isolate_around
 
@@ -25,9 +27,10 @@ pub(super) enum ScanStart {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Finds a pageblock near the scanner that is partly free, through the free lists of the larger orders. If there is
-    /// none, the scanner returns, once, to the lowest block that was chosen in this way.
-    /// linux: mm/compaction.c:fast_find_migrateblock
+    /// Searches the free lists of the orders from 3 up to below the wanted one for a pageblock near the scanner that is
+    /// partly free. Only a run for a costly order searches, at the start of a pageblock, and only if the policy lets
+    /// it, it respects hints, and it does not finish a pageblock. If the search finds none, the scanner returns, once
+    /// per run, to the lowest block that was chosen in this way. linux: mm/compaction.c:fast_find_migrateblock
     pub(super) fn fast_find_migrateblock(&mut self) -> ScanStart {
         // Only runs for a costly order search. A run that ignores hints is for a smaller order or none.
         let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return ScanStart::AtScanner };
@@ -56,8 +59,8 @@ impl<P: Platform> Run<'_, '_, P> {
         compaction::searches_quickly(self.allocator.rules().compaction.sources, self.source_facts())
     }
 
-    /// Returns a free movable block of an order below `order`, in a pageblock that is before `before` and is not
-    /// skipped.
+    /// Returns a free movable block of an order from 3 up to below `order` that is before `before`, in a pageblock
+    /// without a skip hint.
     fn search_sources(&mut self, order: Order, before: Pfn) -> Option<Pfn> {
         let mut left = self.fast_search.limit();
         Order::COSTLY.to(order.down()?).rev().find_map(|order| self.search_sources_of(order, before, &mut left))
@@ -90,9 +93,10 @@ impl<P: Platform> Run<'_, '_, P> {
         found
     }
 
-    /// Takes a free block near the upper scanner through the free lists, and the other free blocks of its pageblock.
-    /// Takes nothing if there is no such block. At the start of a scan the search is deep, and the scanner then moves
-    /// to a place with free blocks in any case. linux: mm/compaction.c:fast_isolate_freepages
+    /// Searches the free lists for a block near the upper scanner, and takes it and, if more than its pages are needed,
+    /// the other free blocks of its pageblock. The search is deep at the start of a scan, and shallow later. If a
+    /// shallow search fails, nothing is taken; if a deep one fails, the scanner may move
+    /// ([`enter_at`](Self::enter_at)). linux: mm/compaction.c:fast_isolate_freepages
     pub(super) fn fast_isolate_freepages(&mut self, needed: u32) {
         let Some(largest) = self.aim.order.and_then(Order::down) else { return };
         let mut search = Search::new(self);
@@ -117,9 +121,10 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Moves the scanner of targets after a deep search has failed: to the highest free block that was seen or, for a
-    /// request, half-way to the scanner of sources. Returns the pageblock whose free blocks are to be taken at once, if
-    /// it is suitable.
+    /// Moves the scanner of targets after a deep search has failed: to the highest pageblock in which a free block was
+    /// seen, if that is in the upper half of the range between the scanners, or else, for a request, half-way to the
+    /// scanner of sources. Does nothing after a shallow search. Returns the pageblock whose free blocks are to be taken
+    /// at once, if it is suitable.
     fn enter_at(&mut self, search: &Search) -> Option<Pfn> {
         if search.depth == Depth::Shallow {
             return None;
@@ -136,8 +141,9 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Takes a free block of this order from the upper part of the range between the scanners: the first block found in
-    /// the uppermost quarter, or else the highest block in the upper half. The limit of blocks to read is halved when
-    /// no block in the uppermost quarter was found.
+    /// the uppermost quarter, or else the highest block in the upper half. The limit of blocks to read is halved at
+    /// each better block of the upper half, and for the next order if it was reached. Returns `None` if there is no
+    /// block in the upper half.
     fn search_targets(&mut self, order: Order, search: &mut Search) -> Option<Hit> {
         if !self.zone.has_block_at(order, EVERY_TYPE) {
             return None;
@@ -202,7 +208,7 @@ struct Search {
     least: Pfn,
     /// First frame of the zone.
     start: Pfn,
-    /// Maximum number of blocks to read per order.
+    /// Maximum number of blocks to read of the next order.
     limit: u32,
     depth: Depth,
     /// Highest pageblock in which a free block was seen.

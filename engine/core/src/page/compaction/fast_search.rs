@@ -1,4 +1,4 @@
-//! State of a run's quick searches: the number of failures, and the position to return to.
+//! State of a run's quick searches of the free lists: the number of failures, and the position to return to.
 
 use crate::base::{Order, Pfn};
 use crate::policy::compaction::CLUSTER;
@@ -15,13 +15,14 @@ pub(super) struct FastSearch {
 }
 
 impl FastSearch {
-    /// Returns the maximum number of blocks that one quick search may read.
+    /// Returns the maximum number of blocks that a quick search for sources may read. A shallow search for targets
+    /// reads half as many of each order.
     pub(super) fn limit(&self) -> u32 {
         (CLUSTER >> self.failures.min(31)) + 1
     }
 
-    /// Notes that a search for targets found nothing at any order up to `largest`. The next search begins one order
-    /// lower.
+    /// Notes that a search for targets that began at order `first` found nothing at any order up to `largest`. The next
+    /// search begins one order below `first`, or at `largest` if `first` is 0.
     pub(super) fn turn(&mut self, first: Order, largest: Order) {
         self.order = Some(first.down().unwrap_or(largest));
     }

@@ -24,8 +24,8 @@ impl Targets {
         self.pages += order.pages();
     }
 
-    /// Removes a block of the order from the targets, split from a larger block if necessary. The caller must set its
-    /// word.
+    /// Removes a block of the order from the targets, split from a larger block if necessary. Returns `None` if no
+    /// target is large enough. The caller must set the block's word.
     pub(super) fn take(&mut self, map: &MemMap<'_>, order: Order) -> Option<Pfn> {
         let found = order.to(Order::MAX).find(|order| !self.chains[order.index()].is_empty())?;
         let (pfn, _) = self.chains[found.index()].pop(map)?;
@@ -36,7 +36,7 @@ impl Targets {
         Some(pfn)
     }
 
-    /// Removes the smallest block from the targets.
+    /// Removes a block of the smallest order from the targets, or returns `None` if there are none.
     pub(super) fn pop(&mut self, map: &MemMap<'_>) -> Option<(Pfn, Order)> {
         let order = Order::all().find(|order| !self.chains[order.index()].is_empty())?;
         let (pfn, _) = self.chains[order.index()].pop(map)?;

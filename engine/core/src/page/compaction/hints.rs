@@ -3,8 +3,9 @@
 //! A pageblock is skipped after it was scanned. After a request has found the whole zone scanned, the hints are reset
 //! when kswapd goes to sleep, or when compaction restarts after the longest deferral. The reset moves from both ends of
 //! the zone to its middle, and samples each pageblock. A pageblock whose sample has a movable page is worth a scan as a
-//! source, and a pageblock whose sample has a free page is worth a scan as a target. A huge page is neither, and its
-//! pageblock keeps its hint. The next scan begins at the first source and the first target that were found.
+//! source, and a pageblock of type Movable whose sample has a free page is worth a scan as a target. A huge page is
+//! neither, and its pageblock keeps its hint. The next scan begins at the first source and the first target that were
+//! found.
 //!
 //! linux: mm/compaction.c:__reset_isolation_suitable, __reset_isolation_pfn, pageblock_skip_persistent
 
@@ -67,8 +68,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Returns whether a sample of the pageblock around a frame shows that it is worth a scan. If so, the pageblock's
-    /// hint is cleared. linux: mm/compaction.c:__reset_isolation_pfn
+    /// Returns whether a sample of the pageblock around a frame shows that it is worth a scan for this use. If so, the
+    /// pageblock's hint is cleared. Without a sample, the answer is yes for either use if the pageblock has no hint,
+    /// and no for a huge page. linux: mm/compaction.c:__reset_isolation_pfn
     fn reset_isolation_pfn(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
         let first = pfn.align_down(self.map.pageblock_order());
         let Some((frame, pageblock)) = self.map.try_frame_and_pageblock(first) else { return false };

@@ -16,7 +16,8 @@
 //! A request compacts for itself, zone by zone, with growing effort (`slowpath`). kcompactd compacts for kswapd, and
 //! proactively (`kcompactd`). The platform moves the pages (`migrate`), and `zone` provides the targets. This module
 //! decides which pages are moved, where to, and when a run ends. Cost: one step per scanned frame, one hold of the zone
-//! lock for each pageblock that provides targets, and one for each 32 pages that are moved.
+//! lock for each 32 frames in which targets are taken, two to start and end a capture for each batch of a direct
+//! compaction, and a free for each moved block.
 //!
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 
@@ -41,8 +42,9 @@ use crate::policy::flags::AllocFlags;
 use run::{Aim, Outcome, Run};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Compacts the zones that a request may use, until one of them has its block. Returns the block, if the request
-    /// got one, and the result of the compaction. linux: mm/page_alloc.c:__alloc_pages_direct_compact
+    /// Compacts the zones that a request may use, until one of them has its block, and then tries to take a block from
+    /// them, unless compaction was skipped. Returns the block, if the request got one, and the result of the
+    /// compaction. linux: mm/page_alloc.c:__alloc_pages_direct_compact
     pub(super) fn alloc_pages_direct_compact(
         &self,
         request: &Request,
@@ -68,15 +70,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.rules().compaction.deferred == AfterDeferral::Leave
     }
 
-    /// Defers compaction in a zone after a run that did everything it could has failed.
+    /// Defers compaction in a zone after a run that did everything it could has failed, unless the policy switches
+    /// deferral off.
     fn defer(&self, zone: &Zone<P::Lock>, order: Order) {
         if self.rules().compaction.deferral == Deferral::Growing {
             zone.compaction.defer(order);
         }
     }
 
-    /// Compacts the zones of a request in turn, until one of them has its block.
-    /// linux: mm/compaction.c:try_to_compact_pages
+    /// Compacts the zones of a request in turn, until one of them has its block. Returns the block if it was captured,
+    /// and the best result of all zones. linux: mm/compaction.c:try_to_compact_pages
     fn try_to_compact_pages(
         &self,
         request: &Request,
@@ -125,8 +128,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Compacts a whole node, until the fragmentation score of each zone is low enough or no page is left to move.
-    /// linux: mm/compaction.c:compact_node
+    /// Compacts a whole node, until the fragmentation score of each zone is low enough, no page is left to move, or
+    /// kswapd works on the zone. linux: mm/compaction.c:compact_node
     pub(super) fn compact_node(&self, node: NodeId) {
         for zone in self.populated_up_to(node, ZoneKind::Movable) {
             self.compact_zone(zone, Aim::of_kcompactd(None));
@@ -138,8 +141,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.reset_zone_isolation_suitable(zone));
     }
 
-    /// Compacts a zone, unless it already has a block of the order or is not suitable for compaction.
-    /// linux: mm/compaction.c:compact_zone
+    /// Compacts a zone, unless it already has a block of the order or is not suitable for compaction. Returns the
+    /// outcome, and the block that was captured, if any. linux: mm/compaction.c:compact_zone
     fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
         if let Some(order) = aim.order {
             let mark = zone.mark(aim.flags);

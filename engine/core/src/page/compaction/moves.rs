@@ -25,8 +25,8 @@ enum Move {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Moves the blocks of a batch, as far as there are targets, and frees the old places.
-    /// linux: mm/migrate.c:migrate_pages
+    /// Moves the blocks of a batch, as far as there are targets, and frees the old places. Returns whether there were
+    /// enough targets. linux: mm/migrate.c:migrate_pages
     pub(super) fn migrate_pages(&mut self, mut batch: Batch) -> Supply {
         let block = self.block_of(Pfn::new(self.source.raw() - 1));
         let (mut pages_left, mut supply, found) = (batch.pages(), Supply::Enough, batch.len());
@@ -51,8 +51,10 @@ impl<P: Platform> Run<'_, '_, P> {
         supply
     }
 
-    /// Continues the scan of a pageblock although a page of it stays in place. The pageblock is then scanned
-    /// completely, so that its skip hint is right and quick searches do not return to it again and again.
+    /// Lets the scan of a pageblock go on to its end although a block in it could not be moved, unless the scan has
+    /// ended or the run ignores skip hints. At the end the skip hint is set, so that the quick search of the free lists
+    /// for sources ([`fast_find_migrateblock`](Self::fast_find_migrateblock)) does not choose this pageblock again and
+    /// again.
     fn finish_block(&mut self, block: Pfn) {
         let is_begun = !self.source.is_aligned(self.pageblock_order());
         if is_begun && !self.aim.ignores_hints() && self.finishing.replace(block) != Some(block) {

@@ -5,10 +5,11 @@
 //! | sources: blocks to move ──>                       <── targets: free blocks |
 //! ```
 //!
-//! A run repeats three steps. It collects up to 32 pages to move from a pageblock, finds as many free pages at the
-//! other end, and has the platform move the contents; the old places are then freed to the zone. The run ends when a
-//! block of the wanted order is free at the end of a pageblock, when such a block was captured while it was freed, or
-//! when the scanners meet.
+//! A run repeats three steps. It collects blocks of about 32 pages to move from a pageblock, finds as many free pages
+//! at the other end, and has the platform move the contents; the old places are then freed. The run ends when the
+//! scanner of sources is between two pageblocks and the zone has a free block of the wanted order, when such a block
+//! was captured while it was freed, when no targets are left, when the scanners meet, or after scans of four times the
+//! zone. A proactive run ends when the zone's fragmentation score is low enough.
 //!
 //! No lock is held while the platform moves pages. Sources are chosen without a lock and still belong to their owners,
 //! so the platform refuses a block that has changed. Targets are taken off the free lists and belong to the run. They
@@ -19,12 +20,10 @@
 //! # Design
 //!
 //! Compaction is Linux's: two scanners, hints, deferral, quick searches of the free lists, and a block that is captured
-//! while it is freed. There are three differences:
+//! while it is freed. There are two differences:
 //!
 //! - Sources are not taken off a list, because the engine has no list of pages in use. The platform refuses blocks that
 //!   have changed by the time of the move.
-//! - Old places are freed to the zone directly, 32 per hold of its lock, and not through the CPU's list. They merge at
-//!   once, and the block that a request waits for is captured there.
 //! - A request that waits for a block is recorded in the zone, one at a time. The CPU that frees such a block gives it
 //!   to the request.
 
@@ -80,8 +79,8 @@ impl Aim {
         }
     }
 
-    /// Returns whether the run is optimistic: a request that does not wait, and that leaves a place as soon as one page
-    /// in it cannot be moved.
+    /// Returns whether the run is optimistic: direct compaction with async effort. It leaves the range of frames in
+    /// which the wanted block could be made as soon as one page in the range cannot be moved.
     pub(super) fn is_optimistic(&self) -> bool {
         self.trial() == Trial::Hasty
     }
@@ -90,13 +89,15 @@ impl Aim {
 /// Result of a run of compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing was done, because the zone is not suitable for compaction.
+    /// Nothing was done, because the zone is not suitable for compaction, or lacks room outside of CMA areas.
     Skipped,
-    /// The zone has a block of the order now, or had one from the beginning.
+    /// The zone has a block of the order now, or had one from the beginning, or a block was captured. In proactive
+    /// compaction: the zone's fragmentation score is low enough.
     Made,
     /// The scanners met after the whole zone was scanned.
     Complete,
-    /// The scanners met after a part of the zone was scanned.
+    /// The scanners met after a part of the zone was scanned, or proactive compaction ended because kswapd works on the
+    /// zone.
     Partial,
     /// No targets were left, or the maximum number of scans was reached.
     Stopped,
@@ -119,7 +120,8 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     /// Position of the scanner of targets.
     pub(super) target: Pfn,
     pub(super) targets: Targets,
-    /// Pageblock that is scanned to its end regardless of the blocks found so far, because pages were moved out of it.
+    /// Pageblock that is scanned to its end regardless of the blocks found so far, because pages were moved out of it
+    /// or could not be moved.
     pub(super) finishing: Option<Pfn>,
     pub(super) fast_search: FastSearch,
     pub(super) scan: Scan,
@@ -221,9 +223,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         }
     }
 
-    /// Returns the outcome if the run is finished. This is checked between batches. A pageblock that was begun is
-    /// scanned completely first, so that the resulting block is as free as possible.
-    /// linux: mm/compaction.c:__compact_finished
+    /// Returns the outcome if the run is finished, or else `None`. This is checked between batches. If the scanners
+    /// have met, their saved positions are reset. A pageblock that was begun is scanned completely first, so that the
+    /// resulting block is as free as possible. linux: mm/compaction.c:__compact_finished
     fn compact_finished(&self) -> Option<Outcome> {
         if self.scanners_met() {
             self.zone.compaction.reset_cached_positions();

@@ -1,9 +1,9 @@
 //! The scanner of sources: it finds movable blocks, from the start of the zone upwards.
 //!
-//! A pageblock is scanned without a lock, 32 pages at a time. Pageblocks that were scanned already are skipped. A
-//! request that does not wait also skips pageblocks of other types, and any place in which one page cannot be moved,
-//! because the wanted block cannot be made there. For large movable requests, a quick search of the free lists comes
-//! first (`fast_isolate`).
+//! A pageblock is scanned without a lock, 32 pages at a time. Pageblocks with a skip hint are skipped. Direct
+//! compaction with async effort also skips pageblocks that the policy excludes, mostly those of other types, and any
+//! range in which the wanted block would be made and one page cannot be moved. For costly orders, a quick search of the
+//! free lists comes first if the policy allows it (`fast_isolate`).
 //!
 //! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block
 

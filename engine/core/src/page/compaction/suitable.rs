@@ -19,8 +19,9 @@ use crate::policy::compaction::{self, FreeShape, ScoreMarks, SparedZones};
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Returns whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
-    /// linux: mm/compaction.c:compaction_suitable
+    /// Returns whether compaction of a zone may make a block of this order: the platform migrates, the zone has room
+    /// above its min watermark and, for a costly order, its free memory is fragmented. Takes the zone lock for costly
+    /// orders. linux: mm/compaction.c:compaction_suitable
     pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         self.has_use_above(zone.watermarks().min, zone, order, highest)
     }
@@ -38,14 +39,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Returns whether compaction has room above a mark, and, for a costly order, the zone's free memory is fragmented.
+    /// Returns whether the platform migrates, compaction has room above a mark, and, for a costly order, the zone's
+    /// free memory is fragmented.
     fn has_use_above(&self, mark: u64, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         self.platform.migrates()
             && zone.has_room_to_compact(mark, order, highest, 0)
             && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
     }
 
-    /// Returns whether a request lacks room outside of CMA areas, in which case it should not compact the zone.
+    /// Returns whether a run needs room outside of CMA areas, by the policy, and lacks it, in which case it should not
+    /// compact the zone.
     pub(super) fn lacks_own_room(&self, zone: &Zone<P::Lock>, order: Order, aim: &Aim) -> bool {
         let room = zone.mark(aim.flags) + compaction::gap(order);
         compaction::needs_own_room(self.rules().compaction.cma, order, aim.trial(), aim.flags)
@@ -53,7 +56,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Returns whether compaction for a request may have room in some zone, if a part of the zone's reclaimable pages
-    /// were free. linux: mm/compaction.c:compaction_zonelist_suitable
+    /// were free: all of them divided by the order. linux: mm/compaction.c:compaction_zonelist_suitable
     pub(in crate::page) fn compaction_zonelist_suitable(&self, request: &Request) -> bool {
         let order = request.order;
         self.platform.migrates()
@@ -64,7 +67,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             })
     }
 
-    /// Returns whether a request of this order fails in a zone because of fragmentation.
+    /// Returns whether a request of this order fails in a zone because of fragmentation, by the fragmentation index.
+    /// The answer is also yes if a sufficient block is free.
     fn is_in_pieces(&self, zone: &Zone<P::Lock>, order: Order) -> bool {
         let threshold = self.policy.numbers.compaction_extfrag_threshold.unwrap_or(compaction::EXTFRAG_THRESHOLD);
         self.free_shape(zone, order).fragmentation_index(order).is_none_or(|index| index > threshold)

@@ -3,7 +3,7 @@
 //! Free blocks are taken off the lists under the zone lock, one pageblock after the other, until there are as many
 //! pages as wait to be moved. Movable and CMA pageblocks are used; a run with full effort uses other types as well,
 //! except Isolate. A pageblock that starts with a free block of the wanted order is never used. In the first pageblock
-//! of a scan, a run that does not wait reads every 32nd frame, and any other run reads every frame. The stride doubles,
+//! of a scan, a run with async effort reads every 32nd frame, and any other run reads every frame. The stride doubles,
 //! up to 32, after each pageblock without free blocks, and is 1 after a pageblock with free blocks.
 //!
 //! Before the scan, a quick search looks through the free lists, from their tails, for a block in the upper part of the
@@ -32,8 +32,9 @@ pub(super) enum ScanEnd {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// Takes a block to move pages to, while `pages_left` pages still wait to be moved. Searches for more targets if
-    /// none is left. linux: mm/compaction.c:compaction_alloc
+    /// Takes a block of `order` to move pages to, while `pages_left` pages still wait to be moved. Searches for more
+    /// targets if none is large enough, and returns `None` if the search finds none. linux:
+    /// mm/compaction.c:compaction_alloc
     pub(super) fn compaction_alloc(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {
@@ -45,7 +46,7 @@ impl<P: Platform> Run<'_, '_, P> {
         })
     }
 
-    /// Frees unused targets to the zone. The next run starts its scan for targets there.
+    /// Frees unused targets to the zone. The next run starts its scan for targets at the highest of them, or higher.
     /// linux: mm/compaction.c:release_free_list
     pub(super) fn release_free_list(&mut self) {
         let map = self.allocator.map;

@@ -22,7 +22,7 @@ use crate::page::error::{ContigError, FreeError, RangeError};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
-/// Bitmap of an area, with one bit per unit of frames that is allocated.
+/// Bitmap of an area, with one bit per unit of 2^`order_per_bit` frames. The bit is set while the unit is allocated.
 #[derive(Debug)]
 struct Bitmap<'m> {
     words: &'m mut [u64],
@@ -45,7 +45,7 @@ pub struct CmaArea<'m, L> {
 /// Reason why a CMA area was not set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmaError {
-    /// The area's range is invalid for this reason.
+    /// The area's range is invalid for this reason, or [`RangeError::OutOfRange`] if a pageblock of it is isolated.
     Range(RangeError),
     /// A frame is not Reserved: it was released already, or belongs to another area.
     NotReserved {

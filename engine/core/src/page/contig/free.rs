@@ -97,7 +97,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     ///
     /// # Errors
     /// See [`FreeError`], which names the first frame that the caller may not free, and its state. The range is
-    /// unchanged then.
+    /// unchanged then, unless another call changed one of its blocks after the check: the rest of the range is freed in
+    /// this case.
     pub fn free_contig_range(&self, range: Range<Pfn>) -> Result<(), FreeError> {
         self.free_range(range, Terms::REFERENCED)
     }

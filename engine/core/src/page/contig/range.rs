@@ -25,7 +25,8 @@ pub(in crate::page) enum Purpose {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Returns the zone that contains the whole range. Cost: a few steps per pageblock.
+    /// Returns the zone that contains the whole range, or the reason why the range is invalid. Cost: a few steps per
+    /// pageblock.
     pub(in crate::page) fn zone_of_range(&self, range: &Range<Pfn>) -> Result<&'m Zone<P::Lock>, RangeError> {
         if range.is_empty() {
             return Err(RangeError::Empty { start: range.start });
@@ -42,8 +43,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(&self.zones[usize::from(zone)])
     }
 
-    /// Refuses a range with a block that cannot be migrated. Cost: at most one step per frame.
-    /// linux: mm/page_isolation.c:has_unmovable_pages
+    /// Refuses a range with a block that cannot be migrated, and a range in a CMA area unless the area itself takes it.
+    /// Cost: at most one step per frame. linux: mm/page_isolation.c:has_unmovable_pages
     pub(in crate::page) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
             if (self.map.pageblock(pfn).lasting_migratetype() == MigrateType::Cma) != (purpose == Purpose::Cma) {

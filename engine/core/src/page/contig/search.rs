@@ -10,10 +10,10 @@ use crate::page::error::{ContigError, RangeError};
 use crate::platform::{Platform, Request};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates contiguous pages near the calling CPU: the first range of the nearest zone that can be emptied. The
-    /// range starts at a multiple of its size, or of the largest power of two below its size. Its blocks and the cost
-    /// are those of [`alloc_contig_range`](Self::alloc_contig_range). Skipping a range that cannot be emptied costs up
-    /// to one step per frame.
+    /// Allocates contiguous pages near the calling CPU: the first range that can be emptied, of the nearest zone that
+    /// has one. The range starts at a multiple of its size, or of the largest power of two below its size. Its blocks
+    /// and the cost are those of [`alloc_contig_range`](Self::alloc_contig_range). Skipping a range that cannot be
+    /// emptied costs up to one step per frame.
     ///
     /// # Errors
     /// [`ContigError::NoRange`] if there is no such range; [`ContigError::Flags`]; [`ContigError::Range`] for a size of

@@ -14,6 +14,7 @@ use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Splits the frozen blocks that cross a border of the range into the largest blocks that fit on either side.
+    /// Fails, without a split, if a block between these two is not the caller's to free.
     #[inline]
     pub(super) fn split_at_borders(&self, range: &Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let across = [range.start, range.end].map(|border| self.frozen_block_across(border));

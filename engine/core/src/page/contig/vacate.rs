@@ -23,7 +23,9 @@ use crate::platform::{CompactEffort, Platform};
 const ROUNDS: u32 = 5;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Takes an isolated range after migrating the blocks in it. linux: mm/page_alloc.c:__alloc_contig_migrate_range
+    /// Takes an isolated range by `take`, which returns the first frame that it cannot take as the error. If `take`
+    /// fails, drains every CPU's lists for the zone, migrates the blocks in the range and tries again, in up to five
+    /// rounds. linux: mm/page_alloc.c:__alloc_contig_migrate_range
     pub(in crate::page) fn alloc_contig_migrate_range<T>(
         &self,
         zone: &Zone<P::Lock>,
@@ -44,8 +46,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         take().map_err(|pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
     }
 
-    /// Takes all frames of an isolated range off the free lists. The caller makes blocks of them. Returns the first
-    /// frame that is not free as the error.
+    /// Takes all frames of an isolated range off the free lists, or none. The caller makes blocks of them. Returns the
+    /// first frame that is not free as the error; for offlining, Reserved and withheld frames are accepted too.
     pub(in crate::page) fn isolate_freepages_range(
         &self,
         zone: &Zone<P::Lock>,
@@ -71,7 +73,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Allocates a block like the one to be migrated, outside of the pageblocks that are being emptied.
+    /// Allocates a block like the one to be migrated, near the zone's node and outside of the pageblocks that are being
+    /// emptied. Returns `None` if that fails.
     fn alloc_target(&self, zone: &Zone<P::Lock>, word: Word, gfp: Gfp) -> Option<Pfn> {
         // The request tries hard but never ends a task, because the range is worth less than a task.
         let mut wanted = gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::RETRY_MAYFAIL | Gfp::NOWARN;

@@ -1,4 +1,4 @@
-//! Damage to per-CPU state of a zone: lists, stack, and the pageblocks that the CPU owns in part.
+//! Damage to per-CPU state of a zone: lists, stack and fragments.
 
 use super::Damage;
 use crate::base::{CpuId, MigrateType, Pfn};
@@ -36,7 +36,7 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.0.pcp_at(cpu, zone).plant_limit(pages);
     }
 
-    /// Stores the ends of the list of pageblocks that a CPU owns in part.
+    /// Stores the ends of the list of a CPU's fragments of one type.
     pub fn set_fragments(
         &self,
         cpu: CpuId,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `frames` | words and links of frames, pageblocks, the section table |
 //! | `zones` | free lists, counters and hints of a zone, its span and watermarks |
-//! | `cpus` | a CPU's lists, its stack, its pageblocks owned in part |
+//! | `cpus` | a CPU's lists, its stack, its fragments |
 //! | `tasks` | background tasks, the block that a compaction run waits for, CMA areas |
 
 mod cpus;
