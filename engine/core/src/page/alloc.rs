@@ -3,8 +3,8 @@
 //! A request first tries this CPU's list for the nearest zone, if that zone is well above its watermarks. Otherwise it
 //! walks the zonelist at the low watermark; a request with NOFRAGMENT prefers another zone to mixing types in a
 //! pageblock. If no zone can serve the request, `slowpath` continues. The blocks are taken from `pcp` and `zone`. Cost:
-//! one uncontended lock and two list links if the per-CPU list has a block. A refill of the list, and a request of an
-//! order without a list, hold the zone lock once more.
+//! one uncontended lock and two list links if the per-CPU list has a block. A refill of the list takes the zone lock in
+//! addition, and a request of an order without a list takes only the zone lock.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_noprof, get_page_from_freelist, rmqueue
 //!
@@ -164,8 +164,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     fn rmqueue_fast(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
         let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_well_above_high())?;
-        // Of the first attempt's flags, CMA and HIGHATOMIC affect the check of such a zone. HIGHATOMIC can only let it
-        // pass; the whole attempt that follows then passes it.
+        // Of the first attempt's flags, CMA and HIGHATOMIC affect the check of such a zone. HIGHATOMIC is left out: if
+        // the check fails for lack of it, the whole attempt follows.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         let pfn = if spares { self.pop_pcplist(cpu, zone, order, migratetype, word) } else { None }?;
         if !highatomic::at_first(self.rules().highatomic, request.gfp, order).is_empty() {
@@ -175,8 +175,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Returns the type that the flags request and the highest zone that they allow, or `None` if the flags contradict
-    /// each other. While pages are not grouped by type, the type is always Unmovable. linux:
-    /// mm/page_alloc.c:prepare_alloc_pages
+    /// each other. While pages are not grouped by type, the type is always Unmovable.
+    /// linux: mm/page_alloc.c:prepare_alloc_pages
     #[inline]
     pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
@@ -209,8 +209,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// are skipped at first, if the policy requires it. With `NOFRAGMENT` the walk ends with the zones of the preferred
     /// zone's node; if none of them can serve the request without mixing types, the walk is repeated over all zones
     /// without the flag. In defrag mode the first walk covers all zones, and the flag is kept: if no zone can serve the
-    /// request, it gets no block here, and the slow path decides when mixing types is allowed. linux:
-    /// mm/page_alloc.c:get_page_from_freelist
+    /// request, it gets no block here, and the slow path decides when mixing types is allowed.
+    /// linux: mm/page_alloc.c:get_page_from_freelist
     pub(super) fn get_page_from_freelist(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
@@ -259,8 +259,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Returns whether a zone may give a block to a request: the zone stays above the watermark that the flags select
     /// and, above order 0, has a block that the request may use. With `NO_WATERMARKS` every zone may. If the zone does
-    /// not pass this check at its high watermark, the zone is flagged [`ZoneFlag::BelowHigh`]. linux:
-    /// mm/page_alloc.c:get_page_from_freelist
+    /// not pass this check at its high watermark, the zone is flagged [`ZoneFlag::BelowHigh`].
+    /// linux: mm/page_alloc.c:get_page_from_freelist
     #[inline]
     pub(super) fn can_spare(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> bool {
         let Request { order, highest, .. } = *request;

@@ -38,8 +38,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// If other references to a block that is not compound remain, all frames but the first are freed now, as blocks of
     /// the orders below `order`. The first frame is freed when the last reference is dropped.
     ///
-    /// If two calls free a block at the same time, one succeeds; the other returns an error, because the block is no
-    /// longer allocated.
+    /// If two calls drop the only reference to a block at the same time, one succeeds; the other returns an error,
+    /// because the block is no longer allocated.
     ///
     /// # Errors
     /// See [`FreeError`]. The block is unchanged.

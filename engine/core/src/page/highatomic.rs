@@ -36,8 +36,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Removes the pageblock of the smallest free block from the reserve of the first zone that the request may use and
     /// that has such a block. The pageblock gets the request's type, or becomes Unmovable under
-    /// [`ReserveLeaving::Unmovable`]. Returns whether there was such a block. linux:
-    /// mm/page_alloc.c:unreserve_highatomic_pageblock
+    /// [`ReserveLeaving::Unmovable`]. Returns whether there was such a block.
+    /// linux: mm/page_alloc.c:unreserve_highatomic_pageblock
     pub(super) fn unreserve_highatomic_pageblock(&self, request: &Request, eagerness: Unreserve) -> bool {
         let migratetype = match self.rules().reserve.leaving {
             ReserveLeaving::ForRequest => request.migratetype,

@@ -39,8 +39,8 @@ pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Isolates every pageblock of a zone that has frames in the range. Cost: one hold of the zone lock per pageblock,
     /// with at most one step per frame. If a pageblock has left the zone meanwhile, or is isolated by the maximum
-    /// number of ranges, nothing remains isolated and the error names the pageblock. linux:
-    /// mm/page_isolation.c:start_isolate_page_range
+    /// number of ranges, nothing remains isolated and the error names the pageblock.
+    /// linux: mm/page_isolation.c:start_isolate_page_range
     pub(in crate::page) fn start_isolate_page_range<'a>(
         &'a self,
         zone: &'a Zone<P::Lock>,

@@ -104,8 +104,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         })
     }
 
-    /// Returns whether proactive compaction is on, the node is fragmented enough for it, and kswapd is asleep. linux:
-    /// mm/compaction.c:should_proactive_compact_node
+    /// Returns whether proactive compaction is on, the node is fragmented enough for it, and kswapd is asleep.
+    /// linux: mm/compaction.c:should_proactive_compact_node
     fn should_proactive_compact_node(&self, node: NodeId) -> bool {
         self.score_marks()
             .is_some_and(|marks| self.node(node).kswapd.is_asleep() && self.fragmentation_score_node(node) > marks.high)

@@ -127,7 +127,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Wake::Awake
     }
 
-    /// Returns whether requests skip a node while its kswapd is awake, provided that other nodes can serve them.
+    /// Returns whether requests skip a node while its kswapd is awake, unless no other node can serve them: the policy
+    /// requires it, and there are several nodes.
     #[inline]
     pub(super) fn spares_busy_nodes(&self) -> bool {
         self.rules().kswapd.nodes == BusyNodes::Spared && self.nodes() > 1

@@ -58,7 +58,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Removes the pageblocks of a range that have no online frames and are not isolated from the zone, and shrinks the
+    /// Removes from the zone the pageblocks of a range that have no online frames and are not isolated, and shrinks the
     /// zone's span to the frames that remain.
     fn forget_pageblocks(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) {
         let _hotplug = self.hotplug.lock();

@@ -111,7 +111,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         sum
     }
 
-    /// Returns whether the reclaimed pages let a kswapd that has given up try again.
+    /// Returns whether the reclaimed pages let a kswapd that has given up try again: the policy requires only that
+    /// pages are freed, or the node is balanced now.
     fn revives_kswapd(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, .. } = *wanted;
         kswapd::hopes_for_any_page(self.rules().kswapd.hope) || self.pgdat_balanced(node, order, highest)
@@ -120,8 +121,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Returns whether reclaim at one priority should continue for a block above order 0, after `pages` pages were
     /// freed. It does so for costly orders, and for others at priorities below 10, if compaction is allowed. It
     /// continues while no zone has a block of the order or room to compact for one, more than [`gap`] pages are
-    /// reclaimable, and fewer pages were freed than the sum of the zones' high watermarks plus that gap. linux:
-    /// mm/vmscan.c:should_continue_reclaim
+    /// reclaimable, and fewer pages were freed than the sum of the zones' high watermarks plus that gap.
+    /// linux: mm/vmscan.c:should_continue_reclaim
     fn should_continue_reclaim(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;

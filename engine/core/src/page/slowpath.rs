@@ -207,8 +207,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Reclaims and, if that made progress, tries again. If that is not enough, unreserves a pageblock, unless it is
-    /// the zone's last, drains every CPU's lists, and tries once more. linux:
-    /// mm/page_alloc.c:__alloc_pages_direct_reclaim
+    /// the zone's last, drains every CPU's lists, and tries once more.
+    /// linux: mm/page_alloc.c:__alloc_pages_direct_reclaim
     fn alloc_pages_direct_reclaim(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, ReclaimProgress) {
         let request = attempt.request;
         let progress = self.try_to_free_pages(request);
@@ -234,8 +234,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Counts rounds without progress, and returns whether another round may help. It may while there were at most 16
     /// such rounds and some zone would be above its min watermark if all reclaimable pages were free. Otherwise,
-    /// unreserves a pageblock, even the last one of a zone; another round may help if there was one. linux:
-    /// mm/page_alloc.c:should_reclaim_retry
+    /// unreserves a pageblock, even the last one of a zone; another round may help if there was one.
+    /// linux: mm/page_alloc.c:should_reclaim_retry
     fn should_reclaim_retry(&self, attempt: &mut Attempt<'_>, progress: ReclaimProgress) -> bool {
         let request = attempt.request;
         if progress.is_made() && !is_costly(request.order) && self.has_budget_left(attempt) {

@@ -1,5 +1,5 @@
-//! Watermarks, lowmem reserves and limits of per-CPU lists, which the owner of the allocator has computed again after
-//! the size of a zone changed.
+//! Watermarks, lowmem reserves and limits of per-CPU lists. They depend on the sizes of the zones, and are computed
+//! when the user of the allocator calls [`set_up_watermarks`](PageAllocator::set_up_watermarks).
 //!
 //! The watermark check of an allocation is in `zone/watermark`.
 //!

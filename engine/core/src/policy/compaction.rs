@@ -9,8 +9,8 @@ pub const EXTFRAG_THRESHOLD: u32 = 500;
 pub const PROACTIVENESS: u32 = 20;
 /// Pages that compaction moves between two checks whether the run is finished. linux: COMPACT_CLUSTER_MAX
 pub const CLUSTER: u32 = 32;
-/// Binary logarithm of the longest deferral: only the last of 64 attempts is made in the zone. linux:
-/// COMPACT_MAX_DEFER_SHIFT
+/// Binary logarithm of the longest deferral: only the last of 64 attempts is made in the zone.
+/// linux: COMPACT_MAX_DEFER_SHIFT
 pub const DEFER_SHIFT_MAX: u8 = 6;
 /// Distance in percent between the scores at which proactive compaction begins and ends.
 const SCORE_GAP: u32 = 10;
@@ -78,8 +78,8 @@ pub enum Sources {
     ByUse,
 }
 
-/// Retry of compaction in a zone in which it failed, in a run of kcompactd or with more than async effort. linux:
-/// mm/compaction.c:defer_compaction
+/// Retry of compaction in a zone in which it failed, in a run of kcompactd or with more than async effort.
+/// linux: mm/compaction.c:defer_compaction
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
     /// The next attempts are skipped: one after the first failure, then 3, 7 and so on, at most 63.

@@ -69,7 +69,8 @@ pub fn at_first(policy: HighAtomicPolicy, gfp: Gfp, order: Order) -> AllocFlags 
     }
 }
 
-/// Returns whether an empty per-CPU list is refilled for a request.
+/// Returns whether an empty per-CPU list is refilled for a request with these flags. Two policies refill none for a
+/// request with HIGHATOMIC.
 pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::SkipCostly | HighAtomicPolicy::GiveBack => true,

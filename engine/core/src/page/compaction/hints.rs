@@ -91,7 +91,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         is_of_use
     }
 
-    /// Returns whether a frame makes its pageblock worth a scan: it is in a movable block, or heads a free block.
+    /// Returns whether a frame makes its pageblock worth a scan for this use: it is in a movable block (a source), or
+    /// heads a free block (a target).
     fn shows_use(&self, pfn: Pfn, looked_for: Use) -> bool {
         let Some(frame) = self.map.try_frame(pfn) else { return false };
         let word = frame.word();

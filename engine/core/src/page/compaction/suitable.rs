@@ -105,8 +105,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 impl<L: RawLock> Zone<L> {
-    /// Returns whether a zone would have enough free pages above a mark to serve as targets, if `more` pages were free.
-    /// For costly orders the mark is raised by the distance from min to low.
+    /// Returns whether a zone would have enough free pages, including those of CMA areas, above a mark to serve as
+    /// targets, if `more` pages more were free. For costly orders the mark is raised by the distance from min to low.
     fn has_room_to_compact(&self, mark: u64, order: Order, highest: ZoneKind, more: u64) -> bool {
         let marks = self.watermarks();
         let raised = if order > Order::COSTLY { (mark + marks.low).saturating_sub(marks.min) } else { mark };

@@ -33,8 +33,8 @@ pub(super) enum ScanEnd {
 
 impl<P: Platform> Run<'_, '_, P> {
     /// Takes a block of `order` to move pages to, while `pages_left` pages still wait to be moved. Searches for more
-    /// targets if none is large enough, and returns `None` if the search finds none. linux:
-    /// mm/compaction.c:compaction_alloc
+    /// targets if none is large enough, and returns `None` if the search finds none.
+    /// linux: mm/compaction.c:compaction_alloc
     pub(super) fn compaction_alloc(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {

@@ -164,8 +164,8 @@ impl PcpLists {
         &self.lists[index]
     }
 
-    /// Returns whether blocks of order 1 to 3 stay on the lists for reuse, because they fit the CPU's share of the
-    /// cache.
+    /// Returns whether blocks of order 1 to 3 stay on the lists for reuse, because more than three batches of pages fit
+    /// the CPU's share of the cache.
     pub(in crate::page) fn keeps_high_orders(&self) -> bool {
         self.cache_slice > 3 * self.limits.batch
     }
@@ -298,9 +298,7 @@ impl PcpLists {
     /// Puts a block on the lists, except for its first part of `order`, which the caller takes. The block is halved
     /// repeatedly, and the upper halves go on the lists. For a block above [`Order::COSTLY`] the halving stops at order
     /// [`CUT`] ([`CUT_SINGLES`] if `order` is 0), and the rest is split into blocks of `order`, so that the next
-    /// requests find blocks. Returns the number of blocks that joined the lists. The block is halved repeatedly. If it
-    /// is larger than [`Order::COSTLY`], its lowest part is split into blocks of `order`, so that the next requests
-    /// need no split. Returns the number of blocks that joined the lists.
+    /// requests find blocks. Returns the number of blocks that joined the lists.
     pub(in crate::page) fn expand(
         &mut self,
         map: &MemMap<'_>,

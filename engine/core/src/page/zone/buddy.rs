@@ -27,8 +27,8 @@ pub(in crate::page) enum Placement {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list, merged with every free buddy that it may merge with. If a compaction run of the
-    /// zone waits for such a block, the run gets it instead. Cost: constant time per merge, at most ten merges. linux:
-    /// mm/page_alloc.c:__free_one_page
+    /// zone waits for such a block, the run gets it instead. Cost: constant time per merge, at most ten merges.
+    /// linux: mm/page_alloc.c:__free_one_page
     pub(in crate::page) fn free_one_page(
         &mut self,
         pfn: Pfn,
@@ -221,7 +221,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Splits a block that was taken off its list down to `order`. The upper halves are put at the heads of the free
-    /// lists of this type, the largest first. The lowest part belongs to the caller. linux: mm/page_alloc.c:expand
+    /// lists of this type, the largest first. The first 2^`order` frames belong to the caller.
+    /// linux: mm/page_alloc.c:expand
     pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(
             order <= found,

@@ -183,7 +183,7 @@ impl CompactState {
         self.note_success(order);
     }
 
-    /// Returns whether the longest deferral of the zone has just ended.
+    /// Returns whether the longest deferral of the zone has just ended for attempts at this order.
     pub(in crate::page) fn is_restarting(&self, order: Order) -> bool {
         let longest = self.defer_shift.load(Relaxed) == DEFER_SHIFT_MAX;
         order.get() >= self.failed.load(Relaxed) && longest && self.considered.load(Relaxed) >= 1 << DEFER_SHIFT_MAX

@@ -51,8 +51,8 @@ impl<L> Zone<L> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes and claims a block, from the sources that the rules allow. Returns `None` if they have none. linux:
-    /// mm/page_alloc.c:__rmqueue
+    /// Takes and claims a block, from the sources that the rules allow. Returns `None` if they have none.
+    /// linux: mm/page_alloc.c:__rmqueue
     pub(in crate::page) fn rmqueue(&mut self, wanted: BlockRequest, cursor: &mut Cursor) -> Option<Pfn> {
         let BlockRequest { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
@@ -175,8 +175,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Counts the free and movable pages of the pageblock at `block`. Returns `None` if it is not wholly within the
-    /// zone's span. Cost: a walk over the pageblock, at most one step per frame. linux:
-    /// mm/page_alloc.c:prep_move_freepages_block
+    /// zone's span. Cost: a walk over the pageblock, at most one step per frame.
+    /// linux: mm/page_alloc.c:prep_move_freepages_block
     fn pageblock_contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {

@@ -176,7 +176,7 @@ impl FreeAreas {
         area.blocks[migratetype.index()] += 1;
     }
 
-    /// Takes a block off its list. Its word still names the list. Returns whether the list is empty now.
+    /// Takes a block off its list. The block's word still names the list. Returns whether the list is empty now.
     #[inline]
     pub(in crate::page) fn remove(
         &mut self,

@@ -2,7 +2,7 @@
 //!
 //! Counters of free pages are written under the zone lock, those of present and managed pages under the hotplug lock;
 //! all are read anywhere. A read without the lock (the watermark check, `/proc` texts) may be slightly outdated.
-//! Watermarks are written when the zone's size changes. Flags are hints that any code may set or clear.
+//! Watermarks are written when they are computed again. Flags are hints that any code may set or clear.
 //!
 //! Operations under a zone's lock are methods of [`LockedZone`], all in this folder except those of `page/isolation`.
 //! Operations without the lock are methods of [`Zone`]. The folder depends on `base`, `policy` and `platform`, but not
@@ -323,14 +323,15 @@ impl<L> Zone<L> {
         self.stock.reserved_highatomic.store(pages, Relaxed);
     }
 
-    /// Returns whether free pages of the reserve count as free for every request.
+    /// Returns whether free pages of the high-atomic reserve count as free for every request, by the policy.
     #[inline]
     pub(super) fn counts_reserve(&self) -> bool {
         self.counts_reserve
     }
 
     /// Returns whether a request of this order and with these flags may use the reserve although the reserve is not
-    /// kept for it. Only movable requests have [`AllocFlags::CMA`].
+    /// kept for it: the policy opens the reserve, and the request is movable and for a whole pageblock or more. Only
+    /// movable requests have [`AllocFlags::CMA`].
     #[inline]
     pub(super) fn opens_reserve(&self, order: Order, flags: AllocFlags) -> bool {
         order.get() >= self.reserve_opens && flags.contains(AllocFlags::CMA)

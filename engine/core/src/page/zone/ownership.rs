@@ -1,4 +1,4 @@
-//! Ownership of pageblocks by CPUs, and the lists of owned pageblocks that have free pages in the zone.
+//! Ownership of pageblocks by CPUs, and the lists of owned pageblocks that may have free pages in the zone.
 //!
 //! A CPU owns a pageblock that it took whole, and a pageblock of the requested type and without an owner from which it
 //! took a part. A pageblock joins its owner's list when one of its pages becomes free in the zone. It also joins the

@@ -31,8 +31,8 @@ impl<L: RawLock> Zone<L> {
     }
 
     /// Checks a watermark like [`watermark_ok`](Self::watermark_ok), with a short cut for single pages. Requests for
-    /// single pages at the min watermark that may use the min reserve are checked again without the boost. linux:
-    /// mm/page_alloc.c:zone_watermark_fast
+    /// single pages at the min watermark that may use the min reserve are checked again without the boost.
+    /// linux: mm/page_alloc.c:zone_watermark_fast
     #[inline]
     pub(in crate::page) fn watermark_fast(
         &self,
@@ -95,8 +95,8 @@ impl<L: RawLock> Zone<L> {
         self.watermark_of(flags) + self.boost()
     }
 
-    /// Clears [`ZoneFlag::BelowHigh`] if enough pages are free again, so that per-CPU lists may grow. Returns whether
-    /// the flag was cleared by this call.
+    /// Clears [`ZoneFlag::BelowHigh`] if the zone is above its high watermark, boost included, so that per-CPU lists
+    /// may grow. Returns whether the flag was cleared by this call.
     pub(in crate::page) fn clear_below_high_if_met(&self) -> bool {
         if !self.has(ZoneFlag::BelowHigh) {
             return false;
