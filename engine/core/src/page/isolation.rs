@@ -28,8 +28,8 @@ use crate::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
 use crate::platform::Platform;
 use crate::policy::flags::AllocFlags;
 
-/// Isolated pageblocks of a range. Dropping the value ends the isolation: the pageblocks get their types back, and free
-/// blocks merge again.
+/// Isolated pageblocks of a range. Dropping the value ends this range's isolation: pageblocks that no other range
+/// isolates get their types back, and their free blocks merge again.
 pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     zone: &'a Zone<P::Lock>,

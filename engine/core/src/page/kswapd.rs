@@ -8,8 +8,8 @@
 //! ```text
 //! run    one errand: an order and a highest zone       starts at priority 12
 //! pass   one call: reclaims once at one priority       the next pass is more urgent if it freed too little
-//! end    balanced, or all priorities down to 1 tried   after 16 failed runs kswapd gives up until reclaim works again
-//! sleep  if the node is balanced: kcompactd is woken to make blocks of the freed pages
+//! end    balanced, or all priorities down to 1 tried   after 16 failed runs kswapd gives up (see policy/kswapd)
+//! sleep  if the node is balanced or kswapd has given up: kcompactd is woken to make blocks of the freed pages
 //! ```
 //!
 //! A run that has freed twice the size of the requested block continues for single pages, and leaves the rest to

@@ -3,7 +3,7 @@
 //! ```text
 //! priority 12, 11, ... 0   each node of the request once: scans 1/4096 of its pages, then 1/2048, ... then all
 //!   one node               for large blocks repeatedly, until compaction has room or no more pages are freed
-//! end                      once a cluster of 32 pages is freed, or compaction is possible in some zone
+//! end                      once a cluster of 32 pages is freed or, for a costly order, a zone is ready for compaction
 //! ```
 //!
 //! The platform frees pages through a handle that counts them, and this count decides. If the platform reports another

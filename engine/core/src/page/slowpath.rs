@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! wake kswapd, try down to the min watermark
-//! compact, try                   only costly orders, and unmovable blocks above order 0
+//! compact, try                   only costly orders, and blocks above order 0 that are not movable
 //! round: reclaim, try; unreserve a pageblock, drain every CPU's lists, try; compact, try
 //!        again                   while reclaim, or compaction with more effort, can still help
 //! mix types                      in defrag mode, in which types were not mixed until here
-//! last resort                    try at the high watermark; end something; another round
+//! last resort                    try at the high watermark; the platform ends something; another round
 //! ```
 //!
 //! `reclaim` and `compaction` do the work. This module decides the order of the steps, their number, and which reserves

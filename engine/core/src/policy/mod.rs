@@ -63,8 +63,8 @@ pub enum FlagsPolicy {
 /// Preference of a request between waiting and mixing types in a pageblock. linux: vm.defrag_mode, since 6.15
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefragMode {
-    /// A request mixes types as soon as its zones have no other memory. Only a preferred zone with a lower zone below
-    /// it is spared at first.
+    /// A request mixes types as soon as its zones have no other memory. Only if its preferred zone is Normal and has
+    /// lower zones beside it, the request tries these zones first.
     Off,
     /// Reclaim and compaction come first, in every zone; types are mixed only before the request would fail.
     On,
@@ -79,8 +79,8 @@ pub enum PcpPolicy {
     Linux,
     /// Linux's lists, with pages merged under the list's lock before they return to the zone.
     Merge,
-    /// A list takes whole pageblocks or large parts, which its CPU then owns. Frees of their pages go to the owner's
-    /// list, if its lock is free, and merge there.
+    /// A list takes whole pageblocks or large parts, which its CPU then owns. While memory is plentiful, frees of their
+    /// pages go to the owner's list, if its lock is free, and merge there.
     Owned,
     /// As `Owned`, but a free on another CPU is pushed onto the owner's stack without a lock.
     OwnedRemote,
@@ -107,7 +107,8 @@ pub enum DrainPolicy {
 /// Growth, use and shrinking of the high-atomic reserve; see [`highatomic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighAtomicPolicy {
-    /// Every atomic request above order 0 that finds its zone below the low watermark reserves its pageblock.
+    /// Every atomic request above order 0 that finds its zone below the low watermark reserves its pageblock, up to the
+    /// cap.
     Linux,
     /// As `Linux`, but only requests above order 3 reserve.
     SkipCostly,

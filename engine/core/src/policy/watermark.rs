@@ -8,6 +8,7 @@ pub const SCALE_FACTOR: u32 = 10;
 /// Default limit of the boost, in 1/10000 of the high watermark.
 pub const BOOST_FACTOR: u32 = 15_000;
 /// Divisors of the lowmem reserve: 1/ratio of the higher zones' pages is kept from requests that could use those zones.
+/// With 0 nothing is kept.
 pub const LOWMEM_RESERVE_RATIO: [u64; ZoneKind::COUNT] = [256, 256, 32, 0];
 
 /// Watermarks of a zone, in pages, without boost.
