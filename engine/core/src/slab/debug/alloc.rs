@@ -1,4 +1,5 @@
-//! Allocation from a checked cache: the first free object of the node's first slab, if it is undamaged.
+//! Allocation from a checked cache: the first free object of the node's first slab or of a new slab. A damaged object
+//! is reported and taken out of use, and the next one is tried.
 //!
 //! linux: mm/slub.c:alloc_single_from_partial, alloc_debug_processing
 
@@ -16,7 +17,11 @@ use crate::base::{Gfp, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Allocates an object of a checked cache: checks the object, and marks it as in use.
+    /// Allocates an object of a checked cache: checks the object, and marks it as in use. Reports damaged free objects
+    /// on the way.
+    ///
+    /// # Errors
+    /// If the node's list has no slab, and there is no page for a new one.
     pub(in super::super) fn alloc_checked(
         &self,
         cache: &Cache,
@@ -40,7 +45,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Takes the first object of a new slab, whose pages may be on any node.
+    /// Takes the first object of a new slab, whose pages may be on any node. Returns `None` if the object is damaged.
+    ///
+    /// # Errors
+    /// If there is no page for a slab.
     fn take_of_new(&self, cache: &Cache, gfp: Gfp, call: Call) -> Result<Option<NonNull<u8>>, ObjectError> {
         let pfn = self.new_slab(cache, gfp, self.pages.node_of(self.local.cpu()))?;
         let mut held = self.lock_node(self.node_of(pfn), cache.id);
@@ -50,7 +58,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(taken)
     }
 
-    /// Takes the first free object of a listed slab, unless the object is damaged.
+    /// Takes the first free object of a listed slab. If the object is damaged, takes it out of use and returns `None`.
     fn take_first<'s>(
         &self,
         cache: &'s Cache,

@@ -22,8 +22,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees an address that is in a page of a checked cache.
     ///
     /// # Errors
-    /// If no object starts there, or the object is free or damaged. The error is reported to the platform too, and
-    /// nothing is freed.
+    /// If no object starts there, or the object is free or damaged; nothing is freed then, and a damaged object is
+    /// taken out of use. These errors are reported to the platform too. If the page does not belong to the cache any
+    /// more, the error is reported only if the platform requests reports of all refused frees.
     pub(in super::super) fn free_checked(
         &self,
         cache: &Cache,
@@ -97,8 +98,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Err(ObjectFreeError::Interior { address: address.get() })
     }
 
-    /// Checks that an object is in use and undamaged, and reports it otherwise. linux:
-    /// mm/slub.c:free_consistency_checks
+    /// Checks that an object is in use and undamaged, and reports it otherwise. Takes a damaged object out of use.
+    /// linux: mm/slub.c:free_consistency_checks
     fn expect_in_use<'s>(
         &self,
         cache: &'s Cache,
@@ -117,8 +118,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         })
     }
 
-    /// Counts a slab that has become wholly free. If the node has enough wholly free slabs, takes the slab off the list
-    /// and returns it.
+    /// Counts a listed slab, if it has become wholly free. If the node already has enough wholly free slabs, takes the
+    /// slab off the list instead and returns it for the caller to discard. Otherwise returns `None`.
     fn idle(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) -> Option<Pfn> {
         let slab = self.map.slab(pfn);
         if slab.local().used() > 0 || !list.has(slab) {

@@ -5,11 +5,12 @@
 //!    empty list, and no address that is valid for them ([`Hot`](super::hot::Hot)). Other caches have no additional
 //!    cost.
 //! 2. Allocations and frees use the slab's own list, under the lock of the slab's node. Pages are allocated and given
-//!    back with no lock held. Each operation checks every byte around the object, and with poison also every byte in
-//!    it.
-//! 3. Damage is reported ([`Platform::slab_error`]) after the lock is released. A damaged object is not used again: a
-//!    free object is permanently taken off its list, and an object in use is not freed. The bytes around the object are
-//!    rewritten, so that it is reported once.
+//!    back with no lock held. Each operation checks the bytes around the object that the cache's flags provide; with
+//!    poison, an allocation also checks every byte in the object.
+//! 3. Damage is reported ([`Platform::slab_error`]) after the lock is released. An object that an allocation or a free
+//!    finds damaged is not used again: a free object is permanently taken off its list, and an object in use is not
+//!    freed. A walk ([`validate`]) repairs the bytes around a damaged object in use instead. So each damage is reported
+//!    once.
 //!
 //! [`object`] has the layout of an object, [`track`] the records of its users, and [`validate`] the walks over whole
 //! caches.
@@ -84,8 +85,8 @@ struct LockedNode<'l, 's, L: RawLock> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Returns the configuration of a cache with the checks that all caches make. If the platform has no checked
-    /// caches, removes all checks. linux: mm/slub.c:kmem_cache_flags
+    /// Returns the configuration of a cache with the checks that all caches make added; a cache with a constructor gets
+    /// no poison by this. If the platform has no checked caches, removes all checks. linux: mm/slub.c:kmem_cache_flags
     pub(super) fn with_debug_flags<'a>(&self, config: &CacheConfig<'a>) -> CacheConfig<'a> {
         if !P::SLAB_DEBUG {
             return config.with_flags(config.flags - CacheFlags::DEBUG);
@@ -107,8 +108,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         cache.layout.objects_of(base).for_each(|object| self.object(cache, object).prepare(State::Free, 0));
     }
 
-    /// Returns the bytes that were requested when an object of a checked cache was allocated, or `None` if its slab is
-    /// being discarded.
+    /// Returns the bytes that were requested when an object of a checked cache was allocated, or the whole size of the
+    /// object if its state word is damaged. Returns `None` if its slab was discarded or is about to be. Takes the
+    /// node's lock.
     pub(super) fn requested_size(&self, cache: &Cache, object: ObjectAddress) -> Option<usize> {
         let pfn = self.map.pfn(object.slab(cache.layout.mask).get())?;
         let held = self.lock_node(self.node_of(pfn), cache.id);

@@ -81,7 +81,7 @@ impl<'c> Object<'c> {
         self.layout.first + asked..self.object_part().end
     }
 
-    /// Returns the right red zone, or the bytes up to the next word.
+    /// Returns the offsets of the right red zone or, without red zones, of the bytes up to the next word.
     pub(super) fn right(&self) -> Range<u32> {
         self.object_part().end..self.layout.first + self.layout.link
     }
@@ -102,7 +102,7 @@ impl<'c> Object<'c> {
         (!tracks.is_empty()).then_some(tracks.start + which * TRACK_WORDS as u32 * WORD)
     }
 
-    /// Returns the unused bytes before the next object.
+    /// Returns the offsets of the unused bytes before the next object.
     pub(super) fn padding(&self) -> Range<u32> {
         self.tracks().end..self.layout.size
     }

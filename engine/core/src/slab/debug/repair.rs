@@ -19,14 +19,16 @@ use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug};
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes an object out of use. The object keeps the bytes that its last user, or the stray write, left in it.
+    /// Takes an object out of use, and counts it. The object keeps the bytes that its last user, or the stray write,
+    /// left in it.
     pub(super) fn take_out(&self, object: &Object<'_>) {
         object.become_state(State::Gone, 0);
         self.debugging.taken_out.fetch_add(1, Relaxed);
     }
 
-    /// Takes a damaged object that should be free out of use, and rebuilds its slab's list. If the object's state word
-    /// is that of an object in use or out of use, only the list is damaged, and the object is left as it is.
+    /// Takes a damaged object that should be free out of use, and rebuilds its slab's list. The report is left in
+    /// `held`. If the object's state word is that of an object in use or out of use, only the list is damaged, and the
+    /// object is left as it is.
     pub(super) fn take_out_free<'s>(
         &self,
         cache: &'s Cache,
@@ -57,7 +59,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Rebuilds the list of a slab's free objects from the objects' state words.
+    /// Rebuilds the list of a slab's free objects from the objects' state words, and takes the slab off its node's list
+    /// if none is free.
     pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) {
         let base = self.map.slab_address(pfn);
         let free = cache.layout.objects_of(base).filter(|&object| self.object(cache, object).is_free());

@@ -22,8 +22,9 @@ const SHOWN: u32 = 16;
 const ROW: u32 = 16;
 
 impl Object<'_> {
-    /// Returns up to [`SECTION_MAX`] bytes of each part, those around the damage for the damaged part. linux:
-    /// mm/slub.c:print_trailer
+    /// Returns bytes of each part of an object's space: up to [`SECTION_MAX`] of the object, up to [`SHOWN`] of a red
+    /// zone and of the padding. The bytes are those around the damage in the damaged part, the last of the left red
+    /// zone, and the first otherwise. linux: mm/slub.c:print_trailer
     pub(super) fn sections(&self, damage: Option<Damage>) -> [Section; 4] {
         let hit = damage.map(|damage| (damage.start - self.start()) as u32);
         let left = self.left();
@@ -79,7 +80,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         track::decode(object.track(which)?, self.debugging.operations.load(Relaxed))
     }
 
-    /// Returns the words of a track of the current call.
+    /// Returns the words of a track of the current call, and advances the clock of tracks by one.
     pub(super) fn now(&self, call: Call) -> [u64; TRACK_WORDS] {
         let who = match self.pages.platform().caller() {
             0 => Who::Source(call.place),
@@ -120,8 +121,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         error
     }
 
-    /// Returns the error for an address that was passed to `kfree` and is in no cache. Reports it if caches are
-    /// checked, or if the platform requests reports of all refused frees.
+    /// Returns the error for an address that was passed to `kfree` and is in no cache. Reports it if all caches are
+    /// checked (`slab_debug`), or if the platform requests reports of all refused frees.
     pub(in super::super) fn refused_large(&self, error: ObjectFreeError) -> ObjectFreeError {
         match error {
             ObjectFreeError::Foreign { address } | ObjectFreeError::Interior { address }
@@ -139,8 +140,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.pages.platform().slab_error(&report);
     }
 
-    /// Reports a refused free, unless it has been reported already. Used where the error cannot be returned to a
-    /// caller.
+    /// Reports a refused free whose error cannot be returned to a caller. Does nothing for errors that are always
+    /// reported where they are found; while all caches are checked (`slab_debug`), this is assumed of all errors,
+    /// unless the platform requests reports of all refused frees.
     pub(in super::super) fn report_refused(&self, error: ObjectFreeError) {
         let (address, bug) = match error {
             ObjectFreeError::Foreign { address } => (address, SlabBug::Foreign),
@@ -155,7 +157,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns a description of the object of a checked cache that contains an address.
+    /// Returns a description of the object whose space contains an address. Returns `None` if the cache is not checked,
+    /// or the page does not belong to it any more. Takes the node's lock.
     fn describe_address(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
         let pfn = self.map.pfn(cache.layout.mask.slab_around(address).get())?;
         let object = cache.layout.object_around(address).filter(|_| self.is_checked(cache))?;

@@ -77,7 +77,7 @@ impl Object<'_> {
         matches!(self.state(), Some((State::Free, _)))
     }
 
-    /// Writes all debugging bytes of an object that is new or is to be as new.
+    /// Writes all debugging bytes of an object, when its slab is made, when it is freed, and when it is repaired.
     pub(super) fn prepare(&self, state: State, asked: u32) {
         if self.has(CacheFlags::POISON) {
             if state != State::InUse {
@@ -103,7 +103,8 @@ impl Object<'_> {
         self.set_word(self.state_at(), state.stamp(self.address()) | u64::from(asked));
     }
 
-    /// Checks that every byte has the value that belongs to this state. linux: mm/slub.c:check_object
+    /// Checks that all bytes which the cache's flags provide, and the state word, have the values that belong to this
+    /// state. linux: mm/slub.c:check_object
     ///
     /// # Errors
     /// The first fault that is found.

@@ -37,7 +37,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.each_cache().map(|cache| self.validate_cache(&cache)).sum()
     }
 
-    /// Checks every object of a cache; returns 0 if the cache is not checked.
+    /// Checks every object of a cache, and returns the number of damaged ones; returns 0 if the cache is not checked.
     pub(in super::super) fn validate_cache(&self, cache: &Cache) -> u64 {
         let mut damaged = 0;
         self.visit_checked_objects(
@@ -69,9 +69,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         );
     }
 
-    /// Returns whether a wholly free slab that the caller holds may be discarded, which is so if it is undamaged.
-    /// Otherwise the slab stays, without the damaged objects, since the faulty code may write to the same memory again.
-    /// linux: mm/slub.c:free_slab
+    /// Returns whether a wholly free slab that the caller holds may be discarded, which is so if its cache is not
+    /// checked or all its objects are undamaged. Otherwise the damaged objects are reported and taken out of use, and
+    /// the slab goes back on its node's list, since the faulty code may write to the same memory again. linux:
+    /// mm/slub.c:free_slab
     pub(in super::super) fn may_discard(&self, cache: &Cache, pfn: Pfn) -> bool {
         if !self.is_checked(cache) {
             return true;
@@ -163,7 +164,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Calls `look` for every object of a checked cache under its node's lock, and passes each result to `then` with no
-    /// lock held.
+    /// lock held. Does nothing for a cache that is not checked.
     fn visit_checked_objects<'s, T>(
         &self,
         cache: &'s Cache,
