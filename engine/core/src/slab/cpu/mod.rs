@@ -68,7 +68,8 @@ pub struct CpuSlots {
 }
 
 impl CpuSlots {
-    /// Creates the slots of a CPU that has no object, no slab and no sheaf.
+    /// Creates the slots of a CPU that has no object, no slab and no sheaf. Under `sheaves` and `bitmap`, the first
+    /// word must be replaced by a placeholder before the slot is used.
     pub fn empty() -> CpuSlots {
         CpuSlots {
             main: core::array::from_fn(|_| AtomicU64::new(EMPTY)),
@@ -287,12 +288,15 @@ pub unsafe trait CpuLocal {
     /// Returns the CPU that runs the caller. The caller may be moved at once.
     fn cpu(&self) -> CpuId;
 
-    /// Takes the first object off this CPU's list; returns `None` if the list is a mark.
+    /// Takes the first object off this CPU's list; returns `None` if the list has no object, which its lowest bit shows
+    /// (see [`is_mark`](super::word::is_mark)).
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
     /// Puts an object on a list of its slab on this CPU. If the slot's list belongs to the same slab (the addresses
     /// agree in the bits of the mask), the object is put on that list. Otherwise it is put on the slab's own list,
-    /// provided that this CPU owns the slab, the list is not empty, and the object is not the last one in use.
+    /// provided that this CPU owns the slab, that list is not empty, and the object is not the slab's last one in use.
+    /// In all other cases the object is refused; with mangled links, an object that already is the first of the list is
+    /// refused too.
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
     /// Does what [`push`](Self::push) does, where the slot's second word names the slab of its list.
@@ -312,12 +316,13 @@ pub unsafe trait CpuLocal {
     /// bits of its `local`. Returns the address of the metadata and the object's place, or `None` if no bit is set.
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)>;
 
-    /// Sets an object's bit, which must be clear. The slab must be the one that this CPU's slot names, or another slab
-    /// that this CPU owns. In the second case the slab must already have free objects, and must not have all of them
-    /// (`all`) free afterwards.
+    /// Sets an object's bit in its slab's `local`. Refuses the object if the bit is set already, or if the slab is
+    /// neither the one that this CPU's slot names nor another slab that this CPU owns. A slab that the slot does not
+    /// name must also have free objects already, and must not have all of its objects (`all`) free afterwards.
     fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome;
 
-    /// Replaces a word that only sections on `cpu` write.
+    /// Replaces a word that only sections on `cpu`, and drains, write, if the caller runs on `cpu`, and the word and
+    /// the witness have the expected values.
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome;
 
     /// Waits until every section on `cpu` that began before this call has ended, provided that the CPU answers.
@@ -337,7 +342,9 @@ pub unsafe trait CpuLocal {
     /// Leaves the region that `preempt_disable` entered.
     fn preempt_enable(&self) {}
 
-    /// Takes the list of another CPU's slot, or the mark in it.
+    /// Takes the first word of another CPU's slot: a list or, under `sheaves`, the top of a sheaf. Returns `nothing` if
+    /// the slot has that value already, or if the CPU does not answer the fence. Costs an exchange and a fence, again
+    /// for each section that commits at the same time.
     ///
     /// The word is exchanged for `nothing`, a value onto which no section pushes ([`EMPTY`] for lists), and then the
     /// CPU is fenced. If the word still is `nothing` after the fence, the list belongs to the caller. Otherwise a

@@ -189,8 +189,9 @@ fn is_ordinary_free(slab: &Slab, cpu: CpuId, bits: Bits, is_last: bool) -> bool 
     slab.owner() == Owner::Cpu(cpu) && !bits.is_empty() && !is_last
 }
 
-/// Puts an object on the own list of its slab, if this CPU owns the slab. The list is read before the owner, since a
-/// CPU that changes a slab's owner takes the list first.
+/// Puts an object on the own list of its slab, if this CPU owns the slab, the list has objects, and the object is not
+/// the slab's last one in use. Refuses the object otherwise. The list is read before the owner, since a CPU that
+/// changes a slab's owner takes the list first.
 fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: FreedObject<'_>, links: L) -> PushOutcome {
     let slab = freed.slab();
     let local = slab.local();

@@ -23,7 +23,7 @@ impl Ranked for Barn {
 }
 
 impl Barn {
-    /// A barn without sheaves.
+    /// Creates a barn without sheaves.
     pub(in crate::slab) const fn new() -> Barn {
         Barn { full: Pile::new(), empty: Pile::new() }
     }

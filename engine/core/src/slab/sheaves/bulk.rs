@@ -1,5 +1,5 @@
-//! Bulk allocation and free: many objects are copied from and to sheaves at once, and sheaves are exchanged in between,
-//! under one lock.
+//! Bulk allocation and free: objects are copied from and to sheaves, and sheaves are exchanged in between, under one
+//! lock for up to 64 objects.
 //!
 //! Objects are copied from and to the spare, which that lock protects. The main sheaf becomes the spare when its turn
 //! comes. Objects that the CPU and its barn do not have come from slabs directly, and objects for which they have no
@@ -28,7 +28,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Allocates an object for every element of `objects`, or none.
     ///
     /// # Errors
-    /// If there are not enough objects.
+    /// If there are not enough objects, and no page for a slab. The objects that were taken are freed then.
     pub(in crate::slab) fn alloc_from_pcs_bulk(
         &self,
         cache: &Cache,
@@ -130,7 +130,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Replaces a spare that does not meet a want by another sheaf: the main one, or one of the barn's.
     ///
     /// # Errors
-    /// If there is no such sheaf. The error contains the spare.
+    /// If there is no such sheaf, if the barn has no room for the spare, or if the caller was moved to another CPU. The
+    /// error contains the spare.
     fn next_spare(
         &self,
         pcs: &PercpuSheaves<'_, P::Lock>,

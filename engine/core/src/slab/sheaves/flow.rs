@@ -31,13 +31,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// number.
     ///
     /// Objects are written in descending order of addresses, and a sheaf hands out its last object first. So a caller
-    /// that uses objects in the order of allocation accesses memory in one direction. The sources of objects are, in
-    /// this order:
+    /// that uses objects in the order of allocation accesses memory in one direction. Only the first object may wait
+    /// for reclaim. The sources of objects are, in this order:
     ///
     /// 1. slabs of this node;
-    /// 2. a slab of a node that has more slabs than it keeps;
+    /// 2. if these have no object, a slab of another node that has more slabs than it keeps;
     /// 3. new pages;
-    /// 4. slabs of any node.
+    /// 4. if there are no pages and no object was found, slabs of any node.
     ///
     /// # Errors
     /// If no object is found, and there is no page for a slab.
@@ -69,8 +69,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(all - left)
     }
 
-    /// Allocates objects from several new slabs into the end of `room`, and returns how many. Unused slabs go to the
-    /// node.
+    /// Allocates objects from several new slabs into the end of `room`, and returns their number, which is 0 if several
+    /// slabs cannot be made at once. Unused slabs go to the node, or are discarded beyond its limit.
     fn alloc_from_new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, room: &mut [ObjectAddress]) -> usize {
         let mut left = room.len();
         let Some(mut slabs) = self.new_slabs_for(cache, gfp, node, left) else { return 0 };
@@ -86,7 +86,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Makes several slabs for a number of objects, if the node has a free block for them. It makes an eighth as many
     /// slabs as the cache has. If the objects need more slabs, or there is no block for the eighth, it makes as many as
-    /// the objects need. Each number is rounded up to a power of two, and is at most the number that a node may keep.
+    /// the objects need. Each number is rounded up to a power of two, and is at most
+    /// [`Limits::made_at_once`](super::super::cache::Limits). Returns `None` if this would be a single slab.
     fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
         let most = cache.limits.made_at_once.ilog2();
         let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64, most);
@@ -137,7 +138,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes free objects out of a node's slabs into the end of `room`, until `room` is full or there are no more
-    /// slabs. Returns their number. Costs one lock, and an atomic step for each slab that is used up.
+    /// slabs. Returns their number. Cost: one lock; one atomic step for each slab that has no free object left, which
+    /// is then on no list; one more for each slab whose remote frees are taken, and one if the node's stack is not
+    /// empty.
     ///
     /// A slab from which this function only takes objects needs no
     /// [`meet_remote`](super::super::slab::Slab::meet_remote): a CPU that frees the slab's last object in use got that
@@ -159,7 +162,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room.len() - left
     }
 
-    /// Takes free objects out of a slab that the caller holds, and releases the slab.
+    /// Takes free objects out of a slab that the caller holds, into the end of `room`, and gives the slab back: to its
+    /// node if it has free objects left. Returns the number of objects.
     fn alloc_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
         let (taken, is_let_go) = self.alloc_from_held_slab(cache, pfn, room);
         if !is_let_go {
@@ -168,8 +172,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         taken
     }
 
-    /// Takes free objects out of a slab that the caller holds, into the end of `room`. Returns their number, and
-    /// whether the slab was released because nothing is left in it.
+    /// Takes free objects out of a slab that the caller holds, into the end of `room`. Returns the number of objects,
+    /// and whether the hold was given up: the slab has no free object then and is not queued any more. Otherwise the
+    /// caller still holds the slab.
     fn alloc_from_held_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         if cache.has_bits {
             return self.alloc_from_bits(cache, pfn, room);
@@ -209,15 +214,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns the slab of an object, if it belongs to the cache. If an object was freed twice, it may have been
-    /// returned to its slab before, and the slab may have been discarded.
+    /// Returns the slab of an object, or `None` if the object's page does not belong to the cache. If an object was
+    /// freed twice, it may have been returned to its slab before, and the slab may have been discarded.
     fn slab_of(&self, cache: &Cache, object: ObjectAddress) -> Option<Pfn> {
         self.map.pfn(object.slab(cache.layout.mask).get()).filter(|&pfn| self.map.kind(pfn) == cache.id)
     }
 
     /// Frees objects of one slab to that slab under the lock of the node's slabs, and returns `true`. Returns `false`
-    /// and does nothing if the slab is not on this node or one of the objects is free already; errors are reported
-    /// later, without a lock. A slab that is to be discarded is added to `goes`. Costs one atomic step.
+    /// and does nothing if the page does not belong to the cache, if the slab is not on this node, or if a bit shows
+    /// that one of the objects is free already; errors are reported later, without a lock. A slab that is to be
+    /// discarded is added to `goes`. Costs one atomic step.
     ///
     /// If another CPU frees the last object in use of a slab that is being queued here, it waits for the lock and then
     /// finds the slab on the list.
@@ -281,7 +287,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Allocates an empty sheaf for a cache, without reclaim or reserves, since objects can be allocated without
-    /// sheaves. linux: mm/slub.c:alloc_empty_sheaf
+    /// sheaves. Returns `None` if there is no memory, or if the cache has no sheaves. linux:
+    /// mm/slub.c:alloc_empty_sheaf
     pub(super) fn alloc_empty_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<OwnedSheaf> {
         let capacity = Some(u64::from(cache.sheaf)).filter(|&objects| objects > 0)?;
         let of = self.cache_of_sheaves(size_class(capacity));
@@ -303,7 +310,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Returns the power of two that is next above a number of slabs, at most `most`.
+/// Returns the exponent of the smallest power of two that is not below a number of slabs, at most `most`.
 fn power(slabs: u64, most: u32) -> u8 {
     slabs.next_power_of_two().ilog2().min(most) as u8
 }

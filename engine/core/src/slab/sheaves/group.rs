@@ -7,8 +7,8 @@
 //!
 //! These steps cost more than two visits of a slab, so objects stay as they are if grouping gains little. One look at
 //! each object counts the runs of objects of one slab; few runs are not grouped. A second look counts the slabs;
-//! objects are not grouped if there are nearly as many slabs as runs. Afterwards, objects of one slab that are adjacent
-//! or nearly so are freed together ([`gather`]), as in Linux.
+//! objects are not grouped if there are fewer than four runs per slab. Afterwards, objects of one slab that are
+//! adjacent or nearly so are freed together ([`gather`]), as in Linux.
 
 use super::super::address::{ObjectAddress, SlabAddress, SlabMask};
 
@@ -28,8 +28,8 @@ const RUN_MIN: usize = 4;
 /// mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
 
-/// Moves objects of the same slab together. The slabs keep the order of their first objects, and the objects of a slab
-/// keep their order.
+/// Moves objects of the same slab together, in each [`OBJECTS_MAX`] objects where this gains enough. The slabs keep the
+/// order of their first objects, and the objects of a slab keep their order.
 pub(super) fn group(objects: &mut [ObjectAddress], mask: SlabMask) {
     for objects in objects.chunks_mut(OBJECTS_MAX) {
         let runs = runs(objects, mask);

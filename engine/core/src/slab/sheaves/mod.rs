@@ -15,8 +15,8 @@
 //! object. The main sheaf is replaced by a section too, under the lock of the CPU's part of the cache. So it stays with
 //! the CPU while that lock is held, although its length may change. The spare is protected by the lock alone. A sheaf
 //! that is being filled or flushed belongs to the call that does so, with no lock held on it. If the CPU has another
-//! sheaf in its place afterwards, or the caller was moved to another CPU, the sheaf becomes a spare or is put into the
-//! barn.
+//! sheaf in its place afterwards, or the caller was moved to another CPU, the sheaf becomes a spare, is put into the
+//! barn or, if neither has room, is flushed and freed.
 //!
 //! A double free is detected if the two frees follow each other on a CPU. The object is then found in its sheaf or, if
 //! it was freed to its slab, in that slab. It is also detected if a bulk free names an object twice in a row. A later
@@ -153,8 +153,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.no_sheaf.top()
     }
 
-    /// Returns whether an object is of this CPU's node, and so may be put into its sheaves. linux:
-    /// mm/slub.c:can_free_to_pcs
+    /// Returns whether an object is of this CPU's node, or there is one node only, so that the object may be put into
+    /// the CPU's sheaves. linux: mm/slub.c:can_free_to_pcs
     fn is_on_local_node(&self, object: ObjectAddress) -> bool {
         let home = self.pages.node_of(self.local.cpu());
         self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == home)
@@ -320,8 +320,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Makes a sheaf the main one, if the caller still runs on that CPU. The replaced sheaf and `unfit` become the
-    /// spare, go to the barn, or are flushed and freed.
+    /// Makes the sheaf `fresh` the main one, if the caller still runs on that CPU. The sheaves that are left (`unfit`,
+    /// and the replaced sheaf or `fresh`) become the spare, go to the barn, or are flushed and freed.
     fn set_main(
         &self,
         mut pcs: PercpuSheaves<'_, P::Lock>,
@@ -390,7 +390,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Makes a sheaf the CPU's spare, or puts it into the barn of the CPU's node.
     ///
     /// # Errors
-    /// If there is a spare and the barn has no room. The error contains the sheaf.
+    /// If there is a spare or the CPU is offline, and the barn has no room. The error contains the sheaf.
     fn put_in_spare_or_barn(
         &self,
         pcs: &mut PercpuSheaves<'_, P::Lock>,
@@ -402,8 +402,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Takes a CPU's sheaves from it, and flushes and frees them. linux: mm/slub.c:__pcs_flush_all_cpu
     ///
-    /// The main sheaf is drained as a list is ([`CpuLocal::drain`]). No section pushes onto the placeholder that
-    /// replaces it, and only sections write the word without this lock.
+    /// The main sheaf is drained as a list is ([`CpuLocal::drain`]), and is leaked if the CPU does not answer the
+    /// fence. No section pushes onto the placeholder that replaces it, and only sections write the word without this
+    /// lock.
     pub(super) fn pcs_flush_all_cpu(&self, cpu: CpuId, cache: &Cache) {
         let mut pcs = self.lock_pcs(cpu, cache);
         let top = Top::from_raw(self.local.drain(cpu, pcs.slot, pcs.none.raw()));
