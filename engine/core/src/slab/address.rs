@@ -58,9 +58,9 @@ impl SlabAddress {
     }
 }
 
-/// Mask of the address bits that identify a slab: all bits but the lowest. All addresses in one slab agree in them, and
-/// those of different slabs of a cache do not. The lowest bits are stored, since every free uses them to find its place
-/// in the slab.
+/// Mask of the address bits that identify a slab: all bits above those of an offset within a slab. All addresses in one
+/// slab agree in these bits, and addresses in different slabs of a cache do not. The stored value is the complement,
+/// since every free computes the object's offset in its slab with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct SlabMask {

@@ -1,5 +1,6 @@
 //! Allocation: the fast path first, which is a section of a few instructions on this CPU's slot. When the slot has no
-//! object, the slow path refills it and tries again.
+//! object, the slow path refills the slot and tries again. For a checked cache, whose slots are never filled, the slow
+//! path takes an object off the node's list.
 //!
 //! linux: mm/slub.c:slab_alloc_node, __slab_alloc, slab_post_alloc_hook
 //!
@@ -25,10 +26,13 @@ use crate::base::Gfp;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Allocates an object of a cache for a request of `asked` bytes. Costs a section if this CPU's slot has an object.
+    /// Allocates an object of a cache for a request of `asked` bytes. A request by size for which there is no cache, or
+    /// no slab, may get a block of pages instead. Costs a section if this CPU's slot has an object, and the zeroing if
+    /// the flags demand it.
     ///
     /// # Errors
-    /// If there is no object, and no page for a slab.
+    /// If there is no object and no page for a slab, if no block of pages is that large, or if the cache does not
+    /// exist.
     #[inline(always)]
     #[track_caller]
     pub(super) fn slab_alloc<F: FastPath>(
@@ -62,9 +66,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         unsafe { object.as_ptr().write_bytes(0, cache.layout.object_size as usize) };
     }
 
-    /// Allocates outside the fast path. A request by size that gets no slab takes a block of pages, if the block is
-    /// smaller than a slab and the allocator may do so; therefore the slab is requested without `NOFAIL`. Memory is
-    /// compacted for the slab once, since a block for one object is expensive.
+    /// Allocates outside the fast path. If no slab can be made for a request by size, the request takes a block of
+    /// pages, provided that a block smaller than a slab holds it and [`fail_without_slab`](Self::fail_without_slab) is
+    /// not in effect. For such a request the slab is requested without `NOFAIL` and with `NORETRY`: memory is compacted
+    /// for the slab once, since a block for one object is expensive.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -85,7 +90,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Refills this CPU's slot until the fast path finds an object.
+    /// Allocates an object after the fast path found none: of a checked cache, through sheaves, or by refilling this
+    /// CPU's slot until the fast path finds an object.
     #[track_caller]
     fn slab_alloc_refilled(&self, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if self.is_checked(cache) {
@@ -106,7 +112,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Allocates an object for every element of `objects`. On failure, frees those that were allocated, and returns the
-    /// error.
+    /// error; `objects` then has no valid addresses.
     ///
     /// # Errors
     /// As for a single object.

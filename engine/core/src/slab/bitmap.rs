@@ -4,8 +4,9 @@
 //! A linked list touches the first cache line of each object on it: one load when the object is allocated, and one
 //! store when it is freed. If objects are large, these lines are all that a loop over them touches, and the lines are
 //! far apart. A slab of at most 63 objects can record in one word which of them are free. That word is the slab's
-//! `local`, and a CPU's slot only names the slab. So the CPU frees in the same way into the slab that it allocates from
-//! and into the other slabs that it owns. No objects move between slot and slab, and a double free finds its bit set.
+//! `local`. Under [`SlabPolicy::Bitmap`](crate::policy::slab::SlabPolicy::Bitmap), a CPU's slot only names the slab. So
+//! the CPU frees in the same way into the slab that it allocates from and into the other slabs that it owns. No objects
+//! move between slot and slab, and a double free finds its bit set.
 //!
 //! Remote frees are bits of `remote`, whose highest bit records that the slab is queued. The protocol around these
 //! words is that of lists (`refill`, `takeover`); this module has the parts that differ.
@@ -31,7 +32,8 @@ pub use super::layout::BITMAP_OBJECTS_MAX;
 const QUEUED: u64 = 1 << 63;
 
 impl Slab {
-    /// Returns the free objects. The value is meaningful to the holder of the slab and to its owner.
+    /// Returns the free objects except for remote frees. The value is meaningful to the holder of the slab, and to
+    /// sections on the owner's CPU.
     pub fn bits(&self) -> Bits {
         Bits::from_raw(self.local.load(Acquire))
     }
@@ -41,7 +43,7 @@ impl Slab {
         Bits::from_raw(self.remote.load(Acquire) & !QUEUED)
     }
 
-    /// Returns all free objects at the time of the two loads, which other CPUs may change at once.
+    /// Returns all free objects, including remote frees, as two loads find them. Other CPUs may change them at once.
     pub(super) fn free_bits(&self) -> Bits {
         self.bits().with(self.remote_bits())
     }
@@ -53,16 +55,17 @@ impl Slab {
         self.owner.store(Owner::Node.raw(), Relaxed);
     }
 
-    /// Frees objects from any CPU, by one atomic step. Returns all objects that have been freed remotely by now, and
-    /// whether the caller must queue the slab now.
+    /// Frees objects from any CPU, by one atomic step. Returns the set of remote frees afterwards, and whether the
+    /// caller must queue the slab now.
     pub(super) fn push_remote_bits(&self, bits: Bits) -> (Bits, Queue) {
         let before = self.remote.fetch_or(bits.raw() | QUEUED, ordered(Fault::PushUnreleased, AcqRel));
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
         (Bits::from_raw(before & !QUEUED).with(bits), queue)
     }
 
-    /// Writes the slab's free objects. Releases the slab and returns `true` if it has none and none was freed remotely.
-    /// The caller holds the slab, and the slab has no owner.
+    /// Writes the free objects of a slab that the caller holds and that has no owner. If the slab has no free object
+    /// and no remote frees, the caller's hold is given up, the slab is not queued any more, and the result is `true`.
+    /// Otherwise the caller still holds the slab.
     fn unqueue_with(&self, bits: Bits) -> bool {
         self.local.store(bits.raw(), Relaxed);
         bits.is_empty() && self.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok()
@@ -79,7 +82,8 @@ impl Slab {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Adds the remote frees of the slab that this CPU has just used up to the slab's free objects. The slab stays the
-    /// one that this CPU allocates from.
+    /// one that this CPU allocates from. Returns [`Exhausted`](SlabOutcome::Exhausted) if the slab has no free object.
+    /// If the caller was moved to another CPU, the objects become remote frees again.
     pub(super) fn use_current_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
         let remote = slab.take_remote_bits();
@@ -93,7 +97,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Allocates from a slab of this CPU that was taken off its list.
+    /// Makes a slab of this CPU, which was taken off the CPU's list, the one that the CPU allocates from. Returns
+    /// [`Exhausted`](SlabOutcome::Exhausted) if the slab has no free object; the slab is not queued then. If the caller
+    /// was moved to another CPU, the slab is queued again.
     pub(super) fn use_own_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
         // The queued bit is cleared before the own bits are read: a free in between queues the slab again.
@@ -111,14 +117,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns objects that the caller has taken to a slab of this CPU, and queues the slab again. May run on any CPU.
+    /// Puts objects that the caller has taken back into their slab as remote frees, and puts the slab on the list of
+    /// the target CPU, which owns it, unless the slab is queued. May run on any CPU.
     fn return_bits(&self, at: RefillTarget<'_>, pfn: Pfn, bits: Bits, list: &mut List<CpuPartial>) {
         if self.map.slab(pfn).push_remote_bits(bits).1 == Queue::Push {
             self.put_cpu_partial(at.cache.id, pfn, list);
         }
     }
 
-    /// Makes a slab the one that this CPU allocates from, if the former one is still used up.
+    /// Makes a slab the one that the target CPU allocates from, if the caller still runs on that CPU, and the slot's
+    /// former slab is unchanged and still used up. Otherwise puts the slab on the CPU's list, unless the slab is
+    /// queued.
     fn allocate_from(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) {
         let RefillTarget { cpu, cache, seen, .. } = at;
         let slab = self.map.slab(pfn);
@@ -159,7 +168,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         (before.raw(), after.raw(), before.is_empty(), after == cache.layout.all_bits())
     }
 
-    /// Frees objects from any CPU, by one atomic step, and queues or retires the slab if necessary.
+    /// Frees objects from any CPU, by one atomic step, and queues, retires or counts the slab if necessary.
     pub(super) fn free_remote_bits(&self, cache: &Cache, slab: &Slab, bits: Bits) {
         let (after, queue) = slab.push_remote_bits(bits);
         let is_free = after.with(slab.bits()) == cache.layout.all_bits();
@@ -167,8 +176,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes free objects from a slab that the caller holds and that has no owner, until `room` is full or the slab has
-    /// none left. Objects are written from the end of `room` to its front, lowest address first. Returns their number,
-    /// and whether the slab was released because nothing is left in it.
+    /// no free object left. Fills `room` from its end to its front, lowest address first. Returns the number of
+    /// objects, and whether the hold was given up: the slab has no free object then and is not queued any more.
+    /// Otherwise the caller still holds the slab.
     pub(super) fn alloc_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();
@@ -192,8 +202,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         (room.len() - left, slab.unqueue_with(bits))
     }
 
-    /// Returns the set of several objects of a slab, or `None` if one of them is already free. Costs a multiplication
-    /// per run of adjacent objects, and a comparison per object.
+    /// Returns the set of several objects of a slab, or `None` if one of them is already free or occurs twice. Costs a
+    /// multiplication per run of adjacent objects, and a comparison per object.
     pub(super) fn bits_in_use(&self, id: CacheId, slab: &Slab, objects: &[ObjectAddress]) -> Option<Bits> {
         let (hot, before) = (self.hot(id), slab.free_bits());
         let (mut free, mut rest) = (before, objects);
@@ -209,7 +219,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Some(free.without(before))
     }
 
-    /// Frees several objects of a slab from any CPU. An object that is already free is reported and left as it is.
+    /// Frees several objects of a slab from any CPU. An object that is already free, or that occurs a second time, is
+    /// reported and not freed.
     pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
         // Reporting is kept out of the loop over the other objects, which has to be short.
         let in_use = self.bits_in_use(cache.id, slab, objects);
@@ -219,8 +230,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Reports those objects that are in the slab's set of free objects `before`, or that occur more than once. Returns
-    /// the others.
+    /// Reports those objects that are in the slab's set of free objects `before`, and the repetitions of objects that
+    /// occur more than once. Returns the set of the objects that are not in `before`.
     #[cold]
     #[inline(never)]
     fn report_free_already(&self, id: CacheId, before: Bits, objects: &[ObjectAddress]) -> Bits {
@@ -234,8 +245,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         free.without(before)
     }
 
-    /// Puts a queued slab that the caller holds and that has no owner on its node's list, or releases it if all its
-    /// objects are in use.
+    /// Gives back a queued slab that the caller holds and that has no owner. If the slab has free objects, it is put on
+    /// its node's list, or discarded if the node has enough wholly free slabs. If all its objects are in use, only the
+    /// hold is given up.
     pub(super) fn deactivate_bitmap_slab(&self, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
         if !slab.unqueue_with(slab.bits().with(slab.take_remote_bits())) {
@@ -243,7 +255,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns the number of free objects of a slab. Exact only while neither sections nor other CPUs change them.
+    /// Returns the number of free objects that are with a slab, not in a CPU's slot or a sheaf. Exact only while
+    /// neither sections nor other CPUs change them.
     pub(super) fn free_objects(&self, cache: &Cache, pfn: Pfn) -> u16 {
         let slab = self.map.slab(pfn);
         if cache.has_bits {

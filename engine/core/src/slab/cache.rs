@@ -6,8 +6,6 @@
 //! removes all other paths. Under `freehold` all objects use sheaves. The caches that sheaves are allocated from have
 //! no sheaves themselves; their objects go to slabs one by one. Earlier these caches had lists per CPU. All code for
 //! slabs that CPUs own was then part of every kernel with the policy `freehold`, for these caches alone.
-//!
-//! An allocator without cache numbers has no slab.
 
 use core::ops::Range;
 
@@ -30,7 +28,7 @@ pub use super::id::CacheId;
 /// Bytes of a cache's name that are kept.
 const NAME_MAX: usize = 31;
 /// Value of `slab.cpu_free` in KiB that limits waiting slabs if the setting is absent: 16 times the largest slab of
-/// Linux's rules.
+/// Linux's rules with pages of 4 KiB.
 const CPU_FREE_KIB: u32 = 512;
 
 /// Name of a cache, stored in the cache. Longer names are cut off.
@@ -61,15 +59,16 @@ impl Name {
 /// need not read the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// CPUs own slabs, and have lists with end marks: [`SlabPolicy::Tagged`].
+    /// CPUs own slabs, and have lists with end marks: [`SlabPolicy::Tagged`], and smaller objects under
+    /// [`SlabPolicy::Bitmap`].
     Tagged,
     /// CPUs own slabs, and have lists with a word that names the slab: [`SlabPolicy::PageField`].
     PageField,
     /// As [`PageField`](Self::PageField), with preemption disabled around each section, as in a preemptible kernel.
     PageFieldGuarded,
-    /// CPUs have arrays of objects: [`SlabPolicy::Sheaves`].
+    /// CPUs have arrays of objects: [`SlabPolicy::Sheaves`] and [`SlabPolicy::SheavesBitmap`].
     Sheaves,
-    /// CPUs own slabs, and have words of bits: [`SlabPolicy::Bitmap`].
+    /// CPUs own slabs, and have words of bits: larger objects under [`SlabPolicy::Bitmap`].
     Bitmap,
     /// CPUs hold no objects. Each allocation and free is checked under the node's lock.
     Checked,
@@ -78,16 +77,16 @@ pub enum Path {
 /// Limits on unused slabs of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Wholly free slabs that a node keeps. With sheaves, CPUs have no slabs, and a node keeps as many as a CPU would
-    /// otherwise, if that is more. linux: mm/slub.c:do_kmem_cache_create
+    /// Wholly free slabs that a node keeps. With sheaves, CPUs have no slabs, and a node keeps `slab.cpu_free` KiB of
+    /// slabs, if that is more. linux: mm/slub.c:do_kmem_cache_create
     pub node_free: u32,
     /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, whose slabs need not be wholly free
     pub cpu_free: u32,
-    /// Slabs with remote frees that may wait for a CPU: this many on its list, and as many on its stack. Beyond that,
-    /// the CPU that frees into the next one moves them to the node. linux: as for `cpu_free`
+    /// Slabs with remote frees that may wait for a CPU: this many on its list, and as many on its stack. The CPU that
+    /// frees into one slab more moves the waiting slabs to the node. linux: as for `cpu_free`
     pub cpu_waiting: u32,
-    /// Maximum number of slabs that are made at once from one block: with sheaves, as many as `slab.cpu_free` holds;
-    /// otherwise one, as in Linux.
+    /// Maximum number of slabs that are made at once from one block: with sheaves, as many as `slab.cpu_free` holds, at
+    /// least one and at most those of the largest block; otherwise one, as in Linux.
     pub made_at_once: u32,
 }
 
@@ -116,7 +115,8 @@ pub struct Cache {
     pub links: CacheLinks,
     /// Order in which the objects of a new slab are handed out.
     pub order: SlabOrder,
-    /// Flags that `create` was given, with those of the allocator added.
+    /// Flags that the creator gave, with the checks that all caches make; without any checks if the platform has no
+    /// checked caches. Caches of sheaves get no checks.
     pub flags: CacheFlags,
     /// Function that prepares each object once, when its slab is made.
     pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
@@ -124,7 +124,7 @@ pub struct Cache {
     pub gfp: Gfp,
     /// Limits on slabs that a node keeps, and on slabs that wait for a CPU.
     pub limits: Limits,
-    /// Number of objects that a sheaf of the cache has room for.
+    /// Number of objects that a sheaf of the cache has room for; 0 for the caches that sheaves are allocated from.
     pub sheaf: u16,
     /// Number of sheaves with objects that a barn of the cache has room for.
     pub full_sheaves: usize,
@@ -162,6 +162,9 @@ impl Cache {
     }
 
     /// Determines all properties of a cache.
+    ///
+    /// # Errors
+    /// If the size or the alignment is not possible, or if a cache with a constructor is to be poisoned.
     pub(super) fn new(config: &CacheConfig<'_>, params: &CacheParams<'_>) -> Result<Cache, CreateError> {
         let align = alignment(config, params.page_size)?;
         let debug = config.flags & CacheFlags::DEBUG;
@@ -243,7 +246,11 @@ const fn path(policy: &Policy, has_bits: bool) -> Path {
     }
 }
 
-/// Returns the alignment of objects: the configured one, but at least that of a word.
+/// Returns the alignment of objects: the configured one, but at least that of a word. With
+/// [`CacheFlags::HWCACHE_ALIGN`], it is also at least a cache line or, for smaller objects, the next power of two.
+///
+/// # Errors
+/// If the configured alignment is not a power of two, or is larger than a page.
 fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateError> {
     const LINE: u32 = 64;
     let align = config.align.max(1);
@@ -272,7 +279,7 @@ fn sizing(params: &CacheParams<'_>, pinned: Option<PinBound>) -> SlabSizing {
     }
 }
 
-/// Returns the number of slabs in `kib` KiB.
+/// Returns the number of whole slabs in `kib` KiB.
 fn slabs_in(kib: u32, layout: &Layout) -> u32 {
     (u64::from(kib) * 1024 / layout.slab_bytes()) as u32
 }

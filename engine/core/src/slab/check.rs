@@ -4,8 +4,11 @@
 //!
 //! - each object of a slab is in exactly one of these places: in use, on the slab's own list, on its list of remote
 //!   frees, on the list of the one CPU that allocates from the slab, or in one sheaf;
-//! - each list consists of objects of its slab, ends in the slab's mark, and is as long as its word records;
-//! - each slab with free objects is on a list or stack of its owner, and is counted there correctly.
+//! - each list consists of objects of its slab, ends in the slab's end mark (a CPU's list only under `tagged`), and is
+//!   as long as its word records;
+//! - each slab with free objects, except one from which a CPU allocates, is on a list or stack of its owner or, without
+//!   an owner, of its node, and is counted there correctly;
+//! - no sheaf is lost, and the numbers of slabs and sheaves are those that were recorded.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -25,7 +28,8 @@ use crate::platform::Platform;
 /// Inconsistent state of the slab allocator: the first violation that `check` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabViolation {
-    /// A list leaves its slab, is circular, or does not end in the slab's mark.
+    /// A list leaves its slab, is circular, or does not end in the slab's end mark. Or bits of a slab stand for no
+    /// object, or for an object that was freed both remotely and by the owner.
     List {
         /// First frame of the slab.
         slab: Pfn,
@@ -39,22 +43,24 @@ pub enum SlabViolation {
         /// Number of objects that were counted.
         found: u16,
     },
-    /// Several CPUs allocate from one slab, or an object is free in two places.
+    /// Several CPUs allocate from one slab, or an object in a sheaf is also in another sheaf or free in its slab.
     Shared {
         /// First frame of the slab.
         slab: Pfn,
     },
-    /// A slab has free objects, but no CPU would find it.
+    /// A slab has free objects or is marked as queued, but is on no list or stack, so that no CPU would find it.
     Lost {
         /// First frame of the slab.
         slab: Pfn,
     },
-    /// A slab is on a list or a stack of a CPU or node that does not own it, or of another cache.
+    /// A slab is on a list or a stack of a CPU or node that does not own it, or of another cache, or is there without
+    /// being marked as queued.
     Misplaced {
         /// First frame of the slab.
         slab: Pfn,
     },
-    /// A slab's count as wholly free or as waiting does not match its state.
+    /// A slab's count as wholly free or as waiting does not match its state, or the counts of a list do not match its
+    /// slabs.
     Miscounted {
         /// First frame of the slab.
         slab: Pfn,
@@ -213,7 +219,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(self.free_objects(cache, pfn) + in_sheaves)
     }
 
-    /// Checks a list of a slab, and returns its length.
+    /// Checks a list of a slab, and returns its length. `expected` is `None` for a CPU's list, whose length is not
+    /// recorded.
     fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, expected: Option<u16>) -> Result<u16, SlabViolation> {
         let base = self.map.slab_address(pfn);
         let mut found = 0;
@@ -241,7 +248,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Checks that listed slabs are on the right lists, and that all queued slabs are listed.
+    /// Checks that the slabs on lists and stacks of a cache are on the right ones and counted correctly, and that all
+    /// queued slabs are on one.
     fn check_places(&self, cache: &Cache) -> Result<(), SlabViolation> {
         let mut listed = 0;
         for cpu in self.pages.cpu_ids() {

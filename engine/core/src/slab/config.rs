@@ -4,12 +4,13 @@ bitflags::bitflags! {
     /// Options of a cache. linux: include/linux/slab.h
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct CacheFlags: u32 {
-        /// Aligns objects to cache lines. linux: SLAB_HWCACHE_ALIGN
+        /// Aligns objects to cache lines; smaller objects to the next power of two, so that none crosses a line. linux:
+        /// SLAB_HWCACHE_ALIGN
         const HWCACHE_ALIGN = 1;
         /// Objects are freed by shrinkers, so their pages are grouped with other reclaimable pages. linux:
         /// SLAB_RECLAIM_ACCOUNT
         const RECLAIM_ACCOUNT = 2;
-        /// Each free searches the list of free objects of its slab. linux: SLAB_CONSISTENCY_CHECKS
+        /// Each free checks the list of free objects of the object's slab. linux: SLAB_CONSISTENCY_CHECKS
         const SANITY = 4;
         /// Bytes around an object reveal writes outside of it. linux: SLAB_RED_ZONE
         const RED_ZONE = 8;
@@ -21,7 +22,7 @@ bitflags::bitflags! {
 }
 
 impl CacheFlags {
-    /// All flags that add a cost to every allocation and free.
+    /// All flags that make a cache a checked one, which adds a cost to every allocation and free.
     pub const DEBUG: CacheFlags =
         CacheFlags::SANITY.union(CacheFlags::RED_ZONE).union(CacheFlags::POISON).union(CacheFlags::STORE_USER);
 }

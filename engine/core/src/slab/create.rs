@@ -36,7 +36,7 @@ pub struct Leak<K> {
     pub objects: u64,
     /// Number of objects that debugging found damaged and took out of use.
     pub taken_out: u64,
-    /// Address of one of these objects, if one was found.
+    /// Address of one of the objects in use, if one was found.
     pub example: Option<NonNull<u8>>,
 }
 
@@ -76,9 +76,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.make(id, &self.with_debug_flags(config), self.pages.policy())
     }
 
-    /// Creates a cache with a given number, for the sheaves of all other caches. The cache has no sheaves, so its
-    /// objects are allocated from slabs and freed to slabs one by one, and allocating a sheaf never needs another
-    /// sheaf.
+    /// Creates a cache with a given number, from which sheaves of other caches are allocated. The created cache has no
+    /// sheaves itself, so its objects are allocated from slabs and freed to slabs one by one, and allocating a sheaf
+    /// never needs another sheaf.
+    ///
+    /// # Errors
+    /// If the number is not vacant, or as for [`create`](Self::create).
     pub(super) fn create_at(
         &self,
         id: CacheId,
@@ -129,13 +132,15 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         &self.caches[id.index()]
     }
 
-    /// Returns a cache by its number. The caller has a handle or an object of it, so it is not destroyed meanwhile.
+    /// Returns a cache by its number; `None` if no cache has the number. The caller has a handle or an object of the
+    /// cache, so the cache is not destroyed meanwhile.
     #[inline(always)]
     pub(super) fn cache(&self, id: CacheId) -> Option<&Cache> {
         self.caches.get(id.index())?.get()
     }
 
-    /// Returns a cache by its number for callers without a handle, with a reference that keeps the cache.
+    /// Returns a cache by its number for callers without a handle, with a reference that keeps the cache. Returns
+    /// `None` if no cache has the number, or if the cache is being created or destroyed.
     pub(super) fn find_cache(&self, id: CacheId) -> Option<CacheRef<'_>> {
         match self.caches.get(id.index())?.find() {
             Lookup::Cache(cache) => Some(cache),
@@ -143,17 +148,19 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Returns the name of the cache with a number ([`ObjectFreeError::WrongCache`]), if there is one.
+    /// Returns the name of the cache with a number ([`ObjectFreeError::WrongCache`]). Returns `None` if there is no
+    /// such cache, or if it is being created or destroyed.
     pub fn name_of(&self, cache: CacheId) -> Option<Name> {
         self.find_cache(cache).map(|cache| cache.name)
     }
 
-    /// Returns all caches, each with a reference that keeps it.
+    /// Returns all caches except those that are being created or destroyed, each with a reference that keeps it.
     pub(super) fn each_cache(&self) -> impl Iterator<Item = CacheRef<'_>> {
         self.ids().filter_map(|id| self.find_cache(id))
     }
 
-    /// Gives back all unused memory of a cache.
+    /// Gives back all unused memory of a cache, except for slabs and sheaves of CPUs that are out of reach
+    /// ([`CpuLocal::is_out_of_reach`]) and checked slabs with damaged objects. For the cost see [`KmemCache::shrink`].
     pub(super) fn shrink_cache(&self, cache: &Cache) {
         for cpu in self.pages.cpu_ids() {
             self.flush_cpu_slab(cpu, cache);
@@ -166,16 +173,19 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.node_ids().for_each(|node| self.shrink_node(node, cache));
     }
 
-    /// Gives back all unused memory of all caches. This is the function that a shrinker calls when memory is short, for
-    /// example from [`Platform::reclaim`]. Caches that are being created or destroyed are skipped.
+    /// Gives back the unused memory of all caches, each as [`KmemCache::shrink`] does. This is the function that a
+    /// shrinker calls when memory is short, for example from [`Platform::reclaim`]. Caches that are being created or
+    /// destroyed are skipped.
     pub fn shrink(&self) {
         for cache in self.each_cache() {
             self.shrink_cache(&cache);
         }
     }
 
-    /// Moves all objects and slabs of every cache from a CPU to its node, for CPUs that have been idle or are too many.
-    /// Waits for sections that run on the CPU, once or twice per cache.
+    /// Takes all objects and slabs of every cache from a CPU, for CPUs that have been idle. Sheaves are flushed to
+    /// their slabs; slabs go to the CPU's node or, if they are wholly free and the node has enough of them, to the page
+    /// allocator. Costs up to two fences of the CPU per cache, and one more each time that a section changes a slot
+    /// meanwhile. Does nothing if the CPU is out of reach ([`CpuLocal::is_out_of_reach`]).
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -186,10 +196,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Moves all objects and slabs from a CPU that does not run any more to its node. Later frees into these slabs go
-    /// to the node too. No section may run on the CPU any more. Waits for caches that are being created or destroyed.
-    /// The corresponding function for pages is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead).
-    /// linux: mm/slub.c:slub_cpu_dead
+    /// Takes all objects and slabs from a CPU that does not run any more, as [`drain_cpu`](Self::drain_cpu) does. Slabs
+    /// of that CPU into which objects are freed later go to the node too. No section may run on the CPU any more. Waits
+    /// for caches that are being created or destroyed. The corresponding function for pages is
+    /// [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead). linux: mm/slub.c:slub_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -218,7 +228,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Calls `ask` until it returns a value. Used to wait for walks over caches to end.
+    /// Calls `ask` until it returns a value. Used to wait for walks over caches, and for caches that are being created
+    /// or destroyed.
     fn wait_until<T>(&self, ask: impl Fn() -> Option<T>) -> T {
         loop {
             if let Some(answer) = ask() {
@@ -229,7 +240,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Returns the word of a CPU's slot that has no objects.
+    /// Returns the first word of a slot that has no objects.
     pub(super) fn no_list(&self, path: Path) -> u64 {
         match path {
             Path::Bitmap => self.map.word_of(self.map.nowhere()),
@@ -240,15 +251,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Removes all objects from the slots of a cache that is not in use.
+    /// Writes the first words of the slots of a number that no cache in use has, so that no slot has objects. Objects
+    /// in them would be lost.
     pub(super) fn clear_slots(&self, id: CacheId, path: Path) {
         for cpu in self.pages.cpu_ids() {
             self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }
     }
 
-    /// Returns the number of objects of a cache that are in use or taken out of use, and one of them. The caller has
-    /// emptied the slots of all CPUs.
+    /// Returns the number of objects of a cache that are in use or taken out of use, and one of them, if one was found.
+    /// The caller has emptied the slots of all CPUs and the barns; an object that is still in one counts as in use.
     fn in_use(&self, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
         let (mut objects, mut example) = (0, None);
         for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order) {
@@ -259,7 +271,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         (objects, example)
     }
 
-    /// Returns an object of a slab that is on none of the slab's lists.
+    /// Returns an object of a slab that is not free in the slab, or `None` if all are.
     fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
         let mut objects = cache.layout.objects_of(self.map.slab_address(pfn));
         NonNull::new(objects.find(|&object| !self.is_free_in_slab(cache, pfn, object))?.as_ptr())
@@ -301,8 +313,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// Frees an object.
     ///
     /// # Errors
-    /// If no object of this cache starts at the address, or if the object is found to be free already
-    /// ([`ObjectFreeError::DoubleFree`] lists the cases).
+    /// If no object of this cache starts at the address, if the object is found to be free already
+    /// ([`ObjectFreeError::DoubleFree`] lists the cases), or if the cache is checked and the object is damaged.
     ///
     /// # Safety
     /// If the address is that of an object of this cache, the object is not free, and is not used any more. The cache
@@ -322,7 +334,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// Allocates an object for every element of `objects`, or none. linux: kmem_cache_alloc_bulk
     ///
     /// # Errors
-    /// As [`alloc`](Self::alloc). No object is allocated then.
+    /// As [`alloc`](Self::alloc). No object is allocated then, and `objects` has no valid addresses.
     #[track_caller]
     pub fn alloc_bulk(&self, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         self.slab.alloc_bulk(self.id, gfp, objects)
@@ -350,15 +362,17 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         result
     }
 
-    /// Gives back all slabs without objects in use, from all CPUs. Costs a fence for each CPU that has sheaves of the
-    /// cache, or two fences for each CPU if CPUs own slabs. linux: kmem_cache_shrink
+    /// Gives back all slabs without objects in use, of all CPUs and nodes, and flushes all sheaves. Slabs and sheaves
+    /// of CPUs that do not answer a fence, and checked slabs with damaged objects, stay. Costs a fence for each CPU
+    /// that has a main sheaf of the cache or, if CPUs own slabs, one or two fences for each CPU; one more each time
+    /// that a section changes a slot meanwhile. linux: kmem_cache_shrink
     pub fn shrink(&self) {
         self.slab.shrink_cache(self.info());
     }
 
-    /// Checks every object, if the cache is checked, and reports damaged objects. Returns their number. Objects in use
-    /// are repaired, so that each is reported once; free objects are not used again. linux:
-    /// mm/slub.c:validate_slab_cache
+    /// Checks every object, if the cache is checked, and reports damaged objects. Returns the number of damaged
+    /// objects. Those in use are repaired, so that each is reported once; damaged free objects are not used again.
+    /// linux: mm/slub.c:validate_slab_cache
     pub fn validate(&self) -> u64 {
         self.slab.validate_cache(self.info())
     }

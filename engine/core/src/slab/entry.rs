@@ -73,7 +73,8 @@ impl CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }
 
-    /// Returns the cache. The caller has a handle or an object of it, so it is not destroyed meanwhile.
+    /// Returns the cache, or `None` if no cache has the number. The caller has a handle or an object of the cache, so
+    /// the cache is not destroyed meanwhile.
     #[inline(always)]
     pub(super) fn get(&self) -> Option<&Cache> {
         self.cache.get().as_ref()

@@ -49,7 +49,7 @@ impl core::error::Error for CreateError {}
 /// Reasons why an object was not allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectError {
-    /// The page allocator had no block for a slab, for this reason.
+    /// The page allocator had no block for a slab, or for a request that gets whole pages, for this reason.
     Pages(AllocError),
     /// The request is larger than the largest block of pages.
     TooLarge {
@@ -75,8 +75,9 @@ impl core::error::Error for ObjectError {}
 /// Reasons why an object was not freed. Nothing was changed, except for an object that is [`Damaged`](Self::Damaged).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFreeError {
-    /// The address is in no page of a slab, so no object that can be freed here has it now. This is also the case if
-    /// the object's slab was given back, or if a cache is given a block of pages that `kmalloc` allocated.
+    /// The address is in no page of a slab and, for `kfree`, not in the first page of a block that `kmalloc` allocated.
+    /// So no object that can be freed here has it now. This is also the case if the object's slab was given back, or if
+    /// a cache is given a block of pages that `kmalloc` allocated.
     Foreign {
         /// Address that was freed.
         address: u64,
@@ -95,11 +96,12 @@ pub enum ObjectFreeError {
     },
     /// The object is already free. Detection is best effort, and callers must not rely on it:
     ///
-    /// - immediately, if the object is the last one that was put into this CPU's sheaf, or that was remotely freed to
-    ///   its slab's list;
-    /// - immediately, if the object is freed to a slab whose free objects are bits;
-    /// - later, if the object is in a sheaf: when that sheaf is flushed, the platform gets a report;
-    /// - always, in a cache with [`SANITY`](super::CacheFlags::SANITY).
+    /// - immediately, if the object is the last one that was put into this CPU's main sheaf or, in the slow path of a
+    ///   free, the last one that was put on a list of its slab or on this CPU's list;
+    /// - immediately, if the object is freed to its slab, not into a sheaf, and the slab's free objects are bits;
+    /// - later, if the object is in a sheaf and its slab's free objects are bits: when that sheaf is flushed, the
+    ///   platform gets a report;
+    /// - always, in a checked cache, one with any of [`CacheFlags::DEBUG`](super::CacheFlags::DEBUG).
     ///
     /// If the double free is not detected, the object is handed out twice, or its slab's lists are corrupted.
     DoubleFree {

@@ -1,4 +1,5 @@
-//! Fast paths of allocation and free: each takes objects from the CPU's slot of a cache, and returns them there.
+//! Fast paths of allocation and free: an allocation takes an object from the CPU's slot of a cache; a free puts it back
+//! there, or onto a list of its slab.
 //!
 //! The cache's fast path is chosen when the cache is created ([`Path`]). [`AnyFastPath`] looks that choice up for each
 //! object: the common path first and inline, all others in outlined functions, so that the common path costs one
@@ -27,7 +28,7 @@ pub trait FastPath: Copy + Sealed {
     /// Returns whether the caches of an allocator with this policy use this fast path.
     fn serves(policy: &Policy) -> bool;
 
-    /// Takes an object from the CPU's slot; returns `None` if it has none.
+    /// Takes an object from the CPU's slot; returns `None` if the slot has none.
     fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress>;
 
     /// Puts an object into the CPU's slot, or onto a list of its slab.
@@ -190,8 +191,8 @@ impl AnyFastPath {
     }
 }
 
-/// Returns whether all caches use sheaves. This includes checked caches: their slots have no sheaf, so a pop finds no
-/// object and a push is refused.
+/// Returns whether the platform fixes a policy with sheaves, so that the fast path of sheaves serves all caches. This
+/// includes checked caches: their slots have no sheaf, so a pop finds no object and a push is refused.
 const fn only_sheaves<P: Platform>() -> bool {
     matches!(P::POLICY, Some(policy) if policy.slab.objects.has_sheaves())
 }
@@ -270,7 +271,7 @@ impl<P: Platform, C, F> Clone for Frontend<'_, '_, '_, P, C, F> {
 impl<P: Platform, C, F> Copy for Frontend<'_, '_, '_, P, C, F> {}
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Returns the allocator's interface for one fast path, if its caches use that one.
+    /// Returns the allocator's interface for one fast path, or `None` if the allocator's policy uses another one.
     pub fn frontend<F: FastPath>(&self) -> Option<Frontend<'_, 's, 'm, P, C, F>> {
         F::serves(self.pages.rules()).then_some(Frontend { slab: self, fast_path: PhantomData })
     }
@@ -294,7 +295,7 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
         self.slab.alloc_fast::<F>(size).map(|object| unsafe { NonNull::new_unchecked(object.as_ptr()) })
     }
 
-    /// Frees memory as free of C does: ignores null, and reports to the platform an address at which no object starts.
+    /// Frees memory as free of C does: ignores null, and reports a refused free to the platform.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree).
@@ -306,7 +307,8 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
         }
     }
 
-    /// Frees an object into this CPU's slot, if a section can. This is the inline part of [`free`](Self::free).
+    /// Frees an object into this CPU's slot or onto a list of its slab, if a section can. This is the inline part of
+    /// [`free`](Self::free).
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree), unless the object is refused.

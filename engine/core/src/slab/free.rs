@@ -33,7 +33,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees an object of a cache. In most cases, this costs a multiplication and a section.
     ///
     /// # Errors
-    /// If no object of a slab starts at the address, or the object is found to be free.
+    /// If no object of a slab starts at the address, the object is found to be free, or it is an object of a checked
+    /// cache that is damaged.
     ///
     /// # Safety
     /// The address is in a page of this cache. If an object starts there, it is not used any more.
@@ -72,7 +73,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Frees an object outside the fast path, by an atomic step or under a lock.
+    /// Frees an object outside the fast path: through sheaves, if the cache has them; otherwise under the lock of this
+    /// CPU's slabs, if this CPU owns the slab, or by an atomic step.
     #[cold]
     #[inline(never)]
     fn slab_free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
@@ -106,8 +108,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns whether an object is known to be free: the first object of a list, or any object whose bit is set.
-    /// Objects in sheaves are not considered.
+    /// Returns whether an object is known to be free: the first object of a list of its slab or of this CPU's list, or
+    /// any object whose bit is set. Objects in sheaves are not considered.
     pub(super) fn is_double_free(&self, cache: &Cache, freed: FreedObject<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
@@ -120,8 +122,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
     }
 
-    /// Frees an object into a slab that this CPU owns, if this is the slab's first free or the free of its last object
-    /// in use. Returns `false` if it is neither, or if the caller was moved to another CPU.
+    /// Frees an object into a slab that this CPU owns, if the slab has no free object of its own yet, or the object is
+    /// its last one in use. Returns `false` and frees nothing if neither is so, if the CPU does not own the slab any
+    /// more, if a section changed the slab meanwhile, or if the caller was moved to another CPU.
     ///
     /// The lock of the CPU's slabs is held, so that no other CPU can take the slab, use it up and give its pages back
     /// before it is queued.
@@ -157,7 +160,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         true
     }
 
-    /// Frees an object from any CPU, by one atomic step.
+    /// Frees an object from any CPU, by one atomic step, and queues, retires or counts the slab if necessary. An object
+    /// whose bit is already set is reported instead.
     pub(super) fn free_remote(&self, cache: &Cache, slab: &Slab, object: ObjectAddress) {
         if cache.has_bits {
             return self.free_all_bits(cache, slab, &[object]);
@@ -165,7 +169,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.free_chain_remote(cache, slab, Chain { head: object.get(), len: 1 }, object);
     }
 
-    /// Frees a chain of objects of one slab from any CPU, by one atomic step.
+    /// Frees a chain of objects of one slab from any CPU, by one atomic step, and queues, retires or counts the slab if
+    /// necessary.
     pub(super) fn free_chain_remote(&self, cache: &Cache, slab: &Slab, chain: Chain, last: ObjectAddress) {
         let len = chain.len;
         let (after, queue) = slab.push_remote(chain, last, cache.links);
@@ -185,7 +190,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Pushes a slab that was just queued onto the stack of its owner or of its node.
+    /// Pushes a slab that was just queued onto the stack of its owner or, without an owner, of its node. If too many
+    /// slabs wait on the owner's stack, or the owner is offline, waiting slabs are moved to the node. A slab of a node
+    /// that is wholly free by then is retired.
     fn push_to_owner(&self, cache: &Cache, slab: &Slab) {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
@@ -208,8 +215,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Retires a slab of this CPU whose last object in use was freed. The CPU keeps some of these slabs, and gives back
-    /// the others.
+    /// Retires a slab of this CPU whose last object in use was freed. The CPU keeps some of these slabs, and discards
+    /// the others. Releases the lock of the CPU's slabs.
     fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, slab: &Slab, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
         let pfn = self.map.pfn_of(slab);
         // The CPU that queued the slab may not have put it on the list yet, or the slab may be the one that this CPU

@@ -1,8 +1,9 @@
-//! Links inside free objects. This module is the only place where the slab writes to the memory that it manages.
+//! Links inside free objects. Besides this module, only zeroing, debugging and sheaves write to the memory that the
+//! slab allocator manages.
 //!
-//! A free object holds the address of the next free object, or its slab's end mark, at a fixed offset. The link may be
-//! mangled with a secret of the cache and with the link's own address. Then a stray write into a free object cannot
-//! choose the object that is allocated next. linux: mm/slub.c:freelist_ptr_encode
+//! A free object on a list holds the address of the next free object, or its slab's end mark, at a fixed offset. The
+//! link may be mangled with a secret of the cache and with the link's own address. Then a stray write into a free
+//! object cannot choose the object that is allocated next. linux: mm/slub.c:freelist_ptr_encode
 
 use super::address::{ObjectAddress, SlabAddress};
 use super::word::{end_mark, first_object};
@@ -245,8 +246,9 @@ impl Chain {
         last
     }
 
-    /// Counts the objects that are linked from `head` on, up to `most`: a list with an object that was freed twice may
-    /// be circular. Used for lists whose length is not recorded. No object may be added meanwhile.
+    /// Counts the objects that are linked from `head` on, up to `most`, and returns them as a chain: a list with an
+    /// object that was freed twice may be circular. Used for lists whose length is not recorded. No object may be added
+    /// meanwhile.
     ///
     /// # Safety
     /// The list belongs to the caller.

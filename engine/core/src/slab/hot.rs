@@ -121,20 +121,21 @@ impl Hot {
         self.bits != 0
     }
 
-    /// Returns the set of all objects of a slab.
+    /// Returns the set of all objects of a slab, for caches whose free objects are bits.
     #[inline(always)]
     pub fn all_bits(&self) -> Bits {
         Bits::full(u32::from(self.bits))
     }
 
-    /// Returns whether an object of the slab starts at an address. Costs one multiplication.
+    /// Returns whether an object of the slab starts at an address. Always `false` for a checked cache. Costs one
+    /// multiplication.
     #[inline(always)]
     pub fn is_object(&self, address: ObjectAddress) -> bool {
         (self.product(address) as u64) < self.limit
     }
 
-    /// Returns whether an object that a section may free starts at an address. Always `false` if the node of each freed
-    /// object must be determined first.
+    /// Returns whether an object that a section may free starts at an address. Always `false` for a checked cache, and
+    /// if the node of each freed object must be determined first.
     #[inline(always)]
     pub fn is_for_sections(&self, address: ObjectAddress) -> bool {
         (self.product(address) as u64) < self.section_limit

@@ -1,6 +1,7 @@
 //! Allocation by size. A request gets an object of the cache that [`sizes`](super::sizes) finds, up to 8 KiB or, with
-//! fine sizes, 32 KiB. Larger requests get whole blocks of pages, and so do requests for whose cache no slab can be
-//! made.
+//! fine sizes, 32 KiB. Larger requests and requests with a zone modifier get whole blocks of pages. So does a request
+//! for whose cache no slab can be made, if a block smaller than a slab holds it and the allocator may take one
+//! ([`fail_without_slab`](SlabAllocator::fail_without_slab)).
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -33,8 +34,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Allocates at least `size` bytes. The memory is aligned to 8 bytes, or to 16 bytes if the size of the cache that
     /// serves the request is a multiple of 16. If that size is a power of two up to 4 KiB, the memory is aligned to it.
     ///
-    /// Costs one section if this CPU has an object. Requests with a zone modifier get whole pages. As the last resort,
-    /// a request whose cache gets no slab also gets pages, if a block of a smaller order than a slab holds it. So it
+    /// Costs one section if this CPU has an object. A request for 0 bytes gets [`ZERO_SIZE`]. Requests with a zone
+    /// modifier get whole pages. As the last resort, a request whose cache gets no slab also gets pages, if a block of
+    /// a smaller order than a slab holds it, unless [`fail_without_slab`](Self::fail_without_slab) was called. So it
     /// does not fail before the page allocator does. [`ksize`](Self::ksize) of such a block is a page or more, and
     /// `slab_debug` does not check its bytes.
     ///
@@ -56,8 +58,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.slab_alloc::<F>(self.sizes.cache_for(size), size, gfp)
     }
 
-    /// Allocates a block of pages for a request above the largest cache; returns [`ZERO_SIZE`] for no bytes. linux:
-    /// mm/slub.c:___kmalloc_large_node
+    /// Allocates a block of pages for a request that no cache serves, because it is too large or has a zone modifier;
+    /// returns [`ZERO_SIZE`] for no bytes. linux: mm/slub.c:___kmalloc_large_node
     #[cold]
     #[inline(never)]
     pub(super) fn kmalloc_large(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
@@ -68,13 +70,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.alloc_block(order, gfp)
     }
 
-    /// Returns the order of the smallest block that holds `size` bytes.
+    /// Returns the order of the smallest block that holds `size` bytes, or `None` if no block does.
     pub(crate) fn block_order(&self, size: usize) -> Option<Order> {
         let pages = size.div_ceil(self.pages.page_size() as usize).checked_next_power_of_two()?;
         Order::from_u8(pages.ilog2() as u8)
     }
 
     /// Allocates a block of pages that [`kfree`](Self::kfree) can free.
+    ///
+    /// # Errors
+    /// If the page allocator has no block, or only one outside the memory of the slab allocator.
     pub(crate) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let (node, wanted) = (self.pages.node_of(self.local.cpu()), (gfp - Gfp::ZERO) | Gfp::COMP);
         let pfn = self.pages.alloc_slab_pages(node, wanted, order).map_err(ObjectError::Pages)?;
@@ -100,7 +105,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// does that.
     ///
     /// # Errors
-    /// If no object or block starts at the address. Nothing is changed then.
+    /// If no object or block starts at the address, if the object is found to be free already, or if it is a damaged
+    /// object of a checked cache. Nothing is freed then.
     ///
     /// # Safety
     /// If the address is that of an object or a block, that object or block is not free, and is not used any more. If
@@ -166,19 +172,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         F::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 
-    /// Makes small requests fail if no slab can be made for them, instead of getting a block of pages. For a heap that
-    /// can bring more memory online.
+    /// Makes requests of sizes that have a cache fail if no slab can be made for them, instead of getting a block of
+    /// pages. For a heap that can bring more memory online.
     pub fn fail_without_slab(&self) {
         self.fails_without_slab.store(true, Relaxed);
     }
 
-    /// Lets small requests get the smallest block of pages that holds them if no slab can be made, which is the
-    /// default. Reverses [`fail_without_slab`](Self::fail_without_slab).
+    /// Lets a request of a size that has a cache get the smallest block of pages that holds it if no slab can be made
+    /// and the block is smaller than a slab, which is the default. Reverses
+    /// [`fail_without_slab`](Self::fail_without_slab).
     pub fn take_pages_without_slab(&self) {
         self.fails_without_slab.store(false, Relaxed);
     }
 
-    /// Returns whether a small request gets a block of pages if no slab can be made for it.
+    /// Returns whether a request of a size that has a cache may get a block of pages if no slab can be made for it.
     pub(super) fn takes_pages_without_slab(&self) -> bool {
         !self.fails_without_slab.load(Relaxed)
     }
@@ -215,6 +222,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Returns the first frame of a block that was allocated by size.
+    ///
+    /// # Errors
+    /// If the address is not in the first page of such a block, or is not the start of that page.
     fn large(&self, object: NonNull<u8>) -> Result<Pfn, ObjectFreeError> {
         let address = object.as_ptr() as u64;
         let block = self.map.pfn(address).filter(|&pfn| self.map.kind(pfn) == map::LARGE);
@@ -226,7 +236,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Order::new(self.map.slab(pfn).local().list(0) as u8)
     }
 
-    /// Returns the bytes of an object that its owner may use. linux: ksize
+    /// Returns the bytes of an object or block that its owner may use: the size of the cache's objects, the requested
+    /// bytes in a checked cache, all bytes of a block, or 0 for [`ZERO_SIZE`]. linux: ksize
     ///
     /// # Errors
     /// If no object or block starts at the address.
@@ -245,8 +256,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         hot.is_object(address).then_some(hot.object_bytes() as usize)
     }
 
-    /// Returns the bytes of an object that serves a request of `size` bytes, or 0 if the request gets pages. This is
-    /// [`ksize`](Self::ksize) before the object is allocated. Costs two loads.
+    /// Returns the bytes of an object that serves a request of `size` bytes, or 0 if the request is for 0 bytes or gets
+    /// pages. This is [`ksize`](Self::ksize) before the object is allocated. Costs two loads.
     #[inline(always)]
     pub fn size_of_request(&self, size: usize) -> usize {
         if size > TABLE_MAX { 0 } else { self.hot(self.sizes.cache_for(size)).object_bytes() as usize }

@@ -21,9 +21,9 @@ pub const BITMAP_OBJECTS_MAX: u16 = 63;
 /// line, so a list of them touches few lines.
 const BITMAP_SIZE_MIN: u32 = 64;
 
-/// Returns whether free objects of `size` bytes are bits: 63 of them must fill a page. With smaller objects, a slab
-/// would waste the rest of the page, and larger pages would waste more: with pages of 64 KiB, objects of less than 1
-/// KiB keep lists.
+/// Returns whether free objects of `size` bytes are bits: at most 64 of them may fit into a page, of which 63 are used.
+/// With smaller objects, a slab would waste the rest of the page, and larger pages would waste more: with pages of 64
+/// KiB, objects of less than 1 KiB keep lists.
 pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
     let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
     size >= BITMAP_SIZE_MIN && size >= smallest
@@ -41,7 +41,8 @@ pub(super) struct ObjectLayout {
 
 impl ObjectLayout {
     /// Computes the layout of a cache's objects with an alignment of `align` bytes. Returns `None` if that overflows.
-    /// The link is inside the object, unless the object has a constructor and so must not change while it is free.
+    /// The link is inside the object, unless the cache is checked, or has a constructor, so that objects must not
+    /// change while they are free.
     pub(super) fn new(config: &CacheConfig<'_>, align: u32) -> Option<ObjectLayout> {
         if config.flags.intersects(CacheFlags::DEBUG) {
             return ObjectLayout::with_debug(config, align);
@@ -117,7 +118,8 @@ impl Layout {
         self.object_around(address.get()) == Some(address)
     }
 
-    /// Returns the object that contains an address, or whose surrounding bytes contain it.
+    /// Returns the object that contains an address, or whose surrounding bytes contain it; `None` behind the slab's
+    /// last object.
     pub fn object_around(&self, address: u64) -> Option<ObjectAddress> {
         let size = u64::from(self.size);
         let index = self.mask.offset_of(address) / size;

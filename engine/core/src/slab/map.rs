@@ -1,8 +1,8 @@
 //! Map from addresses to slabs. For each 4 KiB of one address range, the map has one byte and 32 bytes of metadata.
 //!
 //! The byte records what the page is used for: a cache's number, [`LARGE`] for the start of a block that `kmalloc`
-//! allocated, or 0 otherwise. A free reads this byte first, so any foreign pointer is detected. Pages larger than 4 KiB
-//! have several bytes, so that fast paths need not know the page size.
+//! allocated, or 0 otherwise. A free reads this byte first, so a pointer outside of slabs and blocks is detected. Pages
+//! larger than 4 KiB have several bytes, so that fast paths need not know the page size.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use crate::base::{Order, Pfn};
 
 /// Byte of a page that is in no slab and no block.
 pub(super) const NONE: CacheId = CacheId::new(0);
-/// Byte of the first page of a block that was taken from the page allocator.
+/// Byte of the first page of a block that `kmalloc` took from the page allocator.
 pub(super) const LARGE: CacheId = CacheId::new(u8::MAX);
 /// Size of a grain, the memory that shares one byte of the map, as a power of two. This is the smallest page size.
 const GRAIN_SHIFT: u32 = 12;
@@ -144,7 +144,9 @@ impl<'m> SlabMap<'m> {
         self.slab_address(self.pfn_of(slab))
     }
 
-    /// Returns the first frames of the blocks of an order that may be slabs of a cache, for walks over all slabs.
+    /// Returns the first frames of the blocks of an order whose first page has the byte of a cache, for walks over all
+    /// slabs of the cache. Without a lock, a block may be discarded at once. Costs a look at each block of that order
+    /// in the range.
     pub(super) fn slabs_of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
         let end = self.first + self.pages() as u32;

@@ -35,7 +35,7 @@
 //! | a node | any | half the binary logarithm of the object size, 5 to 10; with sheaves, `slab.cpu_free` KiB of slabs if that is more |
 //! | an offline CPU | none | |
 //!
-//! So a CPU keeps at most 9 times `slab.cpu_free` plus one slab of each cache
+//! So a CPU keeps at most 9 times `slab.cpu_free`, or 8 slabs if that is more, plus one slab of each cache
 //! ([`Limits::kept_by_cpu`](cache::Limits::kept_by_cpu)). The bound does not depend on which CPU freed which object,
 //! nor on the order of frees, nor on whether the CPU ever allocates again: if too many slabs wait for a CPU, the CPU
 //! that frees into one more of them moves all of them to the node.
@@ -46,7 +46,7 @@
 //! For objects above 2 KiB, one sheaf keeps at most `slab.pinned` KiB of slabs, and so do the full sheaves of a barn
 //! together ([`PinBound`](crate::policy::slab::PinBound)).
 //!
-//! [`SlabAllocator::shrink`] frees all of these slabs.
+//! [`SlabAllocator::shrink`] frees all of these slabs, except those of CPUs that do not answer a fence.
 //!
 //! The other modules:
 //!
@@ -139,7 +139,7 @@ use slab::{Owner, Slab};
 
 /// Slab allocator over a page allocator, with the CPU-local primitive `C`.
 ///
-/// All methods take `&self` and may be called from several CPUs at once.
+/// All methods take `&self` and may be called from several CPUs at once, except for [`check`](Self::check).
 #[derive(Debug)]
 pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     pages: &'s PageAllocator<'m, P>,
@@ -185,7 +185,7 @@ pub enum SlabError {
     Address,
     /// The CPU-local primitive has more CPUs than the page allocator.
     Cpus,
-    /// Pages are smaller than 4 KiB.
+    /// Pages are smaller than 4 KiB, or their size is not a power of two.
     PageSize,
     /// There are fewer cache numbers than [`own_caches`], or more than the maximum.
     Caches,
@@ -271,9 +271,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
     }
 
-    /// Creates a slab allocator as [`new`](Self::new) does, in which every cache makes the checks of `debug` in
-    /// addition to its own. This corresponds to `slab_debug=` in Linux ([`CacheFlags::from_slab_debug`]). A cache with
-    /// a constructor is not poisoned.
+    /// Creates a slab allocator as [`new`](Self::new) does, in which every cache, except those of sheaves, makes the
+    /// checks of `debug` in addition to its own. This corresponds to `slab_debug=` in Linux
+    /// ([`CacheFlags::from_slab_debug`]). A cache with a constructor is not poisoned. Has no effect on a platform
+    /// without checked caches ([`Platform::SLAB_DEBUG`]).
     ///
     /// # Errors
     /// See [`SlabError`].
@@ -387,8 +388,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     #[inline(always)]
     fn slots(&self, cache: CacheId) -> Slots<'s> {
         // SAFETY: each CPU has CACHES_MAX slots. Slots are written by sections, by `refill` and `sheaves` through
-        // sections, and by `takeover`, which drains them. `refill` stores only free objects of the slot's cache, and
-        // `sheaves` only sheaves of such objects.
+        // sections, by `takeover`, which drains them, and by `create` while no cache in use has the number. The second
+        // word of a sheaf's slot, which no section reads, is written under a lock. `refill` stores only free objects of
+        // the slot's cache, and `sheaves` only sheaves of such objects.
         unsafe { Slots::new(self.slots, cache) }
     }
 

@@ -19,12 +19,14 @@ use crate::base::{NodeId, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes the first slab off a node's list. The slab stays queued. linux: mm/slub.c:get_partial_node
+    /// Takes the first slab off a node's list, which includes the slabs of the node's stack; returns `None` if there is
+    /// none. The caller holds the slab, which stays queued. linux: mm/slub.c:get_partial_node
     pub(super) fn get_partial_node(&self, node: NodeId, id: CacheId) -> Option<Pfn> {
         self.get_partial_node_above(node, id, 0)
     }
 
-    /// Takes the first slab off a node's list, if the list has more than `kept` slabs.
+    /// Takes the first slab off a node's list, if the list, with the slabs of the node's stack, has more than `kept`
+    /// slabs. Returns `None` otherwise. The caller holds the slab, which stays queued.
     pub(super) fn get_partial_node_above(&self, node: NodeId, id: CacheId, kept: u32) -> Option<Pfn> {
         let mut list = self.node_partial(node, id).lock();
         self.flush_node_stack(node, id, &mut list);
@@ -44,8 +46,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Puts new adjacent slabs on a node's list, so that the first is taken first. Slabs beyond the node's limit are
-    /// discarded. Costs a lock.
+    /// Puts new adjacent slabs on a node's list, so that the first is taken first. Slabs beyond the node's limit of
+    /// wholly free slabs are discarded. Costs a lock, and the return of the discarded pages.
     pub(super) fn add_new_partials(&self, cache: &Cache, node: NodeId, slabs: Range<Pfn>) {
         let pages = cache.layout.order.pages();
         let count = (slabs.end.raw() - slabs.start.raw()) / pages;
@@ -71,7 +73,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns whether all objects of a slab without owner are free. The caller holds the slab.
+    /// Returns whether all objects of a slab without owner are free. Certain only if the caller holds the slab.
     #[inline(never)]
     pub(super) fn is_wholly_free(&self, cache: &Cache, pfn: Pfn) -> bool {
         self.free_objects(cache, pfn) == cache.layout.objects
@@ -125,7 +127,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes all free objects of a slab that the caller holds and that has no owner. The slab stays queued, so the
-    /// caller still holds it; [`deactivate_with`](Self::deactivate_with) releases it.
+    /// caller still holds the slab; [`deactivate_with`](Self::deactivate_with) gives it back.
     fn take_unowned(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let remote =
@@ -133,9 +135,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.own_chain(cache, pfn).concat(remote, cache.links)
     }
 
-    /// Puts a queued slab that the caller holds and that has no owner on its node's list. Releases it instead if all
-    /// its objects are in use, and discards it if the node has enough wholly free slabs. linux:
-    /// mm/slub.c:deactivate_slab
+    /// Gives back a queued slab that the caller holds and that has no owner. If the slab has free objects, it is put on
+    /// its node's list, or discarded if it is wholly free and the node has enough such slabs. If all its objects are in
+    /// use, only the hold is given up. linux: mm/slub.c:deactivate_slab
     pub(super) fn deactivate_slab(&self, cache: &Cache, pfn: Pfn) {
         if cache.has_bits {
             return self.deactivate_bitmap_slab(cache, pfn);
@@ -144,22 +146,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.deactivate_with(cache, pfn, chain);
     }
 
-    /// Deactivates a slab whose free objects the caller has taken, except for those in `chain`.
+    /// Gives back a slab as [`deactivate_slab`](Self::deactivate_slab) does. The caller has taken all free objects of
+    /// the slab; `chain` has those that are put back.
     pub(super) fn deactivate_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) {
         if !self.unqueue_with(cache, pfn, chain) {
             self.put_on_node(cache, pfn);
         }
     }
 
-    /// Writes the remaining free objects to a slab's own list. Releases the slab and returns `true` if there are none
-    /// and none was freed remotely. The caller holds the slab, and the slab has no owner.
+    /// Makes the remaining free objects the own list of a slab that the caller holds and that has no owner. If there
+    /// are none, and none was freed remotely, the caller's hold is given up, the slab is not queued any more, and the
+    /// result is `true`. Otherwise the caller still holds the slab.
     pub(super) fn unqueue_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) -> bool {
         let slab = self.map.slab(pfn);
         slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         chain.is_empty() && slab.unqueue(self.map.slab_address(pfn))
     }
 
-    /// Puts a slab that has free objects on its node's list, or discards it if the node has enough wholly free slabs.
+    /// Puts a queued slab that the caller holds and that has no owner on its node's list, or discards it if it is
+    /// wholly free and the node has enough such slabs.
     pub(super) fn put_on_node(&self, cache: &Cache, pfn: Pfn) {
         let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
         let mut list = self.node_partial(node, cache.id).lock();

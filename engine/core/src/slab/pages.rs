@@ -10,9 +10,9 @@
 //!
 //! All slabs of a cache have one order. Linux uses smaller slabs if memory is short. Here a mask leads from an object
 //! to its slab, and a cache has one mask, so a request for a slab may compact. If there is no block of the order,
-//! `kmalloc` allocates a smaller block for that request alone, and a cache that was created with `create` fails.
-//! Sheaves must be available when memory is fragmented, so their slabs are single pages. If there is no sheaf, objects
-//! are allocated without one.
+//! `kmalloc` allocates a smaller block for that request alone, and an allocation from a cache that was created with
+//! `create` fails. Sheaves must be available when memory is fragmented, so their slabs are single pages. If there is no
+//! sheaf, objects are allocated without one.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -37,6 +37,9 @@ const NOT_FOR_SLABS: Gfp =
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Makes a slab of new pages. The slab has no owner and is marked as queued, and the caller holds it. The caller
     /// must hold no lock. linux: mm/slub.c:new_slab
+    ///
+    /// # Errors
+    /// If there is no block of the cache's order, or only one outside the memory of the slab allocator.
     pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let order = cache.layout.order;
         let first = self.pages.alloc_slab_pages(node, slab_gfp(cache, gfp), order).map_err(ObjectError::Pages)?;
@@ -44,7 +47,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         slabs.map(|slabs| slabs.start).ok_or(ObjectError::Pages(AllocError::OutOfMemory))
     }
 
-    /// Makes `1 << power` adjacent slabs. Returns `None` if this node has no free block for them.
+    /// Makes `1 << power` adjacent slabs. Returns `None` if the node has no free block for them, if no block is that
+    /// large, or if the block is outside the memory of the slab allocator.
     pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         let whole = Order::from_u8(cache.layout.order.get() + power)?;
         let first = self.pages.try_alloc_slab_pages(node, slab_gfp(cache, gfp), whole)?;
@@ -52,7 +56,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Makes slabs of a block that was allocated for them. If the block is outside the range that has metadata of
-    /// slabs, frees the block and returns `None`. Costs a store per page and an atomic step per slab.
+    /// slabs, frees the block and returns `None`. Costs a store per page, an atomic step per slab, and a write to each
+    /// object if free objects are linked.
     fn init_slabs(&self, cache: &Cache, first: Pfn, whole: Order) -> Option<Range<Pfn>> {
         let order = cache.layout.order;
         if !self.map.has(first, whole) {
@@ -112,13 +117,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         mix(cache.secret ^ self.turns.fetch_add(1, Relaxed))
     }
 
-    /// Frees the pages of a slab that is wholly free, on no list and no stack, and held by the caller. The caller holds
-    /// no lock. linux: mm/slub.c:discard_slab
+    /// Frees the pages of a slab that is wholly free, on no list and no stack, and held by the caller. A checked slab
+    /// with damaged objects goes back to its node instead. The caller holds no lock. linux: mm/slub.c:discard_slab
     pub(super) fn discard_slab(&self, cache: &Cache, pfn: Pfn) {
         self.discard_slabs(cache, pfn..pfn.offset(cache.layout.order.pages()));
     }
 
-    /// Frees the pages of adjacent slabs that can be discarded; only one slab at a time in a checked cache.
+    /// Frees the pages of adjacent slabs, as [`discard_slab`](Self::discard_slab) does; only one slab at a time in a
+    /// checked cache.
     pub(super) fn discard_slabs(&self, cache: &Cache, slabs: Range<Pfn>) {
         debug_assert!(
             !cache.is_checked() || cache.slabs_in(&slabs).count() == 1,

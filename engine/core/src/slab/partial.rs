@@ -112,12 +112,13 @@ impl<H> List<H> {
         self.waiting
     }
 
-    /// Returns the first frame of the list's first slab.
+    /// Returns the first frame of the list's first slab, or `None` if the list is empty.
     pub(super) fn first(&self) -> Option<Pfn> {
         (self.head != NIL).then(|| Pfn::new(self.head))
     }
 
-    /// Returns the first frame of the list's last slab, which is a waiting one if there is any.
+    /// Returns the first frame of the list's last slab, which is a waiting one if there is any, or `None` if the list
+    /// is empty.
     pub(super) fn last(&self) -> Option<Pfn> {
         (self.tail != NIL).then(|| Pfn::new(self.tail))
     }

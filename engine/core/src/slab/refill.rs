@@ -1,7 +1,7 @@
 //! Refill of a CPU's list that is used up. The CPU looks for free objects in this order:
 //!
-//! 1. Remote frees of the slab that it has just used up. The slab is let go only if there are none. The CPU still owns
-//!    it, and the first free into it queues it again.
+//! 1. Remote frees of the slab that the CPU has just used up. If there are none, the CPU stops allocating from that
+//!    slab. The CPU still owns the slab, and the first free into it queues it again.
 //! 2. The CPU's other slabs that have free objects.
 //! 3. The node's slabs, which have no owner. The CPU owns the slab from then on.
 //! 4. New pages ([`grow`](SlabAllocator::grow)), which are allocated with no lock held.
@@ -53,7 +53,8 @@ pub(super) struct RefillTarget<'a> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Refills this CPU's list, unless it has objects by now.
+    /// Refills this CPU's list, unless it has objects by now. Under `bitmap`, the CPU's slot gets a slab instead of a
+    /// list. Takes no new pages.
     pub(super) fn refill(&self, cache: &Cache) -> RefillOutcome {
         let cpu = self.local.cpu();
         let mut list = self.cpu_partial(cpu, cache.id).lock();
@@ -87,7 +88,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.use_node_slabs(at, list)
     }
 
-    /// Returns the slab that a CPU's list belongs to. The caller has the lock of the CPU's slabs.
+    /// Returns the slab that a CPU's list belongs to, from which the CPU allocates. Returns `None` if there is none,
+    /// and always with sheaves and for checked caches. The caller has the lock of the CPU's slabs.
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId) -> Option<Pfn> {
         let slot = self.slot(cpu, cache.id);
         let address = match self.path(cache) {
@@ -110,8 +112,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Allocates from the free objects of the slab that has just been used up: its own list and its remote frees. The
-    /// slab stays queued or not as before.
+    /// Makes the free objects of the slab that has just been used up, its own list and its remote frees, this CPU's
+    /// list. Returns [`Exhausted`](SlabOutcome::Exhausted) if there are none. The slab stays queued or not as before.
     fn use_current(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, .. } = at;
         if self.path(cache) == Path::Bitmap {
@@ -124,7 +126,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.publish(at, pfn, chain, list)
     }
 
-    /// Allocates from a slab of this CPU that was taken off its list.
+    /// Makes the free objects of a slab of this CPU, which was taken off the CPU's list of slabs, the CPU's list of
+    /// objects. Returns [`Exhausted`](SlabOutcome::Exhausted) if there are none; the slab is not queued then. If the
+    /// caller was moved to another CPU, the slab is queued again.
     fn use_own(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, .. } = at;
         if self.path(cache) == Path::Bitmap {
@@ -156,7 +160,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes this CPU the owner of a slab that the caller holds and that no CPU owns, and allocates from it.
+    /// Makes this CPU the owner of a slab that the caller holds and that no CPU owns, and uses the slab as
+    /// [`use_own`](Self::use_own) does. If the caller was moved to another CPU, the slab goes to its node.
     fn use_unowned(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, .. } = at;
         let slab = self.map.slab(pfn);
@@ -192,7 +197,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes a chain this CPU's list, if the list still is the mark that was read before.
+    /// Makes a chain this CPU's list, if the caller still runs on the CPU and the list still is the mark without
+    /// objects that was read before. Otherwise returns the objects to their slab. Returns
+    /// [`Exhausted`](SlabOutcome::Exhausted) if the chain is empty.
     fn publish(&self, at: RefillTarget<'_>, pfn: Pfn, chain: Chain, list: &mut List<CpuPartial>) -> SlabOutcome {
         let RefillTarget { cpu, cache, seen } = at;
         if chain.is_empty() {
@@ -218,7 +225,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         SlabOutcome::Again
     }
 
-    /// Returns a chain to a slab of the target CPU as a remote free, and queues the slab again. May run on any CPU.
+    /// Returns a chain to a slab of the target CPU as a remote free, and puts the slab on that CPU's list unless it is
+    /// queued. May run on any CPU.
     fn return_chain(&self, at: RefillTarget<'_>, pfn: Pfn, chain: Chain, list: &mut List<CpuPartial>) {
         let (slab, links) = (self.map.slab(pfn), at.cache.links);
         let queue = if chain.is_empty() {
@@ -241,7 +249,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes a slab of new pages, and gives it to this CPU, or to the node if the caller was moved.
+    /// Makes a slab of new pages, and gives it to this CPU. The slab goes to its node instead if the CPU's list has
+    /// objects by now, or if the caller was moved to another CPU.
     ///
     /// # Errors
     /// If there are no pages.

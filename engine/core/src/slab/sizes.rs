@@ -2,12 +2,13 @@
 //! size that holds a request.
 //!
 //! Linux has thirteen sizes, up to 8 KiB. `fine` has 8 bytes, multiples of 16 up to 128, and four sizes per doubling
-//! above, up to 32 KiB. From 64 bytes on, a request just above a size gets a quarter more than that size, instead of
-//! twice as much.
+//! above, up to 32 KiB. From 64 bytes on, a request just above a size gets at most a quarter more than that size,
+//! instead of up to twice as much.
 //!
 //! The table has one byte for each 8 bytes of request size. One load finds the cache of any request up to 32 KiB,
-//! whichever sizes the policy has, and without a comparison before. A program touches only those cache lines of the 4
-//! KiB table that belong to its request sizes. For 0 bytes, and beyond the largest size, the table has no cache.
+//! whichever sizes the policy has. Only the test for larger requests precedes it. A program touches only those cache
+//! lines of the 4 KiB table that belong to its request sizes. For 0 bytes, and beyond the largest size, the table has
+//! no cache.
 //!
 //! linux: mm/slab_common.c:kmalloc_info, include/linux/slab.h:__kmalloc_index
 

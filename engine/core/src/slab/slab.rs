@@ -8,10 +8,10 @@
 //! owner       the owning CPU, or none; the list that the slab is on  the slab's holder
 //! ```
 //!
-//! Each slab has a *holder*. While the slab is on a list, this is the CPU that has the list's lock. Otherwise it is the
-//! CPU that made the slab, or that took it off a list or a stack and has not put it on another yet. A CPU that owns a
-//! slab does not hold the slab by that, but only its objects: as long as `owner` names a CPU, sections on that CPU may
-//! change `local`. Therefore a CPU becomes the owner by a section on that CPU
+//! Each slab has a *holder*. While the slab is on a list, this is the CPU that has the list's lock, if any. Otherwise
+//! it is the CPU that made the slab, or that took it off a list or a stack and has not put it on another yet. A CPU
+//! that owns a slab does not hold the slab by that, but only its objects: as long as `owner` names a CPU, sections on
+//! that CPU may change `local`. Therefore a CPU becomes the owner by a section on that CPU
 //! ([`CpuLocal::replace_if`](super::cpu::CpuLocal)). It stops being the owner by a store and a fence, after which no
 //! section that read the old owner runs any more.
 //!
@@ -122,8 +122,8 @@ impl Slab {
         }
     }
 
-    /// Marks the slab as queued, as [`push_remote`](Self::push_remote) does. Returns whether the caller must queue the
-    /// slab now.
+    /// Marks the slab as queued, as [`push_remote`](Self::push_remote) does. Returns whether the caller must put the
+    /// slab on a list or stack now.
     pub(super) fn queue(&self) -> Queue {
         let before = self.remote.fetch_or(Remote::from_raw(0).queued().raw(), AcqRel);
         if Remote::from_raw(before).is_queued() { Queue::IsQueued } else { Queue::Push }
@@ -163,8 +163,8 @@ impl Slab {
         }
     }
 
-    /// Releases a slab that the caller holds, that has no owner, and whose own list is empty: the slab is not queued
-    /// any more. Returns `false` if objects were freed remotely meanwhile; the slab stays queued then.
+    /// Gives up the hold of a slab that has no owner and whose own list is empty: the slab is not queued any more.
+    /// Returns `false` if there are remote frees; the slab stays queued then, and the caller still holds it.
     pub(super) fn unqueue(&self, base: SlabAddress) -> bool {
         let none = Remote::empty(base);
         self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
@@ -232,6 +232,6 @@ impl Owner {
 pub enum Queue {
     /// The slab is queued, or another CPU is about to push it.
     IsQueued,
-    /// The slab was not queued; the caller pushes it onto its owner's stack.
+    /// The slab was not queued. The caller holds it now, and puts it on a stack or list of its owner or node.
     Push,
 }

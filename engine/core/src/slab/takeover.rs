@@ -2,8 +2,8 @@
 //!
 //! A CPU that has stopped allocating would keep its slabs, and the objects that other CPUs free into them, for ever.
 //! Therefore its slabs are taken from it. If too many slabs wait for a CPU, the CPU that frees into one more takes the
-//! waiting ones. All slabs are taken when the CPU goes offline, or when a cache is shrunk or destroyed. After the CPU
-//! went offline, a CPU that pushes a slab onto its stack takes that slab too.
+//! waiting ones. All slabs are taken when the CPU is drained or goes offline, or when a cache is shrunk or destroyed.
+//! After the CPU went offline, a CPU that pushes a slab onto its stack takes that slab too.
 //!
 //! Each slab is first disowned by a store, and then there is one fence. After it, no section on that CPU still uses the
 //! old owner, so the slabs' own lists do not change any more. Objects that are freed meanwhile go onto the lists of
@@ -106,7 +106,8 @@ impl<P: Platform, C: CpuLocal> Drop for DisownedSlabs<'_, '_, '_, P, C> {
 }
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Moves the slabs that wait on a CPU's stack to its list, on behalf of that CPU.
+    /// Moves the slabs that wait on a CPU's stack to that CPU's list, on its behalf. Then moves slabs beyond the CPU's
+    /// limits to the node ([`unlock_and_trim`](Self::unlock_and_trim)).
     pub(super) fn drain_waiting(&self, cpu: CpuId, cache: &Cache) {
         let cpu_partial = self.cpu_partial(cpu, cache.id);
         let guard = if is_planted(Fault::ClosedIsTried) { cpu_partial.try_lock() } else { Some(cpu_partial.lock()) };
@@ -115,7 +116,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.unlock_and_trim(cpu, cache, list);
     }
 
-    /// Counts a queued slab as waiting, if it is on its CPU's list.
+    /// Counts a queued slab as waiting, if it is on its CPU's list. Moves slabs beyond the CPU's limits to the node
+    /// ([`unlock_and_trim`](Self::unlock_and_trim)).
     pub(super) fn count_waiting(&self, cpu: CpuId, cache: &Cache, slab: &Slab) {
         let mut list = self.cpu_partial(cpu, cache.id).lock();
         // The slab may have been used since, or may have been moved to the node. If it is on the stack, it is counted
@@ -128,7 +130,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.unlock_and_trim(cpu, cache, list);
     }
 
-    /// Returns whether other CPUs freed objects into a slab that its owner has not taken yet.
+    /// Returns whether a slab has remote frees that its owner has not taken yet.
     pub(super) fn is_waiting(&self, id: CacheId, slab: &Slab) -> bool {
         if self.hot(id).has_bits() { !slab.remote_bits().is_empty() } else { !slab.remote().is_empty() }
     }
@@ -143,7 +145,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Releases the lock of a CPU's slabs. Before that, slabs beyond the CPU's limits are moved to the node: waiting
-    /// slabs, if there are too many; all slabs, if the CPU is offline, since it would not use them.
+    /// slabs, if there are too many; all slabs, if the CPU is offline, since it would not use them. The slab from which
+    /// the CPU allocates stays, and so do all slabs of a CPU that is out of reach. Costs a fence if slabs are moved. If
+    /// the CPU does not answer the fence, these slabs are leaked.
     pub(super) fn unlock_and_trim(&self, cpu: CpuId, cache: &Cache, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
         let surplus = match self.cpu_partial(cpu, cache.id).stack.is_closed() {
             true => list.len(),
@@ -178,8 +182,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         DisownedSlabs { allocator: self, cache, first: NIL }
     }
 
-    /// Takes all objects and slabs of a cache from a CPU. A CPU on which no section runs has none, and cannot be
-    /// fenced. A CPU that is out of reach keeps its slabs. linux: mm/slub.c:flush_cpu_slab
+    /// Takes all objects and slabs of a cache from a CPU, and gives them to its node or, beyond the node's limits, to
+    /// the page allocator. A CPU on which no section ever runs has none, and cannot be fenced. A CPU that is out of
+    /// reach keeps its slabs. linux: mm/slub.c:flush_cpu_slab
     pub(super) fn flush_cpu_slab(&self, cpu: CpuId, cache: &Cache) {
         if cpu.0 >= self.local.cpus() || self.local.is_out_of_reach(cpu) {
             return;
@@ -208,8 +213,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if is_planted(Fault::DisownsUnfenced) { FenceOutcome::Ended } else { self.local.fence(cpu) }
     }
 
-    /// Takes a CPU's list of objects, and returns it with its slab. The caller holds the lock of the CPU's slabs. After
-    /// this call, no section uses slabs that were disowned before it.
+    /// Takes a CPU's list of objects, and returns it with its slab, or `None` if the CPU allocates from no slab. The
+    /// caller holds the lock of the CPU's slabs. After this call, no section uses slabs that were disowned before it.
     ///
     /// # Errors
     /// If the CPU does not answer the fence, in which case its slabs may still change.
@@ -242,7 +247,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(current.map(|pfn| (pfn, head)))
     }
 
-    /// Empties a CPU's slot, and returns the list that was in it.
+    /// Empties a CPU's slot, and returns the list that was in it, or [`EMPTY`] under `bitmap`, where slots have no
+    /// lists.
     fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, UnansweredFence> {
         match self.path(cache) {
             // The slot only names a slab, whose free objects are in the slab's own word. Only the holder of the lock
@@ -258,7 +264,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Returns the list of a CPU's former current slab to that slab by a remote free, which queues the slab.
+    /// Returns the list of a CPU's former current slab to that slab by a remote free.
     fn free_cpu_freelist(&self, cache: &Cache, pfn: Pfn, head: u64) {
         if is_mark(head) {
             return;
@@ -277,7 +283,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Gives back every wholly free slab of a node. Costs a look at each of its slabs that has free objects.
+    /// Gives back every wholly free slab of a node. Costs a look at each slab on the node's list, under the list's
+    /// lock.
     pub(super) fn shrink_node(&self, node: NodeId, cache: &Cache) {
         let mut disowned = self.disowned_slabs(cache);
         let mut list = self.node_partial(node, cache.id).lock();

@@ -21,7 +21,7 @@ use crate::platform::Platform;
 /// Numbers of slabs and objects of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// Objects in use, in a CPU's slot, or in a sheaf of a node's barn.
+    /// Objects in use, in a CPU's slot, or in any sheaf.
     pub active: u64,
     /// Objects that the slabs have room for.
     pub objects: u64,
@@ -30,8 +30,8 @@ pub struct CacheUsage {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Calls `visit` with each cache and its usage, in the order of cache numbers. Costs a look at each page of the
-    /// range.
+    /// Calls `visit` with each cache that is not being created or destroyed, and its usage, in the order of cache
+    /// numbers. Costs a look at each slab, and at each other page of the range.
     pub fn usage(&self, visit: impl FnMut(&Cache, CacheUsage)) {
         self.usage_before(self.map.frames().end, visit);
     }
@@ -110,9 +110,10 @@ fn mix_in(hash: u64, number: u64) -> u64 {
 pub struct Tables {
     /// Start of its range of memory.
     pub memory: u64,
-    /// Table of one byte for each page: the number of the page's cache, or 0 for none.
+    /// Table of one byte for each 4 KiB: the number of the cache to which the memory belongs, 255 for the first page of
+    /// a block that `kmalloc` allocated, or 0 otherwise.
     pub kinds: u64,
-    /// Table of slabs' metadata for each page; that of a slab's first page describes the slab: [`Slab::from_words`].
+    /// Table of slabs' metadata for each 4 KiB; that of a slab's start describes the slab: [`Slab::from_words`].
     pub slabs: u64,
     /// Words of CPU 0. Those of the next CPU follow [`STRIDE`](super::cpu::STRIDE) bytes later.
     pub slots: u64,

@@ -31,13 +31,13 @@ pub const UPPER: u32 = 48;
 const QUEUED: u64 = 1 << 63;
 const ONE: u64 = 1 << UPPER;
 
-/// Returns the mark at the end of lists of a slab's objects.
+/// Returns the end mark of lists of a slab's objects.
 #[inline]
 pub const fn end_mark(slab: SlabAddress) -> u64 {
     slab.get() | MARK
 }
 
-/// Returns whether a list has no object.
+/// Returns whether a list has no object: its value is an end mark or [`EMPTY`].
 #[inline]
 pub const fn is_mark(list: u64) -> bool {
     list & MARK != 0
@@ -61,8 +61,8 @@ const fn lower(address: u64) -> u64 {
 }
 
 /// Word of a slab's own list: the objects that the owner freed, and the number of objects in use. Objects that were
-/// freed remotely count as in use. The number is stored minus one, so that the subtraction borrows when the last object
-/// is freed.
+/// freed remotely, or are in a CPU's slot or a sheaf, count as in use. The number is stored minus one, so that the
+/// subtraction borrows when the last object is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local(u64);
 
@@ -157,7 +157,8 @@ impl Remote {
         self.len() == 0
     }
 
-    /// Returns whether the slab's owner or node has the slab on a list or a stack, or is about to get it.
+    /// Returns whether the slab is queued: its owner or node has it on a list or a stack, or a CPU is about to push it
+    /// there.
     #[inline]
     pub const fn is_queued(self) -> bool {
         self.0 & QUEUED != 0
