@@ -24,7 +24,7 @@ impl BlockList {
         BlockList { head: AtomicU32::new(NIL), tail: AtomicU32::new(NIL) }
     }
 
-    /// Returns the first frame of the first block.
+    /// Returns the first frame of the first block, or `None` if the list is empty.
     pub fn first(&self) -> Option<Pfn> {
         pfn(self.head.load(Relaxed))
     }
@@ -71,7 +71,8 @@ impl BlockList {
         next.unwrap_or_else(|| self.head.load(Relaxed))
     }
 
-    /// Returns whether the block after `block`, or the tail of the list if `block` is the last, links back to it.
+    /// Returns whether the block after `block` links back to `block`. For a block without a successor, returns whether
+    /// it is the tail of the list.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, block: Pfn) -> bool {
         let next = pfn(map.pageblock(block).next.load(Relaxed));
         let prev = next.map(|next| map.try_frame_and_pageblock(next).map_or(NIL, |(_, next)| next.prev.load(Relaxed)));
@@ -85,10 +86,8 @@ impl BlockList {
         self.tail.store(last.map_or(NIL, Pfn::raw), Relaxed);
     }
 
-    /// Returns the first frames of the blocks from first to last, for checkers.
-    ///
-    /// # Panics
-    /// If blocks join or leave the list meanwhile.
+    /// Returns the first frames of the blocks from first to last, for checkers. If blocks join or leave the list
+    /// meanwhile, the iterator may skip blocks, yield the number of no pageblock, end early or not end.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         core::iter::successors(self.first(), |&here| pfn(map.try_frame_and_pageblock(here)?.1.next.load(Relaxed)))
     }

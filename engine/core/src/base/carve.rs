@@ -98,7 +98,7 @@ impl<'m> Carver<'m> {
         Some(unsafe { mine.assume_init_mut() })
     }
 
-    /// Cuts off aligned room for `len` values.
+    /// Cuts off aligned room for `len` values. Returns `None` and cuts nothing if the rest is too small.
     fn cut<T: 'm>(&mut self, len: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let skip = self.rest.as_ptr().align_offset(align_of::<T>());
         let bytes = size_of::<T>().checked_mul(len)?;

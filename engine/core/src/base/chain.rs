@@ -39,7 +39,7 @@ impl Chain {
         self.ends = Some((first, pfn));
     }
 
-    /// Unlinks the first block; returns its head and that frame's metadata.
+    /// Unlinks the first block; returns its head and that frame's metadata, or `None` if the chain is empty.
     #[inline]
     pub(crate) fn pop<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let (first, last) = self.ends?;

@@ -18,9 +18,11 @@ pub enum Fault {
     PushForgetsClosed,
     /// A take reads the stack in one step and empties it in another.
     TakeInTwoSteps,
-    /// A block is pushed for another CPU without Release, so earlier writes may not be visible to that CPU.
+    /// A block, slab or object is pushed for another CPU without Release, so earlier writes may not be visible to that
+    /// CPU.
     PushUnreleased,
-    /// A stack is taken without Acquire, so earlier writes of the pushing CPUs may not be visible.
+    /// A stack, or the remote frees of a slab, are taken without Acquire, so earlier writes of the pushing CPUs may not
+    /// be visible.
     TakeUnacquired,
     /// A claim is not ordered after the writes of the block's earlier owners.
     ClaimUnordered,
@@ -40,7 +42,8 @@ pub enum Fault {
     OpensEarly,
     /// A drain of movable pages assumes that their pageblock still has that type.
     DrainTrustsList,
-    /// A drain of a CPU's object list does not check whether a section has committed over its mark.
+    /// A drain of a CPU's object list does not check whether a section has committed over the value that the drain
+    /// stored.
     DrainLooksOnce,
     /// A CPU's slabs and its list are taken without waiting for the sections that have seen them.
     DisownsUnfenced,
@@ -48,9 +51,9 @@ pub enum Fault {
     ReplacesOutside,
     /// A sheaf stays with a CPU that went offline.
     KeepsOffline,
-    /// Taking the remote frees of a slab clears the mark that the slab is queued.
+    /// Taking the remote frees of a slab clears the slab's queued bit.
     TakesQueue,
-    /// The holder of a slab without an owner releases it before the slab's list is written.
+    /// The holder of a slab without an owner gives up its hold before the slab's list is written.
     LetsGoEarly,
     /// A CPU that queued a slab does not synchronize with the other CPUs that free into it.
     MeetsNobody,

@@ -1,10 +1,10 @@
 //! A doubly linked list of block heads, threaded through the frames' own metadata. Only the ends need memory of their
 //! own.
 //!
-//! The lock of the structure that contains a list, a zone or a CPU's lists, protects the list. All operations take
-//! constant time and touch at most the frame and its two neighbours. The backward link of the first frame and the
-//! forward link of the last one are undefined in release builds. An operation that takes a frame off an end, as most
-//! do, therefore touches no other frame.
+//! The lock of the structure that contains a list, a zone or a CPU's lists, protects the list. An operation on one
+//! frame takes constant time and touches at most the frame and its two neighbours. The backward link of the first frame
+//! and the forward link of the last one are undefined in release builds. An operation that takes a frame off an end, as
+//! most do, therefore touches no other frame.
 //!
 //! In debug builds the links at the ends hold an end mark, and those of a removed frame hold an off-list mark. Every
 //! operation asserts that the frames that it touches link to each other.
@@ -40,13 +40,13 @@ impl List {
         self.head == NIL
     }
 
-    /// Returns the first frame.
+    /// Returns the first frame, or `None` if the list is empty.
     #[inline]
     pub fn first(&self) -> Option<Pfn> {
         pfn(self.head)
     }
 
-    /// Returns the last frame.
+    /// Returns the last frame, or `None` if the list is empty.
     #[inline]
     pub fn last(&self) -> Option<Pfn> {
         pfn(self.tail)
@@ -74,7 +74,8 @@ impl List {
         self.mark_ends(map);
     }
 
-    /// Puts consecutive blocks at the head, in their order, and stores the word of their new state.
+    /// Puts consecutive blocks of one order at the head, lowest first, and stores the word of their new state. Costs a
+    /// step per block.
     #[inline]
     pub(crate) fn push_run(&mut self, map: &MemMap<'_>, run: Range<Pfn>, order: Order, word: Word) {
         self.expect_room_for(map, run.start);
@@ -131,7 +132,8 @@ impl List {
         }
     }
 
-    /// Takes the first frame off; its word is not changed. Touches no other frame in release builds.
+    /// Takes the first frame off, or returns `None` if the list is empty. The frame's word is not changed. Touches no
+    /// other frame in release builds.
     #[inline]
     pub(crate) fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
@@ -149,7 +151,8 @@ impl List {
         Some((first, frame))
     }
 
-    /// Takes the last frame off; its word is not changed. Touches no other frame in release builds.
+    /// Takes the last frame off, or returns `None` if the list is empty. The frame's word is not changed. Touches no
+    /// other frame in release builds.
     #[inline]
     pub(crate) fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;

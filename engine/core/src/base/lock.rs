@@ -1,6 +1,6 @@
 //! Locks with ranks. The platform supplies the lock, and the engine wraps the protected value in it.
 //!
-//! A thread may take a lock only if all locks that it holds have a lower rank. In the slab, a CPU's part of a cache
+//! A thread may wait for a lock only if all locks that it holds have a lower rank. In the slab, a CPU's part of a cache
 //! ([`Rank::SlabCpu`]) comes before a node's part ([`Rank::SlabNode`]), which is its list of slabs or its barn. In the
 //! page allocator the order is: the online memory ([`Rank::Hotplug`]), a CMA area's bitmap ([`Rank::Cma`]), a CPU's
 //! lists ([`Rank::Pcp`]), a zone's free lists ([`Rank::Zone`]). No slab lock is held while pages are allocated or
@@ -88,7 +88,7 @@ impl<L: RawLock, T: Ranked> Locked<L, T> {
         Guard { locked: self, here: PhantomData }
     }
 
-    /// Takes the lock if that is possible without waiting.
+    /// Takes the lock if that is possible without waiting; returns `None` otherwise.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, L, T>> {
         self.raw.try_lock(T::RANK).then(|| Guard { locked: self, here: PhantomData })
@@ -165,7 +165,7 @@ unsafe impl RawLock for SpinLock {
     }
 }
 
-/// A lock for a single-threaded executor. It never waits: it panics if it is already held.
+/// A lock for a single-threaded executor. It never waits: `lock` panics if the lock is already held.
 ///
 /// It is not `Sync`, so an allocator built on it stays on its thread.
 #[derive(Debug, Default)]

@@ -181,7 +181,8 @@ impl Pageblock {
         self.skipped.store(false, Relaxed);
     }
 
-    /// Returns the CPU that owns the block, to whose lists its freed pages return.
+    /// Returns the CPU that owns the block, to whose lists its freed pages return while memory is plentiful, or `None`
+    /// if no CPU owns it.
     #[inline]
     pub fn owner(&self) -> Option<CpuId> {
         self.owner.load(Relaxed).checked_sub(1).map(CpuId)

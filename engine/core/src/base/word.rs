@@ -198,7 +198,7 @@ impl Word {
         Word(self.0 | PINNED)
     }
 
-    /// Returns the word without that mark; a word of another state is returned unchanged.
+    /// Returns this allocated word without the mark of a handle; a word of another state is returned unchanged.
     pub(crate) const fn unpinned(self) -> Word {
         if self.is_allocated() { Word(self.0 & !PINNED) } else { self }
     }

@@ -27,7 +27,8 @@ impl ZeroedBytes {
         ZeroedBytes { bytes: in_huge_pages(vec![0; len]), is_zeroed: true }
     }
 
-    /// Returns the memory for carving. It is known to be zeroed only the first time.
+    /// Returns the memory, to be divided into arrays of metadata. Only the first call returns it as known to be zeroed,
+    /// since users of a storage write to it.
     pub fn storage(&mut self) -> Storage<'_> {
         let len = self.bytes.len();
         // SAFETY: the pointer and length are those of the vector, which stays borrowed, and `MaybeUninit<u8>` admits
