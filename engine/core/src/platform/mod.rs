@@ -50,7 +50,7 @@ use crate::policy::Policy;
 
 /// Services that the engine needs from its surroundings: the current CPU, locks, reclaim, migration, and a probe.
 pub trait Platform {
-    /// Lock around free lists and per-CPU lists.
+    /// Lock around free lists, per-CPU lists, and a CPU's or a node's part of a cache of objects.
     type Lock: RawLock;
     /// Probe that receives the engine's events. With [`NoProbe`], events leave no trace in the machine code.
     type Probe: Probe;
@@ -86,7 +86,8 @@ pub trait Platform {
     }
 
     /// Scans a bounded part of a node's pages once for pages that can be freed, and frees them through `pages`. Returns
-    /// the numbers of freed and scanned pages. If too few were freed, the engine calls again with more urgency.
+    /// the numbers of freed and scanned pages. If too few were freed, the engine may call again with a lower
+    /// [`priority`](Reclaim::priority), which stands for a larger part.
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let _ = (pages, wanted);
         Reclaimed::default()
@@ -138,21 +139,21 @@ pub trait Platform {
         OutOfMemory::NothingFreed
     }
 
-    /// Wakes the task that calls `PageAllocator::run_kswapd`. May be called on any path: it must be cheap and must not
-    /// allocate.
+    /// Wakes the task that calls `PageAllocator::run_kswapd` for this node. May be called on any path: it must be cheap
+    /// and must not allocate.
     fn wake_kswapd(&self, node: NodeId) {
         let _ = node;
     }
 
-    /// Wakes the task that calls `PageAllocator::run_kcompactd`. May be called on any path: it must be cheap and must
-    /// not allocate.
+    /// Wakes the task that calls `PageAllocator::run_kcompactd` for this node. May be called on any path: it must be
+    /// cheap and must not allocate.
     fn wake_kcompactd(&self, node: NodeId) {
         let _ = node;
     }
 
-    /// Logs a finding of slab debugging. The call that found the damage also returns an error, if it has one for it.
-    /// May be called on any path of objects, with no lock held. It must not destroy a cache, because the caller may be
-    /// using one.
+    /// Logs a finding of slab debugging, or a free that was refused. The call that found the damage or refused the free
+    /// also returns an error, if it has one for it. May be called on any path of objects, with no lock held. It must
+    /// not destroy a cache, because the caller may be using one.
     fn slab_error(&self, report: &SlabReport<'_>) {
         let _ = report;
     }

@@ -20,13 +20,13 @@ const ROW: usize = 16;
 pub struct SlabReport<'a> {
     /// Kind of the damage or error.
     pub bug: SlabBug<'a>,
-    /// Name of the cache that was called.
+    /// Name of the cache that was called or checked, or `kmalloc` if the address is in no cache.
     pub cache: &'a str,
     /// Address that was passed in, or address of the object that was checked.
     pub address: u64,
-    /// Range of the damaged bytes.
+    /// Range of the damaged bytes; `None` if the finding is not about bytes.
     pub damage: Option<Damage>,
-    /// Object at that address, if there is one.
+    /// Object at or around that address, if it belongs to a checked cache.
     pub object: Option<ObjectReport>,
     /// Action that the slab took.
     pub fix: Fix,
@@ -99,7 +99,7 @@ pub struct Track {
     pub who: Who,
     /// CPU of the call.
     pub cpu: CpuId,
-    /// Number of allocations and frees in debugged caches since the call.
+    /// Number of allocations and frees in checked caches since the call.
     pub age: u64,
 }
 
