@@ -31,7 +31,7 @@ use crate::slab::{CacheFlags, Memory, SlabAllocator};
 #[derive(Clone, Debug)]
 pub struct Boot<'a> {
     /// Offset from a physical address to the virtual address where it is mapped; 0 for an identity mapping. A multiple
-    /// of 4 MiB.
+    /// of the largest block, 4 MiB with pages of 4 KiB.
     pub direct_map: usize,
     /// Ranges of memory in use, in bytes: the kernel image, its boot stack, the memory map. They stay Reserved.
     pub reserved: &'a [Range<u64>],
@@ -87,7 +87,7 @@ impl DirectMap {
         address.addr().wrapping_sub(self.offset) as u64
     }
 
-    /// Returns the frame that is mapped at a virtual address; `None` if no frame begins there.
+    /// Returns the frame that is mapped at a virtual address; `None` if no frame with a valid number begins there.
     pub(super) fn pfn(self, address: *const u8) -> Option<Pfn> {
         let (physical, page_size) = (self.to_phys(address), u64::from(self.page_size));
         if physical.is_multiple_of(page_size) { Pfn::from_u64(physical / page_size) } else { None }
@@ -144,14 +144,15 @@ impl Metadata {
     }
 }
 
-/// Boot plan: the memory map in frames, and the places of its parts.
+/// Plan of the boot: the memory map in frames, the limits of the zones, the free piece from which the metadata is cut,
+/// and the first frame and the end of memory.
 struct Plan<'a, I> {
     map: MemoryMap<I>,
     boot: &'a Boot<'a>,
     zones: ZoneLimits,
     /// Largest free piece, which the metadata is cut from.
     largest: Range<Pfn>,
-    /// Lowest usable frame. `end` is the end of all memory, including what may be added later.
+    /// Lowest frame that the map calls usable. `end` is the end of all memory, including what may be added later.
     first: Pfn,
     end: Pfn,
 }
@@ -201,6 +202,9 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
     }
 
     /// Returns the frames for the metadata: the end of the largest free piece.
+    ///
+    /// # Errors
+    /// [`SetupError::NoRoom`] if the largest free piece is too small.
     fn place<H: Cpu>(&self, config: &Config<'_>) -> Result<Range<Pfn>, SetupError> {
         let layout = self.layout::<H>(config);
         let needed = layout.size() as u64 + layout.align() as u64;
@@ -365,14 +369,14 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Adds memory that was not present at boot, in whole pageblocks below [`Boot::end_max`], and returns the number of
-    /// frames that this makes free. The metadata of the range is placed at its start and takes at most 1.1 % of each
-    /// new section of 128 MiB. The memory can be removed by
-    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays.
-    /// linux: mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
+    /// frames that this makes free. The metadata of the range is placed at its start and takes 386 KiB for each new
+    /// section of 128 MiB, with pages of 4 KiB. The memory can be removed by
+    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
+    /// mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
     ///
     /// # Errors
-    /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, or lies above the
-    /// limit given at boot.
+    /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, or is above the limit
+    /// given at boot. If the range crosses a limit of zones, the part below the limit may have been added nevertheless.
     ///
     /// # Safety
     /// The range is memory, mapped in the same way as that of [`init`](Self::init), and nothing else uses it, ever.

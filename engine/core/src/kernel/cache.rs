@@ -28,7 +28,8 @@ impl<H: Cpu> Kernel<H> {
     /// which is at most a page.
     ///
     /// # Errors
-    /// [`Error::Cache`] if no slab can hold such an object, or if the number of caches is at its limit.
+    /// [`Error::Cache`] if no slab can hold such an object, if its alignment is above a page, or if the number of
+    /// caches is at its limit; [`Error::NoCaches`] if [`Cpu::CACHES`] is 0.
     pub fn cache<T>(&'static self, name: &str) -> Result<Cache<T, H>, Error> {
         let size = u32::try_from(size_of::<T>().max(1)).map_err(|_| CreateError::Size { size: u32::MAX })?;
         let align = u32::try_from(align_of::<T>()).map_err(|_| CreateError::Align { align: u32::MAX })?;
@@ -43,7 +44,8 @@ impl<T, H: Cpu> Cache<T, H> {
         self.slabs.as_ref().expect("only `drop` takes the cache")
     }
 
-    /// Allocates an object with this value. Costs one section if this CPU has a free object cached.
+    /// Allocates an object with this value. Costs one section if this CPU has a free object cached. If memory is
+    /// exhausted and the flags allow reclaim, idle objects are freed and the request is repeated once.
     ///
     /// # Errors
     /// [`Error::Object`] if memory is exhausted; the value is dropped.
@@ -57,14 +59,15 @@ impl<T, H: Cpu> Cache<T, H> {
         Ok(Object { place, cache: self, value: PhantomData })
     }
 
-    /// Frees the cache's idle memory. Costs one fence per CPU.
+    /// Frees the cache's idle memory, as [`KmemCache::shrink`] does and at its cost.
     pub fn shrink(&self) {
         self.slabs().shrink();
     }
 }
 
 impl<T, H: Cpu> Drop for Cache<T, H> {
-    /// Destroys the cache. If objects were forgotten, the cache and its objects are leaked.
+    /// Destroys the cache, after waiting for walks over it such as a shrink. If objects were forgotten, the cache and
+    /// its objects are leaked.
     fn drop(&mut self) {
         if let Some(slabs) = self.slabs.take() {
             let _leak = slabs.destroy();

@@ -98,7 +98,8 @@ impl Part {
         }
     }
 
-    /// Records that the CPU has released a lock. If it was the last one, returns the interrupt state before the first.
+    /// Records that the CPU has released a lock. If the CPU holds no other lock, returns the interrupt state before its
+    /// first lock; otherwise `None`.
     #[inline]
     pub(super) fn leave(&self, rank: Rank) -> Option<usize> {
         let locks = self.locks.load(Relaxed) - 1;
@@ -189,7 +190,7 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Waits until every section that had begun on a CPU has ended. Returns `Unanswered` if the CPU does not answer in
-    /// time, or has not answered an earlier call that timed out.
+    /// time, which is reported to the kernel, or if it has not answered an earlier call that timed out.
     pub(super) fn fence(&self, cpu: CpuId) -> FenceOutcome {
         let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {

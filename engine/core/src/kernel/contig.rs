@@ -47,7 +47,8 @@ impl<H: Cpu> Kernel<H> {
     /// allocated.
     ///
     /// # Errors
-    /// [`Error::Cma`], or [`Error::NoCaches`] if there is no slab to hold the area's bitmap. Nothing has changed then.
+    /// [`Error::Cma`]; [`Error::NoCaches`] if there is no slab to hold the area's bitmap, or [`Error::Object`] if the
+    /// slab has no memory for it. Nothing has changed then.
     ///
     /// # Safety
     /// The frames are no longer used for the purpose for which they were reserved.
@@ -141,7 +142,8 @@ impl<H: Cpu> Cma<H> {
     /// units; zeroed with [`Gfp::ZERO`].
     ///
     /// # Errors
-    /// [`Error::Contig`] if no gap is large enough, or none can be emptied.
+    /// [`Error::Contig`] if no gap is large enough or none can be emptied, or if the number of pages, the alignment or
+    /// the flags are invalid.
     pub fn alloc(&self, pages: u32, align: u32, gfp: Gfp) -> Result<CmaPages<'_, H>, Error> {
         let pfn = engine::<H>().pages.cma_alloc(&self.area, pages, align, pinned(gfp))?;
         let mut taken = CmaPages { area: self, pfn, pages };

@@ -171,8 +171,9 @@ pub trait Promises {
     }
 
     /// Logs a report about a misused object. Called for every refused free, in all builds: for an address outside any
-    /// object, an address inside an object, and an object that is detected as free. The [module](super#invalid-frees)
-    /// lists the invalid frees that are detected. With [`Cpu::SLAB_DEBUG`] it is also called for damaged objects.
+    /// object, an address inside an object, an object of another cache, and an object that is detected as free. The
+    /// [module](super#invalid-frees) lists the invalid frees that are detected. With [`Cpu::SLAB_DEBUG`] it is also
+    /// called for damaged objects.
     fn slab_error(report: &SlabReport<'_>) {
         let _ = report;
     }

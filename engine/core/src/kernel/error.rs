@@ -6,7 +6,7 @@ use crate::page::{AllocError, CmaError, ConfigError, ContigError, OnlineError};
 use crate::slab::{CreateError, ObjectError, SlabError};
 
 /// Error of setting up the allocator or of adding memory to it. Nothing has changed then, except for the contents of
-/// memory that the map calls usable.
+/// memory that the map calls usable, and for the lower part of an added range that crosses a limit of zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupError {
     /// The allocator is already set up, or another CPU is setting it up.

@@ -2,9 +2,10 @@
 //!
 //! Requests are served by `kmalloc`. A `kmalloc` object is aligned to the largest power of two that divides its size. A
 //! request with a larger alignment is rounded up to a multiple of the alignment. If the size class for this is still
-//! not a multiple, the request is rounded up to a power of two. Up to a page, this achieves every alignment. Requests
-//! above 32 KiB, or with an alignment above a page, get a block of pages, which is aligned to its size. Requests above
-//! the largest block, 4 MiB, get a range of neighbouring pages of any length.
+//! not a multiple, the request is rounded up to a power of two. Up to 4 KiB, this achieves every alignment. Requests
+//! above the largest size class, 32 KiB by default, or with an alignment above 4 KiB, get a block of pages, which is
+//! aligned to its size. Requests above the largest block, 4 MiB with pages of 4 KiB, get a range of neighbouring pages
+//! of any length.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
@@ -21,10 +22,11 @@ use crate::slab::ObjectError;
 
 /// Rust's global allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
 ///
-/// Allocation returns null before [`Kernel::init`], when memory is exhausted, and for an alignment above 4 MiB. In an
-/// interrupt handler, as reported by [`Promises::task`](super::Promises::task), requests do not reclaim, and requests
-/// above 4 MiB fail. `realloc` keeps the memory in place if it shrinks, or grows within its
-/// [`ksize`](crate::slab::SlabAllocator::ksize).
+/// Allocation returns null before [`Kernel::init`], when memory is exhausted, for an alignment above the largest block
+/// (4 MiB), and if [`Cpu::CACHES`] is 0. In every context but [`Context::Task`], as reported by
+/// [`Promises::task`](super::Promises::task), requests do not reclaim, and requests above the largest block fail.
+/// `realloc` keeps the memory in place if it shrinks, or grows within its [`ksize`](crate::slab::SlabAllocator::ksize);
+/// it moves memory that shrinks from above the largest block to below.
 ///
 /// A free is refused if the address does not belong to the heap or is detected as free. A refused free is reported to
 /// [`Promises::slab_error`](super::Promises::slab_error) and changes nothing. The [module](super#invalid-frees) lists
@@ -66,7 +68,8 @@ fn pages_of<H: Cpu>(layout: Layout) -> Option<u32> {
 
 impl<H: Cpu> Heap<H> {
     /// Allocates a range of pages. Such a range starts at a multiple of the largest block or of more, and the direct
-    /// map does too, so the range has every alignment up to that.
+    /// map does too, so the range has every alignment up to that. Returns null for a larger alignment, if no range can
+    /// be emptied, or if the flags do not allow reclaim.
     #[cold]
     fn alloc_range(&self, layout: Layout, gfp: Gfp) -> *mut u8 {
         let can_be_had = gfp.contains(Gfp::DIRECT_RECLAIM) && layout.align() <= largest_block::<H>();

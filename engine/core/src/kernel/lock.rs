@@ -9,9 +9,9 @@
 //! The interrupt state before the first lock is stored per CPU and not in the lock. Therefore the order in which locks
 //! are released does not matter.
 //!
-//! A request that comes with interrupts off waits for no other CPU. The caller may hold a spin lock of the kernel, and
-//! the other CPU may be spinning on that lock without answering. The request uses the free memory of nodes, and fails
-//! if there is none.
+//! A request that comes with interrupts off waits for no other CPU's sections, if [`Cpu::irqs_disabled`] reports that
+//! they are off. The caller may hold a spin lock of the kernel, and the other CPU may be spinning on that lock without
+//! answering. The request uses the free slabs of nodes and the CPUs' page lists, and fails if these do not suffice.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -146,7 +146,7 @@ const READY: u8 = 2;
 
 /// A kernel's allocator: a static that is empty until [`init`](Self::init).
 ///
-/// All methods may be called from any CPU concurrently.
+/// All methods except [`init`](Self::init) may be called from any CPU concurrently.
 pub struct Kernel<H: Cpu> {
     state: AtomicU8,
     /// Array of the CPUs' parts; null before it is carved.
@@ -208,8 +208,8 @@ impl<'a, H: Cpu> PageSink<'a, H> {
         self.pages.free_pages(pages.pfn(), pages.order());
     }
 
-    /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin. Always `false` during
-    /// a request's own reclaim. linux: mm/vmscan.c:should_abort_scan
+    /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin. Always `false` for
+    /// callbacks on behalf of a request. linux: mm/vmscan.c:should_abort_scan
     pub fn has_enough(&self) -> bool {
         self.pages.has_enough()
     }
@@ -319,8 +319,8 @@ impl<H: Cpu> Kernel<H> {
     /// Frees memory that [`kmalloc`](Self::kmalloc) returned.
     ///
     /// # Errors
-    /// If the address is not the start of an object or block, or if the object is detected as free. Nothing is changed
-    /// then, and [`Promises::slab_error`] has received a report.
+    /// If the address is not the start of an object or block, or if the object is detected as free or, with
+    /// [`Cpu::SLAB_DEBUG`], as damaged. Nothing is freed then, and [`Promises::slab_error`] has received a report.
     ///
     /// # Safety
     /// As for [`SlabAllocator::kfree`].
@@ -347,15 +347,16 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Frees idle memory: slabs without objects in use, objects that CPUs cache, and the CPUs' page lists. Waits for
-    /// the sections of every CPU, with one fence per cache and CPU.
+    /// the sections of the CPUs: each cache costs what [`KmemCache::shrink`](crate::slab::KmemCache::shrink) costs,
+    /// under the default policy one fence for each CPU that has a main sheaf. Does nothing before [`init`](Self::init).
     pub fn shrink(&'static self) {
         if let Some(engine) = self.engine() {
             engine.shrink();
         }
     }
 
-    /// Takes the pages and objects that a CPU caches, after the CPU has stopped. When the CPU runs again, the kernel
-    /// calls [`cpu_online`](Self::cpu_online).
+    /// Takes the pages and objects that a CPU caches away from it, after the CPU has stopped. When the CPU runs again,
+    /// the kernel calls [`cpu_online`](Self::cpu_online).
     ///
     /// # Panics
     /// If no such CPU exists.
@@ -370,7 +371,7 @@ impl<H: Cpu> Kernel<H> {
         engine.pages.cpu_dead(cpu);
     }
 
-    /// Lets a CPU that runs again cache objects. Not needed when a CPU starts for the first time.
+    /// Lets a CPU that runs again cache objects and pages. Not needed when a CPU starts for the first time.
     ///
     /// # Panics
     /// If no such CPU exists.

@@ -80,8 +80,8 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
     }
 
     /// Returns the usable frames as maximal pieces that no excluded range touches, in ascending order. Frame 0 is
-    /// excluded, since its address may be null. Costs a walk over the map for each piece and for each gap between two
-    /// pieces.
+    /// excluded, since its address may be null. Costs a few walks over the map for each piece, and one more for each
+    /// region and each excluded range that a piece touches.
     pub(super) fn pieces<'t>(&self, taken: Exclusions<'t>) -> impl Iterator<Item = Range<Pfn>> + use<'_, 't, I> {
         let mut at = 1;
         core::iter::from_fn(move || {

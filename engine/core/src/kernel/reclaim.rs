@@ -2,8 +2,8 @@
 //!
 //! A request that finds too little memory calls [`Promises::reclaim`](super::Promises::reclaim),
 //! [`migrate`](super::Promises::migrate) or [`out_of_memory`](super::Promises::out_of_memory), which may request memory
-//! themselves. Such a nested request uses the emergency reserve and calls none of the three. So at most one callback is
-//! on a CPU's stack.
+//! themselves. Such a nested request uses the emergency reserve and calls none of the three. So at most one of these
+//! callbacks is on a task's stack, or on a CPU's stack if the mark is kept per CPU.
 //!
 //! linux: include/linux/sched/mm.h:memalloc_noreclaim_save
 

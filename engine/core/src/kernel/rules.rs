@@ -11,10 +11,10 @@
 //! # Waiting for other CPUs
 //!
 //! An operation that frees slabs, or takes objects or slabs from another CPU, waits for that CPU's sections. These are
-//! [`Kernel::shrink`], a request that may reclaim and would fail otherwise, [`Kernel::cpu_dead`], and dropping a cache.
-//! If the policy lets CPUs own slabs, a free that leaves a CPU with too many slabs is another. The wait ends with an
-//! interrupt on the other CPU, so a CPU must answer calls wherever it waits with interrupts off. The locks of the
-//! kernel module do this.
+//! [`Kernel::shrink`], the shrink of a single cache, a request that may reclaim and would fail otherwise,
+//! [`Kernel::cpu_dead`], and dropping a cache. If the policy lets CPUs own slabs, a free that leaves a CPU with too
+//! many slabs is another. The wait ends with an interrupt on the other CPU, so a CPU must answer calls wherever it
+//! waits with interrupts off. The locks of the kernel module do this.
 //!
 //! Other code may spin with interrupts off on something that a CPU inside the allocator holds: the kernel's own spin
 //! locks, those of libraries, the barrier at which CPUs meet at boot. Such a loop calls [`Kernel::answer`]. If it does
