@@ -109,7 +109,8 @@ pub enum HeapError {
 pub struct Heap<C, P: Platform + 'static = Process> {
     slab: SlabAllocator<'static, 'static, P, C>,
     supply: Locked<P::Lock, Supply>,
-    /// Number of times that memory was taken from the supply.
+    /// Counter that is raised when memory was taken from the supply, by this thread or, as far as a failed request
+    /// notices, by another one.
     taken: AtomicUsize,
     /// Bytes that have come online, as the supply last counted them, for readers that do not take the supply's lock.
     /// `returned` counts those of them that are returned to the system.
@@ -187,7 +188,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     }
 
     /// Allocates at least `size` bytes, aligned to 8 bytes. With the default policy the alignment is 16 from 9 bytes
-    /// on, and `size` if that is a power of two up to a page.
+    /// on, and `size` if that is a power of two up to a page. For 0 bytes returns
+    /// [`ZERO_SIZE`](freehold::slab::ZERO_SIZE), which may be freed but not accessed. Brings more memory online if
+    /// necessary.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -202,7 +205,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// Frees an object that [`malloc`](Self::malloc) returned.
     ///
     /// # Errors
-    /// If the address is not the start of an object; nothing is changed then.
+    /// If the address is not the start of an object, or if the object is found to be free already; nothing is changed
+    /// then.
     ///
     /// # Safety
     /// If the address is that of an object, the object is allocated and is not used any more.
@@ -227,9 +231,10 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         &self.ranges.memory
     }
 
-    /// Returns free memory to the system in whole blocks of 2 MiB, until at least `bytes` bytes are returned or no
-    /// block is free. Returns the number of bytes. Each block costs a lock and a system call, during which no lock is
-    /// held.
+    /// Returns free memory to the system in whole blocks of 2 MiB, until at least `bytes` bytes are returned, no block
+    /// is free, or the system refuses a block. Returns the number of bytes. Each block costs some locks, and a system
+    /// call during which no lock is held. If no block is wholly free, wholly free slabs of the node and the pages on
+    /// CPUs' lists are freed first.
     pub fn give_back(&self, bytes: usize) -> usize {
         let mut given = 0;
         while given < bytes {
@@ -289,7 +294,10 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         unsafe { self.slab.pages() }
     }
 
-    /// Brings memory online until the request succeeds or no memory is left.
+    /// Tries a request again and brings memory online, until the request succeeds or no memory is left. Then it lets
+    /// this and all later requests take pages instead of a slab
+    /// ([`take_pages_without_slab`](SlabAllocator::take_pages_without_slab)). Returns errors that are not for lack of
+    /// pages at once.
     #[cold]
     #[inline(never)]
     fn malloc_with_more(&self, size: usize, first_error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
@@ -321,7 +329,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
 pub struct HeapUsage {
     /// Bytes that have ever come online.
     pub online: usize,
-    /// Bytes of these that are free and in no slab; they may have memory.
+    /// Bytes of these that are free, in no slab and on no CPU's page list; they may have memory.
     pub free: usize,
     /// Bytes of these that were returned to the system; they have no memory.
     pub returned: usize,
@@ -344,8 +352,7 @@ impl<C: CpuLocal, F: FastPath, P: Platform + 'static> HeapFrontend<'_, C, F, P> 
         }
     }
 
-    /// Frees an object as C's `free` does. Null is ignored, and an address that is not the start of an object is
-    /// reported to the platform.
+    /// Frees an object as C's `free` does. Null is ignored, and a refused free is reported to the platform.
     ///
     /// # Safety
     /// As for [`Heap::free`].
@@ -381,8 +388,11 @@ pub(crate) fn seed(base: NonNull<u8>) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Returns the frames for `bytes` bytes: whole sections, or blocks of the largest order if `bytes` is less than a
-/// section.
+/// Returns the number of frames for `bytes` bytes: whole sections, or blocks of the largest order if `bytes` is less
+/// than a section.
+///
+/// # Errors
+/// If there are not as many frame numbers.
 fn frames(bytes: usize) -> Result<u32, HeapError> {
     let unit = if bytes < SECTION { LARGEST_BLOCK } else { SECTION };
     let units = u32::try_from(bytes.div_ceil(unit).max(1)).ok();

@@ -37,7 +37,7 @@ fn count_cpus() -> u16 {
     count
 }
 
-/// Returns the number by the list in /sys, which is read into a buffer on the stack.
+/// Returns the number by the list in /sys, which is read into a buffer on the stack; `None` if it cannot be read.
 fn count_listed() -> Option<u32> {
     let file = open(POSSIBLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut list = [0; 4096];
@@ -45,15 +45,15 @@ fn count_listed() -> Option<u32> {
     end_of(core::str::from_utf8(&list[..bytes]).ok()?)
 }
 
-/// Returns one more than the highest number of a list such as `0-3,8-11`.
+/// Returns one more than the highest number of a list such as `0-3,8-11`; `None` if the text is not such a list.
 fn end_of(list: &str) -> Option<u32> {
     let mut numbers = list.trim().split([',', '-']).map(str::parse::<u32>);
     let last = numbers.try_fold(0, |last, number| number.map(|number| last.max(number))).ok()?;
     last.checked_add(1)
 }
 
-/// Returns the number of bits of the kernel's CPU mask, which `sched_getaffinity` returns. Used where /sys is not
-/// mounted.
+/// Returns the number of bits of the kernel's CPU mask, which `sched_getaffinity` returns; `None` if the call fails.
+/// Used where /sys is not mounted.
 fn mask_bits() -> Option<u32> {
     let mut mask = [0_u64; 1024];
     // SAFETY: the kernel writes at most `size_of_val(&mask)` bytes into the live array `mask`.

@@ -33,8 +33,8 @@ pub enum HugePages {
 }
 
 impl Reservation {
-    /// Reserves `bytes` bytes, rounded up to whole pages, at an address that is a multiple of `align`. Costs three
-    /// system calls. No swap space is reserved.
+    /// Reserves `bytes` bytes, rounded up to whole pages, at an address that is a multiple of `align`. Costs up to
+    /// three system calls. No swap space is reserved.
     ///
     /// # Errors
     /// If the address space, or the process's limit on it, has no room for such a range.
@@ -148,7 +148,8 @@ impl Reservation {
     /// Returns the memory that backs whole pages to the system. The pages read as zeros afterwards.
     ///
     /// # Errors
-    /// If the pages are not whole pages inside this reservation.
+    /// If the pages are not whole pages inside this reservation, or if the system refuses, for example because the
+    /// program has locked them with `mlock`.
     ///
     /// # Safety
     /// The contents of the pages are not needed any more.
@@ -161,7 +162,7 @@ impl Reservation {
     /// Returns the bytes of the range, for a lifetime that the caller chooses.
     ///
     /// # Safety
-    /// The reservation outlives `'m`, and its bytes have no other user during `'m`.
+    /// The reservation outlives `'m`, and its bytes are accessible and have no other user during `'m`.
     pub unsafe fn as_bytes<'m>(&self) -> &'m mut [MaybeUninit<u8>] {
         // SAFETY: the range is mapped, readable and writable, and the caller promised that it outlives `'m` and has no
         // other user.

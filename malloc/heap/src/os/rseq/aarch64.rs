@@ -95,8 +95,8 @@ macro_rules! pop_section {
     };
 }
 
-/// Switches to the list of the object's own slab. The slab must belong to this CPU, its list must not be empty, and the
-/// object must not be the last one in use. The list is loaded before the owner.
+/// Switches to the list of the object's own slab. The object is refused if the slab does not belong to this CPU, if the
+/// slab's own list is empty, or if the object is the slab's last one in use. The list is loaded before the owner.
 macro_rules! own_slab {
     () => {
         "
@@ -470,7 +470,8 @@ pub(super) unsafe fn raise(count: *mut u32) {
     }
 }
 
-/// Decrements a counter that [`raise`] incremented, and returns whether it is awaited.
+/// Decrements a counter that [`raise`] incremented, and returns whether the whole word is zero then: the counter is
+/// zero and its bit says that a task waits.
 ///
 /// # Safety
 /// As for [`raise`].

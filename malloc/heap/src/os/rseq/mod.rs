@@ -163,7 +163,8 @@ unsafe impl CpuLocal for Rseq {
 }
 
 /// Makes the kernel restart the section that runs on a CPU, if any. A process registers once for this fence; some
-/// kernels require that a forked child registers again.
+/// kernels require that a forked child registers again. Panics if the kernel does not execute the fence any more;
+/// [`can_fence`](Rseq::can_fence) finds that out before.
 fn fence(cpu: CpuId) {
     // SAFETY: `from_raw` accepts any number here, because the kernel treats an unknown CPU as one that runs nothing.
     let target = unsafe { Cpuid::from_raw(cpu.0.into()) };

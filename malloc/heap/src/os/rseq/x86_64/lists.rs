@@ -60,8 +60,8 @@ macro_rules! pop {
     }};
 }
 
-/// Switches to the list of the object's own slab. The slab must belong to this CPU, its list must not be empty, and the
-/// object must not be the last one in use.
+/// Switches to the list of the object's own slab. The object is refused if the slab does not belong to this CPU, if the
+/// slab's own list is empty, or if the object is the slab's last one in use.
 macro_rules! own_slab {
     () => {
         "mov {value:e}, dword ptr fs:[{area} + {cpu_offset}]

@@ -106,7 +106,8 @@ pub(super) unsafe fn raise(count: *mut u32) {
     unsafe { asm!("inc dword ptr [{count}]", count = in(reg) count, options(nostack)) }
 }
 
-/// Decrements a counter that [`raise`] incremented, and returns whether it is awaited.
+/// Decrements a counter that [`raise`] incremented, and returns whether the whole word is zero then: the counter is
+/// zero and its bit says that a task waits.
 ///
 /// # Safety
 /// As for [`raise`].

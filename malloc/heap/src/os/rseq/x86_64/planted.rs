@@ -26,25 +26,25 @@ pub trait Planted {
     /// Name of the defect in the macros.
     const DEFECT: &'static str;
 
-    /// [`CpuLocal::pop`] with the defect.
+    /// [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop) with the defect.
     fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
-    /// [`CpuLocal::push`] with the defect.
+    /// [`CpuLocal::push`](freehold::slab::cpu::CpuLocal::push) with the defect.
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
-    /// [`CpuLocal::pop_sheaf`] with the defect.
+    /// [`CpuLocal::pop_sheaf`](freehold::slab::cpu::CpuLocal::pop_sheaf) with the defect.
     fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress>;
 
-    /// [`CpuLocal::push_sheaf`] with the defect.
+    /// [`CpuLocal::push_sheaf`](freehold::slab::cpu::CpuLocal::push_sheaf) with the defect.
     ///
     /// # Safety
-    /// As for [`CpuLocal::push_sheaf`].
+    /// As for [`CpuLocal::push_sheaf`](freehold::slab::cpu::CpuLocal::push_sheaf).
     unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome;
 
-    /// [`CpuLocal::pop_bits`] with the defect.
+    /// [`CpuLocal::pop_bits`](freehold::slab::cpu::CpuLocal::pop_bits) with the defect.
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
 
-    /// [`CpuLocal::push_bits`] with the defect.
+    /// [`CpuLocal::push_bits`](freehold::slab::cpu::CpuLocal::push_bits) with the defect.
     fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome;
 }
 
