@@ -22,7 +22,8 @@ use super::returns::TICK;
 use super::start::Malloc;
 use super::{AnyHeap, CPU_ACTIVITY, with_heap};
 
-/// CPUs that have a byte of their own. Beyond this number, CPUs whose numbers are equal modulo it share a byte.
+/// CPUs that have a byte of their own. CPUs whose numbers are equal modulo this number share a byte, and only the CPU
+/// with the lowest of these numbers is drained.
 const CPUS: usize = 1024;
 /// Ticks that a byte can distinguish. The values from 1 on denote ticks, and 0 denotes a CPU without objects.
 const MOMENTS: u32 = 254;
@@ -46,8 +47,9 @@ impl CpuActivity {
         CpuActivity { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
     }
 
-    /// Records that a CPU is active in a tick. If more than `most` CPUs have objects, returns another CPU that was not
-    /// active in this tick, whose objects the caller must drain.
+    /// Records that a CPU is active in a tick. If this is the CPU's first activity in the tick and more than `most`
+    /// CPUs have objects, returns another CPU that was not active in this tick, whose objects the caller must drain.
+    /// Returns `None` otherwise, or if all these CPUs were active.
     #[inline]
     pub(super) fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
         let last = &self.last[usize::from(cpu.0) % CPUS];
@@ -68,7 +70,7 @@ impl CpuActivity {
         self.take(|last| (u32::from(byte(moment)) + MOMENTS - u32::from(last)) % MOMENTS > moments)
     }
 
-    /// Returns the next CPU whose byte `is_meant` accepts, and clears the byte.
+    /// Returns the next CPU whose byte `is_meant` accepts, and clears the byte; returns `None` if there is none.
     fn take(&self, is_meant: impl Fn(u8) -> bool) -> Option<CpuId> {
         let from = self.next.load(Relaxed) as usize;
         let mut places = (0..CPUS).map(|step| (from + step) % CPUS);
@@ -83,7 +85,8 @@ impl CpuActivity {
 }
 
 impl Malloc {
-    /// Records the CPU on which a slow path runs. If too many CPUs have objects, drains another one.
+    /// Records the CPU on which a slow path runs. If too many CPUs have objects, drains an inactive one, provided that
+    /// the process can fence CPUs.
     #[inline]
     pub(super) fn note_cpu(&self, now: u32) {
         if let Some(other) = CPU_ACTIVITY.note(self.cpu(), now, self.options.cpus) {
@@ -91,7 +94,8 @@ impl Malloc {
         }
     }
 
-    /// Drains a CPU that has been inactive for long, if there is one. Called within a slow path.
+    /// Drains a CPU that has been inactive for long, if there is one and the process can fence CPUs. Called within a
+    /// slow path.
     pub(super) fn drain_idle(&self, now: u32) {
         let moments = (IDLE_AGES * self.options.age.div_ceil(TICK)).min(MOMENTS / 2);
         if let Some(idle) = CPU_ACTIVITY.take_idle(now, moments) {

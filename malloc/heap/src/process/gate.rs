@@ -42,8 +42,9 @@ impl Gate {
         Gate { within: [const { Stripe(AtomicU32::new(0)) }; STRIPES], closed: AtomicU32::new(0) }
     }
 
-    /// Enters a slow path. Returns `None` if this thread is in a slow path already: then either a signal handler has
-    /// interrupted the slow path, or the slow path itself has called code that allocates.
+    /// Enters a slow path. Waits while another thread forks. Returns `None` if this thread is in a slow path already:
+    /// then either a signal handler has interrupted the slow path, or the slow path itself has called code that
+    /// allocates.
     #[inline]
     pub(super) fn enter(&self) -> Option<EntryGuard<'_>> {
         let thread = thread::current();

@@ -152,7 +152,8 @@ pub fn no_memory() -> *mut u8 {
     null_mut()
 }
 
-/// Returns the alignment that C's `malloc` guarantees for a size. No object is aligned to more than its size.
+/// Returns the alignment that C's `malloc` guarantees for a size. An object for up to 8 bytes has 8 bytes, so it is
+/// aligned to 8 only.
 #[inline]
 pub fn natural_align(size: usize) -> usize {
     if size > 8 { 16 } else { 8 }
@@ -172,7 +173,8 @@ pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
     allocate_without_fast_path(place, size, align, site)
 }
 
-/// Allocates without the fast path: in a hardened or profiled process, and before the heap exists.
+/// Allocates without the fast path: in a hardened or profiled process, with a heap of locks, before the heap exists,
+/// and for a run of pages.
 #[inline(never)]
 fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Site) -> Option<Block> {
     if let Some(malloc) = MALLOC.hardened() {
@@ -189,8 +191,9 @@ fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Sit
     profile::allocate(place, size, align)
 }
 
-/// Frees a block that a function of this module allocated. Null is ignored. For any other address the process is
-/// terminated with a message, because the program's further behaviour would be undefined.
+/// Frees a block that a function of this module allocated. Null is ignored. For an address that is found not to be that
+/// of a block in use, the process is terminated with a message, because the program's further behaviour would be
+/// undefined.
 ///
 /// # Safety
 /// The block is not used any more.
@@ -257,7 +260,7 @@ pub unsafe fn usable(start: NonNull<u8>, site: Site) -> usize {
     with_heap!(&malloc.heap, heap => heap.slab().ksize(start)).unwrap_or_else(|error| refuse(start, &error))
 }
 
-/// Sets the number of free bytes that are kept, in addition to a quarter of the bytes in use.
+/// Sets the number of free bytes that are kept, which replaces [`Options::keep`](options::Options::keep).
 pub fn keep(bytes: usize) {
     RETURNS.set_keep(bytes);
 }
@@ -311,7 +314,7 @@ impl Place {
         Some(Place::Run { pages, align })
     }
 
-    /// Allocates memory of this kind without the fast path.
+    /// Allocates memory of this kind without the fast path; returns `None` if there is no memory.
     #[inline]
     fn allocate(self, align: usize) -> Option<Block> {
         match self {
@@ -437,7 +440,8 @@ fn free_deferred(object: NonNull<u8>) {
     }
 }
 
-/// Enters a slow path. When the guard is dropped, deferred blocks are freed.
+/// Enters a slow path; returns `None` if the thread is in one already ([`Gate::enter`]). When the guard is dropped,
+/// deferred blocks are freed.
 #[inline]
 fn enter() -> Option<SlowPathGuard> {
     GATE.enter().map(|entered| SlowPathGuard { _entered: entered })

@@ -21,7 +21,8 @@ pub struct Options {
     /// Free bytes that are kept for later requests. In the long run this many bytes are kept, plus a quarter of the
     /// bytes in use; in the short run 1.5 times as many, plus three times the bytes in use.
     pub keep: usize,
-    /// Milliseconds after which free memory counts as old, and is not kept any more.
+    /// Milliseconds after which free memory counts as old. Frees return old memory beyond the long-term limit; the
+    /// helper returns all old memory.
     pub age: u32,
     /// Most CPUs that have cached objects at a time. If another CPU caches objects, those of an inactive CPU are
     /// drained.
@@ -55,7 +56,8 @@ pub enum GiveBack {
     /// A thread of the library, which starts after the program's first thread ([`helper`](super::helper)). Until then
     /// frees return memory, as they do in programs whose threads the library does not see.
     Helper,
-    /// Memory is never returned.
+    /// Neither frees nor a thread return memory. Memory is still returned if a request would fail otherwise, if the
+    /// control group's limit is near after more memory came into use, and by [`trim`](super::stats::trim).
     Never,
 }
 
@@ -82,7 +84,7 @@ pub enum Stats {
 /// Number of bytes to keep that is never reached, for a program that wants no memory returned.
 pub const KEEP_ALL: usize = usize::MAX / 2;
 
-/// Returns the options of the process; `None` before its first request.
+/// Returns the options of the process; `None` before its first request, or if no heap could be created.
 pub fn current() -> Option<Options> {
     super::MALLOC.get().map(|malloc| malloc.options)
 }
@@ -186,7 +188,7 @@ impl Options {
     }
 }
 
-/// Parses the number of a signal that a program can handle.
+/// Parses the number of a signal that a program can handle; returns `None` for any other text.
 fn signal(text: &[u8]) -> Option<i32> {
     let signal = i32::try_from(number(text)?).ok()?;
     let is_heard = (1..=64).contains(&signal) && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal);
@@ -197,7 +199,8 @@ fn number(text: &[u8]) -> Option<usize> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Parses a number of bytes, with an optional letter for KiB, MiB or GiB.
+/// Parses a number of bytes, with an optional letter for KiB, MiB or GiB; returns `None` for any other text or too
+/// large a number.
 fn bytes(text: &[u8]) -> Option<usize> {
     let (digits, shift) = match text.split_last()? {
         (b'k' | b'K', digits) => (digits, 10),

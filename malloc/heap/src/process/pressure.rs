@@ -62,8 +62,8 @@ pub(super) enum Limit {
     Near,
 }
 
-/// Returns whether memory is short: the group's limit is near, or tasks of the group stall on memory. Makes about ten
-/// system calls.
+/// Returns whether memory is short: the group's limit is near, or tasks of the group stall on memory. Returns `false`
+/// if that cannot be determined now. Makes up to 18 system calls.
 pub(super) fn is_short() -> bool {
     TEXT.with(|text| {
         with_group(text, |files, group, text| files.limit(group, text) == Limit::Near || files.is_stalled(group, text))
@@ -72,7 +72,7 @@ pub(super) fn is_short() -> bool {
     .unwrap_or(false)
 }
 
-/// Returns the distance to the group's limit. Makes about ten system calls.
+/// Returns the distance to the group's limit. Makes up to 15 system calls.
 pub(super) fn limit() -> Limit {
     let limit = TEXT.with(|text| with_group(text, Files::limit));
     limit.map_or(Limit::Far, |limit| limit.unwrap_or(Limit::None))
@@ -122,13 +122,13 @@ fn with_group<R>(text: &mut [u8], look: impl FnOnce(&Files, &str, &mut [u8]) -> 
     Some(look(&files, core::str::from_utf8(path).ok()?, rest))
 }
 
-/// Returns the group to which memory is charged, and the names of its files.
+/// Returns the group to which memory is charged, and the names of its files; `None` if the text names no such group.
 fn group_of(text: &str) -> Option<(Files, &str)> {
     let first = find_group(text, |controllers| controllers.split(',').any(|name| name == "memory"));
     first.map(|group| (FIRST, group)).or_else(|| find_group(text, str::is_empty).map(|group| (SECOND, group)))
 }
 
-/// Returns the path of the first group whose list of controllers `is_wanted` accepts.
+/// Returns the path of the first group whose list of controllers `is_wanted` accepts, or `None` if there is none.
 fn find_group(text: &str, is_wanted: fn(&str) -> bool) -> Option<&str> {
     text.lines().find_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
@@ -170,7 +170,7 @@ fn is_near(used: u64, limit: u64) -> bool {
     used > limit - limit / NEAR_SHARE
 }
 
-/// Returns the number after a prefix that begins a line.
+/// Returns the number after a prefix that begins a line, or `None` if there is none.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
@@ -180,7 +180,8 @@ fn is_stalled(text: &str) -> bool {
     stalled_share(text).is_some_and(|share| share >= STALLED)
 }
 
-/// Returns the share of the last ten seconds in which some task stalled, in hundredths of a percent.
+/// Returns the share of the last ten seconds in which some task stalled, in hundredths of a percent; `None` if the text
+/// does not state it.
 fn stalled_share(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let number = line.split(' ').find_map(|word| word.strip_prefix("avg10="))?;
@@ -188,7 +189,8 @@ fn stalled_share(text: &str) -> Option<u64> {
     Some(whole.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
 }
 
-/// Reads the beginning of a file; returns `None` if it is not text.
+/// Reads the beginning of a file, as much as the buffer has room for; returns `None` if the file cannot be read or is
+/// not text.
 fn read_file<'t>(path: &CStr, text: &'t mut [u8]) -> Option<&'t str> {
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let bytes = read(&file, &mut *text).ok()?;

@@ -18,7 +18,8 @@ pub enum ResizeOutcome {
 }
 
 /// Changes the size of a block. The block stays in place if that is possible and does not waste more than half of it;
-/// otherwise its contents move to a new block. Returns `None` if there is no memory; the old block is unchanged then.
+/// otherwise its contents move to a new block. Returns `None` if there is no memory, or if the alignment is not a power
+/// of two; the old block is unchanged then.
 ///
 /// # Safety
 /// The block belongs to the caller. If it moved, the old block is not used any more.

@@ -62,7 +62,9 @@ pub(super) struct Returns {
     /// Bytes that must be free in the heap before it is searched again, after it had no whole block to return. Reset
     /// with each check for old memory.
     ask_heap_at: AtomicUsize,
-    /// Bytes in use at the last check of the control group's limit.
+    /// Bytes in use from which growth is counted: the control group's limit is checked when [`GROWTH`] more bytes are
+    /// in use. Set by each check, and lowered when the use falls, but not below [`LITTLE_USED`]. [`NEVER`] if there is
+    /// no limit.
     looked_at: AtomicUsize,
     /// Bytes that are kept, if the program has set them at run time.
     keep: AtomicUsize,
@@ -99,7 +101,8 @@ impl Returns {
         }
     }
 
-    /// Returns all free memory if more memory is in use than at the last check and the control group's limit is near.
+    /// Checks the control group's limit if the bytes in use have grown by more than [`GROWTH`], and returns all free
+    /// memory if the limit is near.
     #[inline]
     pub(super) fn after_growth(&self, malloc: &Malloc) {
         let looked_at = self.looked_at.load(Relaxed);
@@ -163,7 +166,8 @@ impl Returns {
         }
     }
 
-    /// Returns `bytes` bytes to the system: first runs that were freed no later than `until`, then blocks of the heap.
+    /// Returns at least `bytes` bytes to the system, as far as there are so many: first runs that were freed no later
+    /// than `until`, then blocks of the heap.
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
         let wanted = bytes - given.min(bytes);
@@ -200,7 +204,7 @@ impl Malloc {
         }
     }
 
-    /// Returns all free memory to the system.
+    /// Returns all free memory to the system, including that of objects in CPUs' caches if the process can fence CPUs.
     pub(super) fn give_all_back(&self) {
         let now = now();
         self.runs.drain(now);

@@ -91,7 +91,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// Converts a C string to text.
+/// Converts a C string to text; returns `None` for null and for bytes that are not UTF-8.
 ///
 /// # Safety
 /// `text` is null, or a string that ends in a zero byte and is valid for `'t`.

@@ -163,7 +163,8 @@ impl MallocCell {
         }
     }
 
-    /// Returns the process's malloc, and creates it if necessary. Only within a slow path.
+    /// Returns the process's malloc, and creates it if necessary; returns `None` if it cannot be created. Only within a
+    /// slow path.
     #[inline]
     pub(super) fn or_start(&'static self) -> Option<&'static Malloc> {
         self.get().or_else(|| self.start())

@@ -10,7 +10,7 @@ use super::{AnyHeap, MALLOC, enter, with_heap};
 /// Memory of the process's malloc in bytes, by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Objects in use, at the sizes of their caches, and objects in CPUs' caches.
+    /// Objects in use, at the sizes of their caches, and free objects in sheaves of CPUs and nodes.
     pub objects: usize,
     /// Pages of slabs beyond these objects.
     pub idle_in_slabs: usize,
@@ -22,8 +22,8 @@ pub struct Summary {
     pub returned: usize,
 }
 
-/// Returns a summary of the process's malloc. Takes locks. Returns `None` before the first request, and in a signal
-/// handler that interrupts the allocator.
+/// Returns a summary of the process's malloc. Returns `None` before the first request, if no heap could be created, and
+/// in a signal handler that interrupts the allocator.
 pub fn summary() -> Option<Summary> {
     let malloc = MALLOC.get()?;
     let _within = enter()?;
@@ -38,13 +38,18 @@ pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
     Some(())
 }
 
-/// Writes the heap's number of free blocks of pages for each order, in the format of `/proc/buddyinfo`.
+/// Writes the heap's number of free blocks of pages for each order, in the format of `/proc/buddyinfo`. Writes nothing
+/// under the conditions of [`summary`].
+///
+/// # Errors
+/// Those of the writer.
 pub fn write_free_blocks(to: &mut dyn fmt::Write) -> fmt::Result {
     let Some((malloc, _within)) = MALLOC.get().zip(enter()) else { return Ok(()) };
     with_heap!(&malloc.heap, heap => heap.write_free_blocks(to))
 }
 
-/// Returns all free memory to the system, and returns whether the amount of free memory decreased.
+/// Returns all free memory to the system, and returns whether the amount of free memory decreased. Does nothing under
+/// the conditions of [`summary`].
 pub fn trim() -> bool {
     let Some(malloc) = MALLOC.get() else { return false };
     let Some(_within) = enter() else { return false };

@@ -63,7 +63,7 @@ impl Bins {
         }
     }
 
-    /// Returns the smallest run of at least `pages` pages, or nearly the smallest.
+    /// Returns the smallest run of at least `pages` pages, or nearly the smallest; `None` if none is found.
     pub(super) fn find(&self, table: &Table, pages: u32) -> Option<u32> {
         let mut bin = bin_of(pages);
         loop {
@@ -77,7 +77,7 @@ impl Bins {
     }
 
     /// Returns the first run that `wanted` accepts, in order of decreasing bins. At most [`COMPARED`] runs of each bin
-    /// are tried.
+    /// are tried. Returns `None` if none of these is accepted.
     pub(super) fn largest(&self, table: &Table, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let filled = (0..BINS).rev().filter(|bin| self.filled[bin / 64] & 1 << (bin % 64) != 0);
         filled.flat_map(|bin| self.runs(table, bin).take(COMPARED)).find(|&run| wanted(run))

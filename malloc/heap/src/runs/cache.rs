@@ -59,7 +59,7 @@ impl RunCache {
         }
     }
 
-    /// Takes a run of at least `pages` pages and at most an eighth more.
+    /// Takes a run of at least `pages` pages and at most an eighth more; returns `None` if there is none.
     #[inline]
     pub(super) fn take(&self, cpu: CpuId, pages: u32) -> Option<u32> {
         let fits = pages..=pages + pages / 8;

@@ -46,7 +46,8 @@ pub struct RunExtent {
 }
 
 impl Runs {
-    /// Allocates a run of `pages` pages that ends before inaccessible pages. Takes the lock, and makes a system call.
+    /// Allocates a run of `pages` pages that ends before inaccessible pages. With 8192 such runs in use or held, or if
+    /// the system refuses, the pages behind the run stay accessible. Takes the lock, and makes a system call.
     ///
     /// # Errors
     /// As for [`alloc`](Self::alloc).
@@ -69,8 +70,9 @@ impl Runs {
         self.usable(start).map(|bytes| bytes - GUARD as usize * PAGE)
     }
 
-    /// Frees a guarded run and holds it: its memory is returned to the system, and it becomes inaccessible. If two
-    /// threads free the same run, one of them succeeds. Makes two system calls.
+    /// Frees a guarded run and holds it: its memory is returned to the system, and it becomes inaccessible, unless too
+    /// many runs are in use or held or the system refuses. If two threads free the same run, one of them succeeds.
+    /// Makes two system calls.
     ///
     /// # Errors
     /// If the address is not the start of a run that is in use.

@@ -18,8 +18,9 @@
 //!
 //! Requests above 32 KiB are runs of exactly as many pages as needed, in an address range of their own. The alternative
 //! is blocks of the engine's page allocator. Their sizes are powers of two, and splitting a block for each request
-//! would need two zone locks and ten list operations. Here one tree of sizes finds a run in a few steps. Objects up to
-//! 32 KiB are the engine's. Its range comes online in steps when a request finds no memory.
+//! would need two zone locks and ten list operations. Here bins by size, with a bitmap of those that have runs, find a
+//! run in a few steps. Objects up to 32 KiB are the engine's. Its range comes online in steps when a request finds no
+//! memory.
 //!
 //! The range of an address distinguishes runs from objects. Both ranges are reserved without access and become
 //! accessible as they are used. Systems that account for accessible memory therefore count the used memory.
@@ -125,7 +126,8 @@ impl Runs {
         address.wrapping_sub(self.range.start().as_ptr().addr()) < self.range.bytes()
     }
 
-    /// Takes a run from this CPU's cache. The run has at least `pages` pages and at most an eighth more. Takes no lock.
+    /// Takes a run from this CPU's cache, or returns `None` if the cache has none that fits. The run has at least
+    /// `pages` pages and at most an eighth more. Takes no lock.
     #[inline]
     pub fn alloc_cached(&self, cpu: CpuId, pages: u32) -> Option<Run> {
         let first = self.cached.take(cpu, pages)?;
@@ -215,8 +217,8 @@ impl Runs {
     }
 
     /// Returns the memory of free backed runs to the system, largest runs first, until at least `bytes` bytes are
-    /// returned or no run is left. Runs that were freed after the time `until` keep their memory. Returns the number of
-    /// bytes. Each system call covers at most 2 MiB, and no lock is held during the call.
+    /// returned, no run is left, or the system refuses. Runs that were freed after the time `until` keep their memory.
+    /// Returns the number of bytes. Each system call covers at most 2 MiB, and no lock is held during the call.
     pub fn give_back(&self, bytes: usize, until: u32) -> usize {
         let mut given = 0;
         while given < bytes {

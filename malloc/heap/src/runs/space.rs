@@ -59,6 +59,9 @@ impl Space {
 
     /// Allocates a run of `pages` pages at an address that is a multiple of `align` pages. Runs with memory are
     /// preferred.
+    ///
+    /// # Errors
+    /// If the range has no room, or the system refuses memory.
     pub(super) fn take(
         &mut self,
         table: &Table,
@@ -93,7 +96,8 @@ impl Space {
     }
 
     /// Allocates a backed run that is too short together with the missing pages of an adjacent empty run. Otherwise
-    /// memory in small free runs would stay unused, and the request would take additional memory.
+    /// memory in small free runs would stay unused, and the request would take additional memory. Returns `None` if
+    /// there are no such two runs among those that are tried.
     fn stretch(&mut self, table: &Table, pages: u32) -> Option<u32> {
         let mut beside = None;
         let end = self.end;
@@ -168,7 +172,7 @@ impl Space {
     }
 
     /// Claims the last huge page, or the remainder of one, of the largest backed run that was freed no later than
-    /// `until`.
+    /// `until`. Returns `None` if there is no such run among those that are tried.
     pub(super) fn take_backed(&mut self, table: &Table, until: u32) -> Option<Claimed> {
         let run = self.backed.largest(table, |run| table.since(run) <= until)?;
         let (kind, size) = table.run_at(run);
@@ -187,6 +191,9 @@ impl Space {
     }
 
     /// Extends the used part of the range, and returns an empty run of at least `pages` pages at its end.
+    ///
+    /// # Errors
+    /// If the range has no room, or the system refuses memory.
     fn grow(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<u32, Errno> {
         let before = (self.end > 0).then(|| table.before(self.end)).filter(|&run| table.run_at(run).0 == Kind::Empty);
         let there = before.map_or(0, |run| table.run_at(run).1);

@@ -110,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Returns the time at which a backed run was freed.
+    /// Returns the time at which a backed run, or the last freed part of it, was freed.
     pub(super) fn since(&self, first: u32) -> u32 {
         self.edge(first).state.load(Relaxed) >> KIND_BITS
     }

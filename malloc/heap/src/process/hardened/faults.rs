@@ -1,7 +1,8 @@
 //! Reports of accesses that the kernel stops: behind the end of a large block, or to a freed one.
 //!
-//! A handler is installed if the program has none for these signals. It reports the access and returns; the kernel then
-//! terminates the program at the faulting instruction.
+//! A handler is installed for each of the signals SIGSEGV and SIGBUS for which the program has none. It reports an
+//! access to a run of pages, and an access whose address seems to come from a freed block. Then it returns, and the
+//! kernel terminates the program at the faulting instruction.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write};

@@ -62,7 +62,7 @@ pub(super) fn prepare(secret: u64) {
     faults::watch();
 }
 
-/// Allocates a block, and seals it.
+/// Allocates a block, and seals it; returns `None` if there is no memory.
 #[inline]
 pub(super) fn allocate(malloc: &'static Malloc, size: usize, align: usize, site: Site) -> Option<Block> {
     let gross = size.max(SIZE_MIN).checked_add(SEAL)?;
@@ -103,7 +103,7 @@ fn allocate_run(malloc: &'static Malloc, pages: u32, align: u32) -> Option<Block
     run.ok().map(|run| Block { start: run.start, is_zero: run.is_zero })
 }
 
-/// Frees a block, and holds it in the quarantine.
+/// Frees a block, and holds it in the quarantine. Null is ignored. Terminates the program if misuse is detected.
 #[inline]
 pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSize, site: Site) {
     let Some(start) = NonNull::new(object) else { return };
@@ -126,12 +126,13 @@ pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSiz
     }
 }
 
-/// Returns the requested bytes of a block.
+/// Returns the requested bytes of a block. Terminates the program if misuse is detected.
 pub(super) fn usable(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> usize {
     live(malloc, start, site).asked()
 }
 
-/// Changes the requested size of a block in place, and returns whether its memory fits the new size well.
+/// Changes the requested size of a block in place, if its memory fits the new size well, and returns whether it does.
+/// Terminates the program if misuse is detected.
 pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size: usize, site: Site) -> bool {
     let slot = live(malloc, start, site);
     let fits = slot.is_about(size.saturating_add(SEAL));
@@ -141,7 +142,8 @@ pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size:
     fits
 }
 
-/// Checks all held blocks at exit. A block that was written to is reported.
+/// Checks all held objects at exit; held runs are inaccessible and are not checked. If one was written to, it is
+/// reported and the program is terminated.
 pub fn check_held() {
     if MALLOC.hardened().is_some() {
         // Blocks are taken out of the quarantine, so that no thread that still runs reuses one before it is checked.
@@ -165,6 +167,9 @@ fn live(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> Slot {
 }
 
 /// Returns the memory of the block at an address, from its first byte to the end of its seal.
+///
+/// # Errors
+/// If no object starts at the address, and no run in use does.
 #[inline]
 fn slot_of(malloc: &'static Malloc, start: NonNull<u8>) -> Result<Slot, Misuse> {
     let bytes = with_heap!(&malloc.heap, heap => heap.slab().object_bytes(start));
@@ -184,7 +189,7 @@ fn slot_of_other(malloc: &'static Malloc, start: NonNull<u8>) -> Result<Slot, Mi
     bytes.map(|bytes| Slot::new(start, bytes)).map_err(Misuse::Object)
 }
 
-/// Returns the memory of a block at an address that is known to be one.
+/// Returns the memory of a block at an address that is known to be one. Terminates the program if it is not.
 fn slot_at(malloc: &'static Malloc, start: NonNull<u8>) -> Slot {
     slot_of(malloc, start).unwrap_or_else(|misuse| end(start, &misuse, None, Site::UNKNOWN))
 }
@@ -245,7 +250,7 @@ fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
     release_runs(malloc, malloc.runs.range().bytes() / HELD_SHARE);
 }
 
-/// Empties the quarantine, so that its memory can be reused.
+/// Empties the quarantine, so that its memory can be reused. Within a slow path, held runs stay.
 fn release_all(malloc: &'static Malloc) {
     QUARANTINE.take_all(|slot| release(malloc, slot));
     if let Some(_within) = enter() {

@@ -109,14 +109,14 @@ impl Quarantine {
         }
     }
 
-    /// Holds a block, and returns the block that leaves in exchange.
+    /// Holds an object, and returns the object that leaves in exchange; `None` if the place was empty.
     #[inline]
     pub(super) fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
         let stripe = &self.stripes[usize::from(cpu.0) % STRIPES];
         decode(if slot.bytes() <= SMALL { stripe.small.swap(encode(slot)) } else { stripe.large.swap(encode(slot)) })
     }
 
-    /// Takes all blocks out of the quarantine, and passes each to `visit`.
+    /// Takes all objects, but no runs, out of the quarantine, and passes each to `visit`.
     pub(super) fn take_all(&self, visit: impl FnMut(Slot)) {
         self.places().filter_map(|place| decode(place.swap(0, AcqRel))).for_each(visit);
     }
@@ -125,7 +125,7 @@ impl Quarantine {
         self.stripes.iter().flat_map(|stripe| stripe.small.places.iter().chain(&stripe.large.places))
     }
 
-    /// Holds a run, and returns the run that leaves in exchange.
+    /// Holds a run, and returns the run that leaves in exchange; `None` if the place was empty.
     pub(super) fn push_run(&self, run: HeldRun) -> Option<HeldRun> {
         let mut ring = self.runs.lock();
         let next = ring.next;
@@ -149,7 +149,7 @@ impl Quarantine {
         left
     }
 
-    /// Passes the held run that starts at an address to `show`.
+    /// Passes the held run that starts at an address to `show`; returns `None` if there is none.
     pub(super) fn find_run<R>(&self, start: usize, show: impl FnOnce(&HeldRun) -> R) -> Option<R> {
         self.runs.lock().runs.iter().flatten().find(|run| run.start == start).map(show)
     }

@@ -171,7 +171,7 @@ impl Slot {
         }) == 0
     }
 
-    /// Returns the offset of the first byte of a held block that was changed.
+    /// Returns the offset of the first byte of a held block that was changed, or `None` if the pattern is whole.
     pub(super) fn first_touched(&self) -> Option<usize> {
         (0..self.pattern_bytes()).find(|&at| self.byte(at) != PATTERN)
     }

@@ -15,8 +15,8 @@
 //! fast path reads one additional word.
 //!
 //! A profile is written at exit ([`at_exit`]), on request ([`write()`]), and by a signal. The signal's handler writes
-//! it at once, unless it has interrupted the allocator. In that case the thread's next request writes it, or the helper
-//! does.
+//! it at once, unless it has interrupted the allocator or a thread is writing a profile. In these cases the thread's
+//! next request, the helper or the thread that writes does it.
 //!
 //! # Design
 //!
@@ -133,8 +133,8 @@ fn state() -> Option<&'static State> {
     PROFILE.is_on.load(Acquire).then(|| unsafe { (*PROFILE.state.get()).assume_init_ref() })
 }
 
-/// Starts profiling, if the options of the process enable it. Called once, before the program has threads, and not
-/// within a slow path.
+/// Starts profiling, if the options of the process enable it and the process is not hardened. What prevents it is
+/// reported on standard error. Called once, before the program has threads, and not within a slow path.
 pub fn begin() {
     let Some(malloc) = MALLOC.get().filter(|_| !is_on()) else { return };
     let Choice { path, mean, signal } = malloc.options.profile;
@@ -179,7 +179,8 @@ pub(super) fn passes(size: usize) -> bool {
     sampler::passes(thread::current(), size)
 }
 
-/// Allocates for a request without a fast path. In a profiled process the block may become a sample.
+/// Allocates for a request without a fast path. In a profiled process the block may become a sample. Returns `None` if
+/// there is no memory.
 #[inline(always)]
 pub(super) fn allocate(place: Place, size: usize, align: usize) -> Option<Block> {
     if is_on() { allocate_profiled(place, size, align) } else { place.allocate(align) }
@@ -200,7 +201,8 @@ fn allocate_profiled(place: Place, size: usize, align: usize) -> Option<Block> {
     place.allocate(align)
 }
 
-/// Allocates a sample for a request that was not counted, if it is selected and can be a sample.
+/// Allocates a sample for a request that was not counted, if the request is selected and can be a sample, and there is
+/// memory for it. Returns `None` otherwise.
 #[cold]
 #[inline(never)]
 fn sample(size: usize, align: usize) -> Option<Block> {
@@ -259,10 +261,12 @@ pub(super) fn in_child() {
     }
 }
 
-/// Writes a profile to a file with this name, or with the name in the options.
+/// Writes a profile to a file with this name, or with the name in the options. Waits for another thread that writes a
+/// profile.
 ///
 /// # Errors
-/// If the process is not profiled, if the file cannot be written, or if a signal handler has interrupted the allocator.
+/// If the process is not profiled, if the file cannot be written, or if a signal handler has interrupted the allocator
+/// or the writing of a profile.
 pub fn write(name: Option<&CStr>) -> Result<(), Errno> {
     let state = state().ok_or(Errno::OPNOTSUPP)?;
     if thread::current().depth.load(Relaxed) != 0 {
@@ -323,7 +327,7 @@ fn write_by(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes a profile that a signal has requested, unless another thread is writing one.
+/// Writes a profile that a signal has requested, unless a thread is writing one or this thread is in a slow path.
 pub(super) fn serve() {
     let Some(state) = state().filter(|_| PROFILE.is_wanted.load(Relaxed)) else { return };
     if thread::current().depth.load(Relaxed) != 0 {

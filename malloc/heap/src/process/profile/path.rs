@@ -25,7 +25,7 @@ impl Template {
     /// No template.
     pub const NONE: Template = Template { bytes: [0; MOST], count: 0 };
 
-    /// Returns a template for a name of 1 to 1024 bytes.
+    /// Returns a template for a name of 1 to 1024 bytes, or `None` for any other length.
     pub fn new(name: &[u8]) -> Option<Template> {
         let mut template = Template::NONE;
         template.bytes.get_mut(..name.len()).filter(|_| !name.is_empty())?.copy_from_slice(name);

@@ -135,7 +135,7 @@ impl Functions {
     }
 }
 
-/// Returns the address of a function in a loaded library.
+/// Returns the address of a function in a loaded library, or `None` if the library has no such function.
 fn find_function(library: NonNull<c_void>, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the name ends in a zero byte, and the handle is that of a loaded library.
     let address = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
