@@ -20,8 +20,8 @@ use super::{Order, Pfn};
 pub(crate) struct Run(Option<Range<Pfn>>);
 
 impl Run {
-    /// Adds a block, given with its first frame's metadata. If the block is not adjacent to the collected run, the run
-    /// is returned and a new one begins.
+    /// Adds a block, given with its first frame's metadata. If the block is not adjacent to the collected run, that run
+    /// is returned and a new one begins with the block; otherwise returns `None`.
     #[inline]
     pub(crate) fn extend(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
         frame.set(Word::INTERIOR);
@@ -38,7 +38,7 @@ impl Run {
         None
     }
 
-    /// Returns the collected run, if any.
+    /// Returns the collected run, or `None` if no block was added.
     pub(crate) fn finish(self) -> Option<Range<Pfn>> {
         self.0
     }

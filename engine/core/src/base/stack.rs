@@ -126,7 +126,7 @@ impl Stack {
         self.top.store(u64::from(pages) << 32 | u64::from(first.map_or(NIL, Pfn::raw)), Ordering::Release);
     }
 
-    /// Returns the first frame; the value may already be outdated.
+    /// Returns the first frame, or `None` if the stack is empty; the value may already be outdated.
     #[cfg(feature = "damage")]
     pub(crate) fn first(&self) -> Option<Pfn> {
         pfn(self.top.load(Ordering::Acquire) as u32)

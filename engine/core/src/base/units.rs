@@ -235,7 +235,7 @@ impl ZoneKind {
         ["DMA", "DMA32", "Normal", "Movable"][self as usize]
     }
 
-    /// Returns the kind that Linux prints as `name`.
+    /// Returns the kind that Linux prints as `name`, or `None` for a name of no kind, such as HighMem.
     pub fn from_name(name: &str) -> Option<ZoneKind> {
         ZoneKind::ALL.into_iter().find(|kind| kind.name() == name)
     }

@@ -218,6 +218,9 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
     }
 
     /// Brings all memory online, releases the free frames, and sets the watermarks.
+    ///
+    /// # Errors
+    /// If a range does not come online.
     fn hand_over<H: Cpu>(
         &self,
         pages: &'static PagesOf<H>,
@@ -404,8 +407,8 @@ impl<H: Cpu> Kernel<H> {
 }
 
 impl<H: Cpu> super::Engine<H> {
-    /// Refuses a range that is partly online. Metadata is never freed, so bringing a frame online twice could overwrite
-    /// metadata in use.
+    /// Returns an error for a range that is at least partly online. Metadata is never freed, so bringing a frame online
+    /// twice could overwrite metadata in use.
     fn expect_absent(&self, frames: &Range<Pfn>) -> Result<(), SetupError> {
         for pfn in frames.start.up_to(frames.end) {
             if self.pages.map().try_frame(pfn).is_some_and(|frame| !frame.word().is_absent()) {

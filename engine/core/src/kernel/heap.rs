@@ -99,6 +99,9 @@ impl<H: Cpu> Heap<H> {
     }
 
     /// Frees these pages, numbered from the start of the range at an address.
+    ///
+    /// # Errors
+    /// If the address is not that of a frame, or if one of the pages is free or not the heap's.
     fn free_pages_of_range(&self, memory: *mut u8, pages: Range<u32>) -> Result<(), SlabBug<'static>> {
         let engine = self.kernel().engine().ok_or(SlabBug::Foreign)?;
         let start = engine.memory.pfn(memory).ok_or(SlabBug::Foreign)?;
@@ -134,6 +137,9 @@ fn alloc_object<H: Cpu>(slab: &SlabOf<H>, layout: Layout, gfp: Gfp) -> Result<No
 }
 
 /// Allocates a block of pages, which is aligned to its size.
+///
+/// # Errors
+/// If no block of pages is that large, or none is free.
 fn alloc_block<H: Cpu>(slab: &SlabOf<H>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
     let order = slab.block_order(size).ok_or(ObjectError::TooLarge { size })?;
     slab.alloc_block(order, gfp)

@@ -237,7 +237,7 @@ impl<H: Cpu> Kernel<H> {
         }
     }
 
-    /// Returns the engine once it is set up.
+    /// Returns the engine, or `None` before it is set up.
     #[inline(always)]
     fn engine(&'static self) -> Option<&'static Engine<H>> {
         // SAFETY: the engine was written before `READY` was stored with Release, and nothing writes it after that.
@@ -384,7 +384,7 @@ impl<H: Cpu> Kernel<H> {
 }
 
 impl<H: Cpu> Engine<H> {
-    /// Returns the slab allocator. If `H::CACHES` is 0, the compiler removes all code for it.
+    /// Returns the slab allocator, or `None` if `H::CACHES` is 0. In this case the compiler removes all code for it.
     #[inline(always)]
     fn slab(&self) -> Option<&SlabOf<H>> {
         // SAFETY: a reference to an engine exists only after set-up, and set-up writes the slab if `H::CACHES` is not

@@ -74,7 +74,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         MemoryMap { regions, page_size: page_size.into() }
     }
 
-    /// Returns the first region that ends before it starts.
+    /// Returns the first region that ends before it starts, or `None` if there is none.
     pub(super) fn backwards(&self) -> Option<Region> {
         self.regions.clone().find(|region| region.start > region.end)
     }
@@ -91,7 +91,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         })
     }
 
-    /// Returns the first piece that begins at frame `at` or above.
+    /// Returns the first piece that begins at frame `at` or above, or `None` if there is none.
     #[inline(never)]
     fn next_piece(&self, at: u64, excluded: &Exclusions<'_>) -> Option<Range<u64>> {
         let others = excluded.reserved.iter().chain(once(&excluded.metadata)).cloned();
@@ -113,7 +113,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         Some(start..first_above.map_or(end, |above| end.min(above)))
     }
 
-    /// Returns the first frame at `at` or above that a usable region contains.
+    /// Returns the first frame at `at` or above that a usable region contains, or `None` if there is none.
     fn next_usable(&self, at: u64) -> Option<u64> {
         self.usable().filter(|frames| frames.end > at).map(|frames| frames.start.max(at)).min()
     }

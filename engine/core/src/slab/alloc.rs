@@ -92,6 +92,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Allocates an object after the fast path found none: of a checked cache, through sheaves, or by refilling this
     /// CPU's slot until the fast path finds an object.
+    ///
+    /// # Errors
+    /// If there is no object, and no page for a slab.
     #[track_caller]
     fn slab_alloc_refilled(&self, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if self.is_checked(cache) {

@@ -173,7 +173,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(census)
     }
 
-    /// Checks one slab, and returns the number of its free objects.
+    /// Checks one slab, and returns the number of its free objects, including those in CPUs' slots and in sheaves.
     fn check_slab(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         if cache.has_bits {
             return self.check_bits(cache, pfn);
@@ -201,7 +201,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(own + others + current)
     }
 
-    /// Checks one slab whose free objects are bits, and returns the number of its free objects.
+    /// Checks one slab whose free objects are bits, and returns the number of its free objects, including those in
+    /// sheaves.
     fn check_bits(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let slab = self.map.slab(pfn);
         let (own, others, all) = (slab.bits(), slab.remote_bits(), cache.layout.all_bits());

@@ -97,8 +97,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.make(id, config, &policy)
     }
 
-    /// Creates the cache of a number that the caller has claimed. If no such cache is possible, the number is vacant
-    /// again.
+    /// Creates the cache of a number that the caller has claimed.
+    ///
+    /// # Errors
+    /// If no such cache is possible ([`Cache::new`]). The number is vacant again then.
     fn make(
         &self,
         id: CacheId,

@@ -39,7 +39,7 @@ fn are_links_of<L: FixedLinks>(policy: &Policy) -> bool {
     L::MANGLED == (policy.slab.links == SlabLinks::Mangled)
 }
 
-/// Fast path of [`SlabPolicy::Tagged`]: lists that end in a mark of their slab.
+/// Fast path of [`SlabPolicy::Tagged`]: lists that end in their slab's end mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Tagged<L>(PhantomData<L>);
 

@@ -75,6 +75,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees an object outside the fast path: through sheaves, if the cache has them; otherwise under the lock of this
     /// CPU's slabs, if this CPU owns the slab, or by an atomic step.
+    ///
+    /// # Errors
+    /// If the object is found to be free, or if its cache does not exist any more.
     #[cold]
     #[inline(never)]
     fn slab_free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {

@@ -135,8 +135,7 @@ impl Links for CacheLinks {
     }
 }
 
-/// Returns the link of a free object: the next object of its list, or the mark that ends the list. linux:
-/// mm/slub.c:get_freepointer
+/// Returns the link of a free object: the next object of its list, or the end mark. linux: mm/slub.c:get_freepointer
 ///
 /// # Safety
 /// `object` is a free object of a cache with these links, and no other code uses it.

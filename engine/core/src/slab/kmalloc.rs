@@ -60,6 +60,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Allocates a block of pages for a request that no cache serves, because it is too large or has a zone modifier;
     /// returns [`ZERO_SIZE`] for no bytes. linux: mm/slub.c:___kmalloc_large_node
+    ///
+    /// # Errors
+    /// If no block of pages is that large, or as for [`alloc_block`](Self::alloc_block).
     #[cold]
     #[inline(never)]
     pub(super) fn kmalloc_large(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
@@ -119,6 +122,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Frees memory by the fast path `F`, or by the slow path.
+    ///
+    /// # Errors
+    /// As for [`kfree`](Self::kfree).
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree).
@@ -267,7 +273,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.map.kind_at(object.as_ptr() as u64).unwrap_or(map::NONE)
     }
 
-    /// Returns the bytes that the owner of an object may use; `cache` is the cache of its page, if it is in one.
+    /// Returns the bytes that the owner of an object may use; `cache` is the cache of the object's page, if the page is
+    /// in one.
+    ///
+    /// # Errors
+    /// If no object or block starts at the address.
     fn size_in(&self, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let at = ObjectAddress::from_ptr(object.as_ptr());
         let address = at.get();

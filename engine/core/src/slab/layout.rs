@@ -55,7 +55,8 @@ impl ObjectLayout {
         Some(ObjectLayout { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
     }
 
-    /// Computes the layout of a checked cache's objects. A right red zone has at least one word.
+    /// Computes the layout of a checked cache's objects, or returns `None` if that overflows. A right red zone has at
+    /// least one word.
     fn with_debug(config: &CacheConfig<'_>, align: u32) -> Option<ObjectLayout> {
         let (first, zone) = if config.flags.contains(CacheFlags::RED_ZONE) { (align, WORD) } else { (0, 0) };
         let tracks = if config.flags.contains(CacheFlags::STORE_USER) { 2 * TRACK_WORDS as u32 * WORD } else { 0 };

@@ -32,7 +32,7 @@ pub const fn own_caches(policy: &Policy) -> u16 {
 
 impl Memory {
     /// Checks that packed words and masks can represent all addresses of the memory, and that the number of cache
-    /// numbers is possible.
+    /// numbers is possible. Returns the first [`SlabError`] that is found otherwise.
     pub(super) fn expect_usable(&self, page_size: u32, own: u16) -> Result<(), SlabError> {
         if !(own.into()..=CACHES_MAX).contains(&self.caches.into()) {
             return Err(SlabError::Caches);

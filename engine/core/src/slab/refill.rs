@@ -197,7 +197,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Makes a chain this CPU's list, if the caller still runs on the CPU and the list still is the mark without
+    /// Makes a chain this CPU's list, if the caller still runs on the CPU and the CPU's list still is the one without
     /// objects that was read before. Otherwise returns the objects to their slab. Returns
     /// [`Exhausted`](SlabOutcome::Exhausted) if the chain is empty.
     fn publish(&self, at: RefillTarget<'_>, pfn: Pfn, chain: Chain, list: &mut List<CpuPartial>) -> SlabOutcome {

@@ -50,15 +50,15 @@ impl<P: Platform, C: CpuLocal> DisownedSlabs<'_, '_, '_, P, C> {
         self.first = pfn.raw();
     }
 
-    /// Takes the slab that was added last.
+    /// Takes the slab that was added last, or returns `None` if there is none left.
     fn pop(&mut self) -> Option<Pfn> {
         let pfn = (self.first != NIL).then(|| Pfn::new(self.first))?;
         self.first = self.allocator.map.slab(pfn).next.load(Acquire);
         Some(pfn)
     }
 
-    /// Takes the slabs that were added last and are adjacent, in either direction. Slabs of a checked cache are taken
-    /// one by one, since each is checked before it is discarded.
+    /// Takes the slabs that were added last and are adjacent, in either direction, or returns `None` if there is none
+    /// left. Slabs of a checked cache are taken one by one, since each is checked before it is discarded.
     fn pop_adjacent(&mut self) -> Option<Range<Pfn>> {
         let pages = self.cache.layout.order.pages();
         let first = self.pop()?;
@@ -249,6 +249,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Empties a CPU's slot, and returns the list that was in it, or [`EMPTY`] under `bitmap`, where slots have no
     /// lists.
+    ///
+    /// # Errors
+    /// If the CPU does not answer the fence.
     fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, UnansweredFence> {
         match self.path(cache) {
             // The slot only names a slab, whose free objects are in the slab's own word. Only the holder of the lock

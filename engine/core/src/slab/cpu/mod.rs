@@ -121,7 +121,7 @@ impl<'m> Slots<'m> {
     /// are passed only to sections of the policy of that cache, with links and objects of that cache. For all of `'m`,
     /// the first word of each slot is valid for its policy:
     ///
-    /// - a list that is not a mark consists of free objects of that cache, linked as the cache links them;
+    /// - a list whose lowest bit is clear consists of free objects of that cache, linked as the cache links them;
     /// - under `sheaves`, the word is the [`Top`](sheaf::Top) of a sheaf that no other code uses, and all objects up to
     ///   it are free objects of that cache; or it is the top of a sheaf without room;
     /// - under `bitmap`, the word is the address of the metadata of a slab of that cache that this CPU owns, and whose
@@ -351,8 +351,8 @@ pub unsafe trait CpuLocal {
     /// section that had read the old list has committed over it, so the list still belongs to that CPU, and the drain
     /// starts again. If the CPU does not answer the fence, the list is leaked, since that CPU may still use it.
     ///
-    /// Meanwhile the caller prevents others from replacing a mark in the slot. Under `page-field` it has also cleared
-    /// the second word before, and fenced.
+    /// Meanwhile the caller prevents other code from replacing a list without objects in the slot. Under `page-field`
+    /// it has also cleared the second word before, and fenced.
     fn drain(&self, cpu: CpuId, slot: Slot<'_>, nothing: u64) -> u64 {
         loop {
             let list = slot.main.load(Acquire);

@@ -121,8 +121,8 @@ impl Top {
     }
 }
 
-/// Placeholder in slots without a sheaf. It consists of the mark below no object and the mark above it, so a section
-/// finds neither an object nor room.
+/// Placeholder in slots without a sheaf. It consists of the two marks without a place between them, so a section finds
+/// neither an object nor room.
 #[derive(Debug)]
 #[repr(C)]
 pub struct NoSheaf {

@@ -48,7 +48,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(())
     }
 
-    /// Frees an address under the lock of the slab's node. Returns the slab if it is to be discarded.
+    /// Frees an address under the lock of the slab's node. Returns the slab if the caller must discard it, otherwise
+    /// `None`.
+    ///
+    /// # Errors
+    /// If no object starts at the address, or if the object is free or damaged. The report is left in `held`.
     fn free_held<'s>(
         &self,
         cache: &'s Cache,
@@ -75,7 +79,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(self.idle(cache, pfn, &mut held.list))
     }
 
-    /// Returns the object that starts at an address of a slab, or reports the address.
+    /// Returns the object that starts at an address of a slab.
+    ///
+    /// # Errors
+    /// If no object starts at the address. The report is left in `held`.
     fn expect_object<'s>(
         &self,
         cache: &'s Cache,
@@ -98,8 +105,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Err(ObjectFreeError::Interior { address: address.get() })
     }
 
-    /// Checks that an object is in use and undamaged, and reports it otherwise. Takes a damaged object out of use.
-    /// linux: mm/slub.c:free_consistency_checks
+    /// Checks that an object is in use and undamaged. linux: mm/slub.c:free_consistency_checks
+    ///
+    /// # Errors
+    /// If the object is free, or damaged, in which case it is taken out of use. The report is left in `held`.
     fn expect_in_use<'s>(
         &self,
         cache: &'s Cache,

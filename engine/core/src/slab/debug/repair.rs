@@ -82,7 +82,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Checks that a free object is undamaged.
+/// Checks that an object that should be free is free and undamaged. Returns the first fault that is found otherwise.
 pub(super) fn inspect_free(object: &Object<'_>) -> Result<(), Fault> {
     match object.state() {
         // The link or list that led to this object is damaged, since a free list has only free objects.
@@ -91,7 +91,7 @@ pub(super) fn inspect_free(object: &Object<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Checks that an object in use is undamaged.
+/// Checks that an object in use is undamaged. Returns the first fault that is found otherwise.
 pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), Fault> {
     match object.state() {
         Some((_, asked)) => object.inspect(State::InUse, asked),

@@ -108,7 +108,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Gets a slab for objects beyond those that are needed: of this node or of new pages, without reclaim and without
-    /// reserves.
+    /// reserves. Returns `None` if there is none.
     fn get_partial_without_reclaim(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
         self.get_partial_node(node, cache.id)
             .or_else(|| self.new_slab(cache, without_reclaim_or_reserves(gfp), node).ok())
@@ -116,6 +116,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Gets a slab that may have free objects, which the caller then holds: a slab of this node, of new pages, or of
     /// any node.
+    ///
+    /// # Errors
+    /// If there are no pages, and no node has a slab on its list.
     fn get_partial_or_new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         if let Some(pfn) = self.get_partial_node(node, cache.id) {
             return Ok(pfn);
@@ -123,12 +126,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.new_slab(cache, gfp, node).or_else(|error| self.get_any_partial(cache, node).ok_or(error))
     }
 
-    /// Takes a slab off the list of any other node. linux: mm/slub.c:get_any_partial
+    /// Takes a slab off the list of any other node; returns `None` if no other node has one. linux:
+    /// mm/slub.c:get_any_partial
     fn get_any_partial(&self, cache: &Cache, node: NodeId) -> Option<Pfn> {
         self.nodes_but(node).find_map(|other| self.get_partial_node(other, cache.id))
     }
 
-    /// Takes a slab off the list of another node, if that node has more slabs than it keeps.
+    /// Takes a slab off the list of another node that has more slabs than it keeps; returns `None` if there is no such
+    /// node.
     fn get_spare_partial(&self, cache: &Cache, node: NodeId) -> Option<Pfn> {
         self.nodes_but(node).find_map(|other| self.get_partial_node_above(other, cache.id, cache.limits.node_free))
     }

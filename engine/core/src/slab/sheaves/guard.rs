@@ -33,7 +33,7 @@ impl<'a, 's, 'm, P: Platform, C: CpuLocal> SheafGuard<'a, 's, 'm, P, C> {
         }
     }
 
-    /// Returns the sheaf, which is not guarded from then on.
+    /// Returns the sheaf, which is not guarded from then on, or `None` if there is none.
     pub(super) fn into_sheaf(mut self) -> Option<OwnedSheaf> {
         self.sheaf.take()
     }

@@ -209,7 +209,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Fills a sheaf, allocates an object from it, and installs it on this CPU. linux: mm/slub.c:refill_sheaf
+    /// Fills a sheaf, allocates an object from it, and stores the sheaf ([`install`](Self::install)), also in case of
+    /// an error. linux: mm/slub.c:refill_sheaf
+    ///
+    /// # Errors
+    /// If there is no object, and no page for a slab.
     fn alloc_from_refilled_sheaf(
         &self,
         cache: &Cache,
@@ -231,6 +235,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Allocates an object directly from a slab, since there is no memory for a sheaf.
+    ///
+    /// # Errors
+    /// If there is no object, and no page for a slab.
     fn alloc_without_sheaf(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
         let mut object = [UNWRITTEN];
         self.refill_objects(cache, gfp, &mut object)?;
