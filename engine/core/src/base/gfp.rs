@@ -37,7 +37,7 @@ bitflags::bitflags! {
         const NOWARN = 0x2000;
         /// The request retries reclaim and compaction, but may fail eventually.
         const RETRY_MAYFAIL = 0x4000;
-        /// The request must not fail: it retries for as long as the platform waits.
+        /// The request must not fail: with direct reclaim it retries for as long as the platform waits.
         const NOFAIL = 0x8000;
         /// The request fails after the first round of reclaim and compaction.
         const NORETRY = 0x10000;

@@ -23,7 +23,7 @@ impl<H: Cpu> Kernel<H> {
     /// [`PageAllocator::alloc_contig_pages`](crate::page::PageAllocator::alloc_contig_pages) documents the alignment.
     ///
     /// # Errors
-    /// [`Error::Contig`] if no such range can be emptied.
+    /// [`Error::Contig`] if no such range can be emptied, or if the flags or the number of pages are invalid.
     pub fn alloc_contig_pages(&'static self, gfp: Gfp, pages: u32) -> Result<Contig<H>, Error> {
         let (engine, gfp) = (self.ready()?, pinned(gfp));
         let at_first = engine.pages.alloc_contig_pages(gfp, pages);
@@ -36,7 +36,7 @@ impl<H: Cpu> Kernel<H> {
     /// [`PageAllocator::alloc_contig_range`](crate::page::PageAllocator::alloc_contig_range).
     ///
     /// # Errors
-    /// [`Error::Contig`] with the frame that is in the way and its state.
+    /// [`Error::Contig`] with the frame that is in the way and its state, or if the range or the flags are invalid.
     pub fn alloc_contig_range(&'static self, range: Range<Pfn>, gfp: Gfp) -> Result<Contig<H>, Error> {
         self.ready()?.pages.alloc_contig_range(range.clone(), pinned(gfp))?;
         Ok(Contig::new(range, gfp))

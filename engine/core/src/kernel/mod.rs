@@ -208,8 +208,8 @@ impl<'a, H: Cpu> PageSink<'a, H> {
         self.pages.free_pages(pages.pfn(), pages.order());
     }
 
-    /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin. Always `false` for
-    /// callbacks on behalf of a request. linux: mm/vmscan.c:should_abort_scan
+    /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin. Always `false` if a
+    /// request reclaims, or if kswapd reclaims for a block above order 0. linux: mm/vmscan.c:should_abort_scan
     pub fn has_enough(&self) -> bool {
         self.pages.has_enough()
     }

@@ -6,17 +6,17 @@
 //! [`Platform::wake_kcompactd`] are called on any path and must not call it.
 //!
 //! The engine verifies results that it can check itself. It counts the pages that are freed through [`FreePages`], and
-//! checks both blocks after a migration. It reports a broken promise by name ([`Event::BrokenPromise`]) and continues
-//! with the state that it found.
+//! after a migration checks the block that is left over. It reports a broken promise by name ([`Event::BrokenPromise`])
+//! and continues with the state that it found.
 //!
 //! # Design
 //!
 //! *Callbacks free pages through an argument.* A platform that reclaims needs the allocator that calls it. The
 //! allocator owns its platform, so every platform would need a pointer back. `reclaim` and `out_of_memory` therefore
 //! receive a [`FreePages`]. The engine counts the pages that are freed through it, and uses its own count instead of
-//! the platform's. After a migration the engine checks the old block, to which no other code has access by then. The
-//! number of calls for a request is bounded. Only a request that must not fail continues for as long as `relax` returns
-//! [`Patience::Wait`].
+//! the platform's. After a migration the engine checks the block that is left over: the old one if the contents were
+//! moved, otherwise the new one. No other code has access to this block by then. The number of calls for a request is
+//! bounded. Only a request that must not fail continues for as long as `relax` returns [`Patience::Wait`].
 //!
 //! *Reclaim gets a node and a priority.* The alternative is `reclaim(zone, goal, order)`. Linux has had its lists of
 //! pages in use per node since 4.8, and each further attempt scans a larger part of them. Without these two arguments,
@@ -169,8 +169,8 @@ pub trait Platform {
     /// linux: include/linux/sched.h:cond_resched
     fn cond_resched(&self) {}
 
-    /// Lets other tasks run between two rounds of the slow path, or while the caller waits for a CPU that uses a cache.
-    /// The result matters only for requests that must not fail: they continue until the platform gives up.
+    /// Lets other tasks run between two rounds of the slow path, or while the caller waits for another CPU. The result
+    /// matters only for requests that must not fail: they continue until the platform gives up.
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }
@@ -196,12 +196,14 @@ pub struct Request {
 /// Each call drops one reference, as the owner's free would. A block that is not allocated in the given way is not
 /// changed and is reported as a broken promise.
 pub trait FreePages {
-    /// Drops one reference on a block, and frees the block if it was the last.
+    /// Drops one reference on a block, and frees the block if it was the last. Of a block that is not compound and has
+    /// more references, all pages but the first are freed.
     fn free_pages(&self, pfn: Pfn, order: Order);
     /// Frees many single pages in one call.
     fn free_pages_bulk(&self, pages: &[Pfn]);
     /// Returns whether the zones for which kswapd reclaims have enough free pages plus a margin, so that the scan may
-    /// stop. For other callers it returns `false`, and their scan runs to its end. linux: mm/vmscan.c:should_abort_scan
+    /// stop. Returns `false` if a request reclaims, or if kswapd reclaims for a block above order 0: the scan then runs
+    /// to its end. linux: mm/vmscan.c:should_abort_scan
     fn has_enough(&self) -> bool {
         false
     }

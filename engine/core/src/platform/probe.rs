@@ -21,11 +21,12 @@ pub enum Event {
         /// Insertions into and removals from free lists, including those for merging and splitting.
         links: u32,
     },
-    /// A block left the free list of the requested type. linux: trace mm_page_alloc_zone_locked
+    /// A block left a free list, for a request of the list's type, or because the owner of the block's pageblock
+    /// recalled it. linux: trace mm_page_alloc_zone_locked
     ZoneLocked {
         /// First frame of the block.
         pfn: Pfn,
-        /// Order of the request.
+        /// Order of the block that was taken, after a split.
         order: Order,
         /// Migratetype of the list.
         migratetype: MigrateType,
@@ -120,19 +121,20 @@ pub enum Event {
         /// New boost of the zone, in pages.
         pages: u64,
     },
-    /// A pageblock joined the high-atomic reserve.
+    /// A pageblock, or each pageblock of a larger block, joined the high-atomic reserve.
     Reserve {
         /// Index of the zone.
         zone: ZoneIndex,
         /// Order of the request that caused it.
         order: Order,
     },
-    /// A pageblock left the high-atomic reserve.
+    /// A pageblock, or each pageblock of a larger free block, left the high-atomic reserve.
     Unreserve {
         /// Index of the zone.
         zone: ZoneIndex,
     },
-    /// A CPU found its own list locked and used the zone's free lists.
+    /// A CPU found a per-CPU list locked. A request then takes a block from the zone's free lists. A free pushes the
+    /// block onto the stack of its pageblock's owner, if there is one, and frees it to the zone otherwise.
     TrylockFailed {
         /// Index of the zone.
         zone: ZoneIndex,
@@ -167,7 +169,8 @@ pub enum Event {
         by: Reclaimer,
         /// Pages that were freed, by the engine's count.
         pages: u64,
-        /// Pages that were scanned, as reported by the platform.
+        /// Pages that were scanned, as reported by the platform; at least the freed pages, and at most the pages of the
+        /// node.
         scanned: u64,
     },
     /// kswapd begins to balance a node. linux: pageoutrun
@@ -180,7 +183,7 @@ pub enum Event {
         /// Number of the node.
         node: NodeId,
     },
-    /// A request did direct compaction. linux: compact_stall
+    /// A request did direct compaction. Not reported if the compaction was skipped. linux: compact_stall
     CompactStall {
         /// Result for the request: whether it got its block.
         result: CompactResult,

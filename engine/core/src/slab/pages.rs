@@ -47,8 +47,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         slabs.map(|slabs| slabs.start).ok_or(ObjectError::Pages(AllocError::OutOfMemory))
     }
 
-    /// Makes `1 << power` adjacent slabs. Returns `None` if the node has no free block for them, if no block is that
-    /// large, or if the block is outside the memory of the slab allocator.
+    /// Makes `1 << power` adjacent slabs. Returns `None` if the node has no free block for them in a zone above its low
+    /// watermark, if no block is that large, or if the block is outside the memory of the slab allocator.
     pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         let whole = Order::from_u8(cache.layout.order.get() + power)?;
         let first = self.pages.try_alloc_slab_pages(node, slab_gfp(cache, gfp), whole)?;
