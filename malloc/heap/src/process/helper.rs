@@ -131,7 +131,7 @@ fn has_own_files() -> bool {
     unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, UNSHARE) == 0 }
 }
 
-/// Returns all old memory in steps.
+/// Returns all old runs, and the heap's free blocks until little memory is free, in steps.
 fn give_back_old(malloc: &Malloc, now: u32) {
     let until = now.saturating_sub(malloc.options.age / returns::TICK);
     if let Some(_within) = enter() {

@@ -18,11 +18,12 @@ const NAME: &CStr = c"FREEHOLD_OPTIONS";
 pub struct Options {
     /// Agent that returns memory to the system.
     pub give_back: GiveBack,
-    /// Free bytes that are kept for later requests. In the long run this many bytes are kept, plus a quarter of the
-    /// bytes in use; in the short run 1.5 times as many, plus three times the bytes in use.
+    /// Free bytes that are kept for later requests. In the long run frees keep this many bytes, plus a quarter of the
+    /// bytes in use; in the short run 1.5 times as many, plus three times the bytes in use. The helper ignores this
+    /// number.
     pub keep: usize,
-    /// Milliseconds after which free memory counts as old. Frees return old memory beyond the long-term limit; the
-    /// helper returns all old memory.
+    /// Milliseconds after which free memory counts as old. Frees return old memory beyond the long-term limit. The
+    /// helper returns all old runs, and free blocks of the heap of any age.
     pub age: u32,
     /// Most CPUs that have cached objects at a time. If another CPU caches objects, those of an inactive CPU are
     /// drained.

@@ -1,11 +1,14 @@
 //! Return of free memory to the system.
 //!
-//! Two limits apply, which depend on the bytes in use. The short-term limit is 12 MiB plus three times the bytes in
-//! use. When free memory exceeds it, frees return memory at once: each free at least 2 MiB, or the whole excess if that
-//! is less. So a program that frees all its memory keeps little, and a program that repeatedly frees and allocates the
-//! same amount keeps what it needs. The long-term limit is 8 MiB plus a quarter of the bytes in use. Free memory beyond
-//! it is returned two seconds after its free. Frees do this now and then, a part at a time; a helper thread
-//! ([`helper`]) does all of it, if the options enable the helper and the program has created a thread.
+//! Two limits apply to frees, which depend on the bytes in use and on the options. By default the short-term limit is
+//! 12 MiB plus three times the bytes in use. When free memory exceeds it, frees return memory at once: each free at
+//! least 2 MiB, or the whole excess if that is less. So a program that frees all its memory keeps little, and a program
+//! that repeatedly frees and allocates the same amount keeps what it needs. The long-term limit is 8 MiB plus a quarter
+//! of the bytes in use. Free memory beyond it is returned two seconds after its free: frees do this now and then, a
+//! part at a time. If the options enable a helper thread ([`helper`]) and the program has created a thread, the helper
+//! does this instead of frees, and without the long-term limit: it returns all runs that have been free for two
+//! seconds, and the heap's free blocks of any age until at most 1 MiB of all memory is free. The short-term limit
+//! applies to frees as before.
 //!
 //! All free memory is returned when the limit of the control group is near, or when the helper detects memory pressure
 //! ([`pressure`](super::pressure)). Objects in a CPU's cache are returned when the CPU has been inactive for a while
@@ -44,7 +47,7 @@ const STEP: usize = 2 << 20;
 const STEP_MAX: usize = 32 << 20;
 /// Bytes of old memory that one free returns: less than a millisecond of work.
 const STEP_OLD: usize = 8 << 20;
-/// Bytes in use up to which the limit of the control group is not checked.
+/// Bytes in use up to which growth does not lead to a check of the control group's limit.
 const LITTLE_USED: usize = 8 << 20;
 /// Growth of the bytes in use after which the limit is checked again. `NEVER` disables the check if there is no limit.
 const GROWTH: usize = 1 << 20;
