@@ -120,8 +120,7 @@ impl Geometry {
 }
 
 /// One slot of the table. The pointers are biased: each is the address that frame 0 or pageblock 0 would have if the
-/// array extended down to it, or [`ABSENT`] if there is no metadata. `frames` is written last, so a reader that finds
-/// it finds the other two pointers as well.
+/// array extended down to it, or [`ABSENT`] if there is no metadata. `frames` is written last.
 #[derive(Debug)]
 pub(crate) struct Section<'m> {
     frames: AtomicPtr<Frame>,
