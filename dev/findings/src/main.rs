@@ -1,8 +1,9 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
 //! The pages about simulations ([`owned`], [`highatomic`] and [`ages`]) are written by hand. The program replaces their
-//! tables and pictures ([`regions`]), and writes the tables as CSV files too. A test compares the figures in the text
-//! with the tables. The page of a benchmark is generated completely ([`bench`](mod@bench)).
+//! tables and pictures ([`regions`]), and writes all tables as CSV files, also those that the page does not show. A
+//! test compares the figures in the text with the tables. The page of a benchmark is generated completely
+//! ([`bench`](mod@bench)).
 //!
 //! The program first checks that the pages can be written. Then it measures and writes one page after another;
 //! simulations take hours. It is a program of its own because users of `freehold` do not need it.

@@ -2,7 +2,8 @@
 //!
 //! A line `<!-- table: NAME WORDS -->` precedes a table, and the table below it is replaced. A line
 //! `<!-- plot: WORDS -->` precedes a picture, whose file is replaced. Every table is also written as CSV, to
-//! `data/PAGE/NAME-WORDS.csv` beside the page.
+//! `data/PAGE/NAME-WORDS.csv` beside the page. A line `<!-- data: NAME WORDS, NAME WORDS -->` lists tables that are
+//! written as CSV only; such lines may follow each other in one block.
 //!
 //! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, that contain its
 //! figures. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
@@ -15,6 +16,7 @@ use crate::data_table::DataTable;
 
 /// Names of the kinds of regions, as the comments spell them.
 const TABLE: &str = "table";
+const DATA: &str = "data";
 const PLOT: &str = "plot";
 
 /// Name of a table, and its subject.
@@ -27,6 +29,12 @@ pub(crate) struct Region {
 }
 
 impl Region {
+    /// Reads `NAME WORDS`. Returns `None` if the text has no words.
+    fn parse(text: &str) -> Option<Region> {
+        let mut words = text.split_whitespace().map(str::to_owned);
+        Some(Region { name: words.next()?, words: words.collect() })
+    }
+
     /// Returns the name of the data file, without its extension.
     fn stem(&self) -> String {
         let words = self.words.iter().map(|word| word.trim_end_matches(".parquet"));
@@ -48,12 +56,13 @@ pub(crate) fn fill(name: &str, page: &str, mut make: impl FnMut(&Region) -> Opti
             continue;
         }
         blocks.push(block.to_owned());
-        is_replaced = false;
-        if let Some(region) = table_region(block) {
-            let table = make(&region).unwrap_or_else(|| panic!("the page asks for {region:?}, which is not made"));
+        is_replaced = table_region(block).is_some();
+        for region in regions(block) {
+            let table = make(&region).unwrap_or_else(|| panic!("the page names {region:?}, which does not exist"));
             files.push(Page { name: data_file(name, &region), text: table.to_csv() });
-            blocks.push(table.to_markdown());
-            is_replaced = true;
+            if is_replaced {
+                blocks.push(table.to_markdown());
+            }
         }
     }
     let text = wrapped(&(blocks.join("\n\n") + "\n"));
@@ -65,10 +74,16 @@ fn data_file(page: &str, region: &Region) -> String {
     format!("data/{page}/{}.csv", region.stem())
 }
 
-/// Returns the table that a block of a page announces, if any.
+/// Returns the tables that a block of a page names: the one shown below it, or those written as data files only.
+fn regions(block: &str) -> Vec<Region> {
+    let lists = block.lines().filter_map(|line| comment(line, DATA));
+    let data = lists.flat_map(|list| list.split(',')).filter_map(Region::parse);
+    table_region(block).into_iter().chain(data).collect()
+}
+
+/// Returns the table that a block announces and that the page shows below it, if any.
 fn table_region(block: &str) -> Option<Region> {
-    let mut words = comment(block, TABLE)?.split_whitespace().map(str::to_owned);
-    Some(Region { name: words.next()?, words: words.collect() })
+    Region::parse(comment(block, TABLE)?)
 }
 
 /// Returns the words of every plot of a page.
@@ -90,9 +105,9 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns all tables that a page announces.
+    /// Returns all tables that a page names, shown or not.
     pub(crate) fn tables(page: &str) -> Vec<Region> {
-        page.split("\n\n").filter_map(table_region).collect()
+        page.split("\n\n").flat_map(regions).collect()
     }
 
     fn row(cells: &[&str]) -> Vec<String> {
@@ -109,8 +124,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "which is not made")]
-    fn unknown_table_is_a_mistake() {
+    fn data_tables_are_written_and_not_shown() {
+        let page = "<!-- data: locks purge, bars -->\n<!-- data: locks build -->\n\n| shown |\n|---|\n";
+        let files = fill("a", page, |region| Some(DataTable::new(&[&region.stem()], [])));
+        assert_eq!(files[0].text, page);
+        let names: Vec<&str> = files[1..].iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["data/a/locks-purge.csv", "data/a/bars.csv", "data/a/locks-build.csv"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "which does not exist")]
+    fn unknown_table_is_refused() {
         fill("a", "<!-- table: tabel -->\n", |_| None);
     }
 
@@ -134,7 +158,11 @@ pub(crate) mod tests {
             }
             assert_eq!(files[0].text.len(), text.len(), "{name}.md");
             let folder = Path::new(crate::FOLDER).join("data").join(&name);
-            assert_eq!(fs::read_dir(folder).unwrap().count(), files.len() - 1, "data of {name} that no table shows");
+            assert_eq!(
+                fs::read_dir(folder).unwrap().count(),
+                files.len() - 1,
+                "{name}.md does not name all of its data files"
+            );
         }
     }
 
