@@ -41,6 +41,23 @@ impl DataTable {
         text
     }
 
+    /// Returns the cells of the first column with a title; none if there is no such column.
+    pub(crate) fn column(&self, title: &str) -> impl Iterator<Item = &str> {
+        let at = self.header.iter().position(|known| known == title);
+        self.rows.iter().filter_map(move |row| row.get(at?).map(String::as_str))
+    }
+
+    /// Returns the titles of all columns.
+    pub(crate) fn titles(&self) -> &[String] {
+        &self.header
+    }
+
+    /// Returns a table of the rows whose cell in a column is `value`.
+    pub(crate) fn filter(&self, title: &str, value: &str) -> DataTable {
+        let rows = self.rows.iter().zip(self.column(title)).filter(|(_, cell)| *cell == value);
+        DataTable { header: self.header.clone(), rows: rows.map(|(row, _)| row.clone()).collect() }
+    }
+
     /// Reads a table written by [`DataTable::to_csv`]. Cells must not contain line ends.
     #[cfg(test)]
     pub(crate) fn from_csv(text: &str) -> DataTable {

@@ -1,8 +1,8 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
 //! The pages about simulations ([`owned`], [`highatomic`] and [`ages`]) are written by hand. The program replaces their
-//! tables and pictures ([`regions`]), and writes all tables as CSV files, also those that the page does not show. A
-//! test compares the figures in the text with the tables. The page of a benchmark is generated completely
+//! tables ([`regions`]) and its picture ([`picture`](mod@picture)), and writes all tables as CSV files, also those that
+//! the page does not show. A test compares the figures in the text with the tables. The page of a benchmark is generated completely
 //! ([`bench`](mod@bench)).
 //!
 //! The program first checks that the pages can be written. Then it measures and writes one page after another;
@@ -15,6 +15,7 @@ mod error;
 mod folder;
 mod highatomic;
 mod owned;
+mod picture;
 mod regions;
 
 use std::path::PathBuf;
@@ -135,9 +136,26 @@ fn command(name: &str, args: &Args) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use data_table::DataTable;
+
+    fn read(file: &str) -> String {
+        std::fs::read_to_string(PathBuf::from(FOLDER).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
 
     #[test]
-    fn every_page_of_the_repository_can_be_written_anew() {
+    fn pictures_are_those_of_the_data_files() {
+        let pictures =
+            [(owned::NAME, owned::PICTURE), (highatomic::NAME, highatomic::PICTURE), (ages::NAME, ages::PICTURE)];
+        for (name, picture) in pictures {
+            let page = read(&format!("{name}.md"));
+            let drawn =
+                picture.draw(name, &page, |region| Some(DataTable::from_csv(&read(&regions::data_file(name, region)))));
+            assert!(read(&drawn.name) == drawn.text, "{} is not drawn from the data files", drawn.name);
+        }
+    }
+
+    #[test]
+    fn every_page_of_the_repository_has_a_command() {
         let entries = std::fs::read_dir(FOLDER).expect("the folder is there");
         let pages = entries.map(|entry| entry.expect("it can be read").path());
         for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
@@ -153,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_none_is_one_sentence() {
+    fn an_unknown_page_is_refused_in_one_sentence() {
         let error = choose(&["flgas".to_owned()]).err().unwrap().to_string();
         assert_eq!(error, "there is no page `flgas`; perhaps `flags` is meant");
     }

@@ -1,9 +1,9 @@
 //! Regions of a page that the program writes. The rest of the page is written by hand.
 //!
-//! A line `<!-- table: NAME WORDS -->` precedes a table, and the table below it is replaced. A line
-//! `<!-- plot: WORDS -->` precedes a picture, whose file is replaced. Every table is also written as CSV, to
-//! `data/PAGE/NAME-WORDS.csv` beside the page. A line `<!-- data: NAME WORDS, NAME WORDS -->` lists tables that are
-//! written as CSV only; such lines may follow each other in one block.
+//! A line `<!-- table: NAME WORDS -->` precedes a table, and the table below it is replaced. Every table is also
+//! written as CSV, to `data/PAGE/NAME-WORDS.csv` beside the page. A line `<!-- data: NAME WORDS, NAME WORDS -->` lists
+//! tables that are written as CSV only; such lines may follow each other in one block. A line
+//! `<!-- plot: NAME WORDS, NAME WORDS -->` precedes the picture of these tables ([`crate::picture`]).
 //!
 //! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, that contain its
 //! figures. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
@@ -70,14 +70,13 @@ pub(crate) fn fill(name: &str, page: &str, mut make: impl FnMut(&Region) -> Opti
 }
 
 /// Returns the path of a table's data file, from the folder of the pages.
-fn data_file(page: &str, region: &Region) -> String {
+pub(crate) fn data_file(page: &str, region: &Region) -> String {
     format!("data/{page}/{}.csv", region.stem())
 }
 
 /// Returns the tables that a block of a page names: the one shown below it, or those written as data files only.
 fn regions(block: &str) -> Vec<Region> {
-    let lists = block.lines().filter_map(|line| comment(line, DATA));
-    let data = lists.flat_map(|list| list.split(',')).filter_map(Region::parse);
+    let data = block.lines().flat_map(|line| listed(line, DATA));
     table_region(block).into_iter().chain(data).collect()
 }
 
@@ -86,10 +85,14 @@ fn table_region(block: &str) -> Option<Region> {
     Region::parse(comment(block, TABLE)?)
 }
 
-/// Returns the words of every plot of a page.
-pub(crate) fn plots(page: &str) -> Vec<Vec<String>> {
-    let comments = page.split("\n\n").filter_map(|block| comment(block, PLOT));
-    comments.map(|words| words.split_whitespace().map(str::to_owned).collect()).collect()
+/// Returns the tables from which the picture of a page is drawn.
+pub(crate) fn plotted(page: &str) -> Vec<Region> {
+    page.lines().flat_map(|line| listed(line, PLOT)).collect()
+}
+
+/// Returns the tables that a line lists, if it is a comment of this kind.
+fn listed(line: &str, kind: &str) -> Vec<Region> {
+    comment(line, kind).into_iter().flat_map(|list| list.split(',')).filter_map(Region::parse).collect()
 }
 
 /// Returns the text of a comment of this kind.
@@ -175,11 +178,21 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn pages_name_the_commit_of_their_recipe() {
+        for (name, text) in pages() {
+            let recipe = DataTable::from_csv(&read(&format!("data/{name}/recipe.csv"))).filter("item", "freehold");
+            let version = recipe.column("value").next().expect("the recipe names a version");
+            let commit = version.split_whitespace().last().expect("the version ends with the commit");
+            assert!(text.contains(commit), "{name}.md does not name commit {commit}");
+        }
+    }
+
+    #[test]
     fn planted_figure_is_found() {
         let table = DataTable::new(&["policy", "share"], [row(&["a", "12.5 % [11.0, 1,300]"])]);
-        let page =
-            "<!-- figures: shares -->\n\n<!-- derived: 27 -->\n\nOf 27, 12.5 % to 1,300 are `x-9`; 14.5 % not.\n";
-        assert_eq!(missing_figures(page, |_| table.clone()), ["14.5"]);
+        let comments = "<!-- figures: shares -->\n\n<!-- derived: 27 -->\n\n";
+        let page = format!("{comments}Of 27, 12.5 % to [1,300](data/99.csv) are `x-9`; 14.5 % not.\n");
+        assert_eq!(missing_figures(&page, |_| table.clone()), ["14.5"]);
     }
 
     /// Returns the figures of text below `<!-- figures: TABLES -->` that are in none of these tables. Figures that a
@@ -195,11 +208,17 @@ pub(crate) mod tests {
             } else if let Some(derived) = comment(block, "derived") {
                 known.get_or_insert_default().extend(figures(derived));
             } else if let Some(known) = known.take() {
-                let text: String = block.split('`').step_by(2).collect();
+                let text: String = without_link_targets(block).split('`').step_by(2).collect();
                 missing.extend(figures(&text).into_iter().filter(|figure| !known.contains(figure)));
             }
         }
         missing
+    }
+
+    /// Returns a text without the targets of its links.
+    fn without_link_targets(text: &str) -> String {
+        let parts = text.split("](").enumerate();
+        parts.map(|(at, part)| if at == 0 { part } else { part.split_once(')').map_or(part, |link| link.1) }).collect()
     }
 
     /// Returns the numbers in a text, without their signs.

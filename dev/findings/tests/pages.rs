@@ -13,7 +13,7 @@ fn findings(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn pages_tell_what_was_asked_and_how() {
+fn pages_contain_the_question_and_the_method() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new");
     let ran = findings(&["--quick", "--out", out.to_str().unwrap(), "flags", "contig"]);
@@ -35,7 +35,7 @@ fn pages_tell_what_was_asked_and_how() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_in_one_sentence_before_anything_is_measured() {
+fn errors_are_one_sentence_and_precede_measurements() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("no/such");
     for (arguments, says) in [

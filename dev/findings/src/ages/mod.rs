@@ -1,11 +1,12 @@
-//! The document about ages: `docs/findings/ages.md`. It compares real machines from the folder `recordings`, machines
-//! drawn to resemble them, and machines of an age, by their results under the plan `fragment`.
+//! Page about ages: `docs/findings/ages.md`. It compares real machines from the folder `recordings`, machines drawn to
+//! resemble them, and machines of an age, by their results under the plan `fragment`.
 //!
-//! The page is written by hand; this module simulates the runs and makes its tables.
+//! The page is written by hand; this module simulates the runs, and makes its tables and its picture.
 
 use std::path::{Path, PathBuf};
 
 use freehold_report::output::OutputError;
+use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 use freehold_sim::costs::Costs;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Changes, Plan};
@@ -16,6 +17,7 @@ use freehold_stats::intervals;
 
 use crate::data_table::{DataTable, difference_text};
 use crate::error::Error;
+use crate::picture::{self, Picture};
 use crate::regions::{self, Region};
 use crate::{Args, Page, command};
 
@@ -23,6 +25,8 @@ use crate::{Args, Page, command};
 const PAGE: &str = include_str!("../../../../docs/findings/ages.md");
 /// Name of the page.
 pub(crate) const NAME: &str = "ages";
+/// Picture of the page.
+pub(crate) const PICTURE: Picture = Picture { title: "Results by the memory at the start of a run", plots };
 /// Plan that is simulated on every machine.
 const PLAN: &str = "fragment";
 const A: &str = "linux-6.12";
@@ -40,7 +44,7 @@ const MEASURES: [Measure; 3] = [measures::THP_SUCCESS, measures::COMPACTION_SUCC
 const MACHINES: [(&str, &str); 6] = [
     ("guest-build", "a guest after a build, beside copies of files that do not fit into memory"),
     ("guest-files", "a guest after copies of files, small files, sockets and processes"),
-    ("oracle-pressure", "a guest whose memory was spoiled on purpose, with pages of pipes in the holes of a file"),
+    ("oracle-pressure", "a guest whose memory was fragmented on purpose, with pages of pipes in the holes of a file"),
     ("host-build", "a host after a build, beside readers of files that do not fit into memory"),
     ("malloc-glibc", "a host after a day's work and a server, its page cache dropped"),
     ("malloc-tcmalloc", "the same, at another hour"),
@@ -61,10 +65,10 @@ impl Begin {
     /// Returns the title of this state's column.
     fn title(self) -> &'static str {
         match self {
-            Begin::AsItWas => "as it was",
-            Begin::Drawn => "drawn like it",
-            Begin::Shuffled => "as it was, in another order",
-            Begin::OfAge => "of the nearest age",
+            Begin::AsItWas => "snapshot",
+            Begin::Drawn => "drawn from its layout",
+            Begin::Shuffled => "pageblocks shuffled",
+            Begin::OfAge => "nearest age",
         }
     }
 }
@@ -84,7 +88,10 @@ struct Trial {
 pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
     let trials: Vec<Trial> =
         MACHINES.into_iter().map(|machine| simulate(machine, costs, args)).collect::<Result<_, _>>()?;
-    Ok(regions::fill(NAME, PAGE, |region| make_table(region, &trials, &command(NAME, args))))
+    let command = command(NAME, args);
+    let mut pages = regions::fill(NAME, PAGE, |region| make_table(region, &trials, &command));
+    pages.push(PICTURE.draw(NAME, PAGE, |region| make_table(region, &trials, &command)));
+    Ok(pages)
 }
 
 /// Simulates the plan on one machine, once for each state of memory at the start.
@@ -201,7 +208,7 @@ fn distances(trials: &[Trial]) -> DataTable {
             rows.push(vec![begin.title().to_owned(), measure.about.to_owned(), median, most]);
         }
     }
-    DataTable::new(&["memory", "measure", "median", "at most"], rows)
+    DataTable::new(&["start state", "measure", "median", "maximum"], rows)
 }
 
 fn machines(trials: &[Trial]) -> DataTable {
@@ -219,7 +226,7 @@ fn machines(trials: &[Trial]) -> DataTable {
     });
     let header = [
         "snapshot",
-        "what it is of",
+        "origin",
         "memory",
         "free",
         "pageblocks free as a whole",
@@ -237,12 +244,26 @@ fn format_share(part: u64, whole: u64) -> String {
 
 /// Makes the table of a measure of `linux-6.12`, by machine and state of memory at the start.
 fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
-    let header: Vec<&str> = by_begin(measure).chain(["which is"]).collect();
+    let header: Vec<&str> = by_begin(measure).chain(["age"]).collect();
     let rows = trials.iter().map(|trial| {
         let begins = Begin::ALL.map(|begin| format_spread(trial, begin, measure));
         [trial.name.to_owned()].into_iter().chain(begins).chain([trial.age().to_string()]).collect()
     });
     DataTable::new(&header, rows)
+}
+
+/// Returns the plot of a measure: a bar for each machine and state of memory at the start.
+fn plots(table: &DataTable) -> Vec<Plot> {
+    let Some(title) = table.titles().first() else { return Vec::new() };
+    let lines = Begin::ALL.map(|begin| PlotLine::new(begin.title(), picture::points_by_row(table, begin.title())));
+    vec![Plot {
+        title: title.clone(),
+        scale: Scale::Named(table.column(title).map(str::to_owned).collect()),
+        axis: Axis::Percent,
+        shape: Shape::Bars,
+        lines: lines.to_vec(),
+        ..Plot::default()
+    }]
 }
 
 /// Formats the median, the minimum and the maximum of a measure over seeds.
@@ -292,13 +313,13 @@ fn recipe(trials: &[Trial], command: &str) -> DataTable {
         let like = format!("`freehold age --like {FOLDER}/{name}.parquet --out drawn.parquet`");
         rows.push(vec![(*name).to_owned(), format_sim_command(mib, &format!("--start {FOLDER}/{name}.parquet"))]);
         rows.push(vec![format!("{name}, drawn"), format!("{like}, then the same with `--start drawn.parquet`")]);
-        rows.push(vec![format!("{name}, in another order"), "only this page's command makes it".to_owned()]);
+        rows.push(vec![format!("{name}, shuffled"), "only this page's command makes it".to_owned()]);
         rows.push(vec![
             format!("{name}, age"),
             format_sim_command(mib, &format!("--age {}", age::nearest_age(figures))),
         ]);
     }
-    DataTable::new(&["what", "value"], rows)
+    DataTable::new(&["item", "value"], rows)
 }
 
 /// Formats the command that simulates a machine of this size.
@@ -318,14 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn every_machine_is_there() {
+    fn every_snapshot_can_be_read() {
         for (name, _) in MACHINES {
             assert!(start::read(&snapshot(name)).is_ok_and(|start| !start.is_empty()), "{name}");
         }
     }
 
     #[test]
-    fn large_machines_have_fewer_seeds_and_enough() {
+    fn large_machines_have_fewer_seeds() {
         assert_eq!([512, 9310, 24 << 10].map(seeds), [24, 5, 4]);
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
     let small = reports.points.iter().map(|(point, report)| (format_point(point), report));
     let single = [
         ("main", &reports.main),
-        ("where all wait", &reports.waiting),
+        ("all tasks wait", &reports.waiting),
         ("short of memory", &reports.short),
         ("64 GiB", &reports.large),
     ];
@@ -47,8 +47,8 @@ pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
 /// Formats the parameter in which a small fleet differs.
 fn format_point(point: &Point) -> String {
     match point.value {
-        "-" => format!("small, {}", point.respect),
-        value => format!("small, {}: {value}", point.respect),
+        "-" => format!("small, {}", point.parameter),
+        value => format!("small, {}: {value}", point.parameter),
     }
 }
 

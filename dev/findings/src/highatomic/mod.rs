@@ -1,7 +1,8 @@
-//! The document about the high-atomic reserve: `docs/findings/highatomic.md`.
+//! Page about the high-atomic reserve: `docs/findings/highatomic.md`.
 //!
 //! All [`studies`] are simulated first. Then [`tables`] makes the page's tables from their fleets. One of them is a map
-//! of the parameters for which the reserve matters ([`region`]). The numbers of the proposal are in [`published`].
+//! of the parameters for which the reserve matters, which is also drawn ([`region`]). The numbers of the proposal are
+//! in [`published`].
 
 mod fleets;
 mod published;
@@ -14,12 +15,16 @@ use freehold_sim::costs::Costs;
 use freehold_sim::plan::Plan;
 use studies::{Adjustment, Reports};
 
+use crate::picture::Picture;
 use crate::{Args, Page, command, regions};
 
 /// Page with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/highatomic.md");
 /// Name of the page.
 pub(crate) const NAME: &str = "highatomic";
+/// Picture of the page.
+pub(crate) const PICTURE: Picture =
+    Picture { title: "Huge pages with the high-atomic reserve and without it", plots: region::plots };
 
 /// Files of the document, and the results that were saved in case of an interruption.
 #[derive(Debug)]
@@ -40,11 +45,12 @@ impl Document {
             plan: |plan: Plan| if args.quick { plan.shortened() } else { plan },
         };
         let reports = Reports::simulate(costs, command(NAME, args), &adjusted)?;
-        let pages = regions::fill(NAME, PAGE, |region| tables::make(&region.name, &reports));
+        let mut pages = regions::fill(NAME, PAGE, |region| tables::make(&region.name, &reports));
+        pages.push(PICTURE.draw(NAME, PAGE, |region| tables::make(&region.name, &reports)));
         Ok(Document { pages, reports })
     }
 
-    /// Returns the page, and the data of its tables.
+    /// Returns the page, the data of its tables, and its picture.
     pub(crate) fn pages(&self) -> &[Page] {
         &self.pages
     }

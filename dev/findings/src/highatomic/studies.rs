@@ -88,7 +88,7 @@ struct Size {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     /// Parameter that differs.
-    pub(crate) respect: &'static str,
+    pub(crate) parameter: &'static str,
     /// Value of the parameter, for the table.
     pub(crate) value: &'static str,
     /// Settings of the plan.
@@ -96,23 +96,23 @@ pub(crate) struct Point {
     size: Size,
 }
 
-const fn point(respect: &'static str, value: &'static str, set: &'static [&'static str]) -> Point {
-    Point { respect, value, set, size: SMALL }
+const fn point(parameter: &'static str, value: &'static str, set: &'static [&'static str]) -> Point {
+    Point { parameter, value, set, size: SMALL }
 }
 
 /// All small fleets, grouped by parameter.
 pub(crate) const POINTS: [Point; 12] = [
-    point("as the others", "-", &[]),
+    point("like the main fleet", "-", &[]),
     point("atomic rate", "low", &["workload.network.per_10000_pages=5", "workload.filesystem.per_10000_pages=5"]),
     point(
         "order mix",
-        "nearly all of the network's of order 3",
+        "nearly all network requests of order 3",
         &["workload.network.order1_percent=1", "workload.network.order3_percent=97"],
     ),
     point("THP demand", "72 % of tasks' memory", &["workload.memory.thp.enabled=madvise", MADVISED]),
-    point("THP faults", "kswapd is woken for them", &["workload.memory.thp.defrag=defer"]),
-    point("THP faults", "everybody waits", &["workload.memory.thp.defrag=always"]),
-    point("kernel objects", "none that shrinkers take", &["workload.kernel.reclaimable_per_10000_pages=0"]),
+    point("THP faults", "faults wake kswapd", &["workload.memory.thp.defrag=defer"]),
+    point("THP faults", "all tasks wait", &["workload.memory.thp.defrag=always"]),
+    point("kernel objects", "none reclaimable", &["workload.kernel.reclaimable_per_10000_pages=0"]),
     point("pressure", "turned over half as fast", &["workload.turnover_s=150"]),
     point("pressure", "turned over twice as fast", &["workload.turnover_s=37"]),
     point("pressure", "tasks hold 60 % of memory", &["workload.anon_percent=60"]),
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fleet_can_be_read() {
+    fn plans_of_all_fleets_are_valid() {
         let points = POINTS.iter().map(|point| (point.size, owned(point.set)));
         let region = cells().map(|cell| (REGION, cell.set().to_vec()));
         for (size, set) in points.chain(region).chain([(EXHAUSTED, owned(&SHORT)), (LARGE, Vec::new())]) {

@@ -41,7 +41,7 @@ pub(super) fn make(name: &str, reports: &Reports) -> Option<DataTable> {
 fn published(reports: &Reports) -> DataTable {
     let main = &reports.main;
     let policies: Vec<usize> = [0].into_iter().chain(positions(main, &RIVALS)).collect();
-    let mut header = vec!["", "published: before", "published: after"];
+    let mut header = vec!["measure", "published: before", "published: after"];
     header.extend(policies.iter().map(|&policy| main.label(policy)));
     let published = ROWS.iter().map(|row| ([row.name, row.text[0], row.text[1]], row.measure));
     let more = [measures::RESERVED, measures::ATOMIC_FAILED].map(|measure| ([measure.about, ABSENT, ABSENT], measure));
@@ -77,7 +77,7 @@ fn differences(reports: &Reports) -> DataTable {
             cells
         })
     });
-    DataTable::new(&["measure", "policy", "is", "difference", "verdict"], rows)
+    DataTable::new(&["measure", "policy", "value", "difference", "verdict"], rows)
 }
 
 /// Makes the table of requests of order 1 to 3 and their failures, for each fleet in which a request failed.
@@ -161,7 +161,7 @@ fn large(reports: &Reports) -> DataTable {
             vec![measure.about.to_owned(), was, code(report.label(policy)), is, change, verdict]
         })
     });
-    DataTable::new(&["measure", "`linux-6.12`", "policy", "is", "difference", "verdict"], rows)
+    DataTable::new(&["measure", "`linux-6.12`", "policy", "value", "difference", "verdict"], rows)
 }
 
 /// Makes the table of the sources that served requests, and of pageblocks that joined and left the reserve.
@@ -226,8 +226,8 @@ fn sweep(reports: &Reports) -> DataTable {
     let shown =
         [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED, measures::ATOMIC_FAILED];
     let header = [
-        "respect",
-        "hosts",
+        "parameter",
+        "value",
         "policy",
         "reserved",
         "joined / left",
@@ -239,7 +239,7 @@ fn sweep(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     for (point, report) in &reports.points {
         for policy in [0].into_iter().chain(positions(report, &RIVALS)) {
-            let mut cells = vec![point.respect.to_owned(), point.value.to_owned(), code(report.label(policy))];
+            let mut cells = vec![point.parameter.to_owned(), point.value.to_owned(), code(report.label(policy))];
             cells.push(estimate_text(&measures::RESERVED_SHARE, report.estimate(&measures::RESERVED_SHARE, policy)));
             let moves = [measures::RESERVES, measures::UNRESERVES].map(|m| m.text(fleets::sum(report, &m, policy)));
             cells.push(moves.join(" / "));
@@ -273,7 +273,7 @@ fn recipe(reports: &Reports) -> DataTable {
             if differs.is_empty() { "as main".to_owned() } else { format!("as main, with `{}`", differs.join(" ")) };
         vec![name, as_main]
     }));
-    DataTable::new(&["what", "value"], rows)
+    DataTable::new(&["item", "value"], rows)
 }
 
 /// Returns the options that a fleet's command needs.

@@ -5,6 +5,7 @@ use freehold::policy::PcpPolicy;
 use freehold_report::number;
 use freehold_stats::verdict::Verdict;
 
+use super::aged;
 use super::costs::{median, nearest};
 use super::judged::{change, throughput, value};
 use super::studies::Reports;
@@ -60,7 +61,7 @@ fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>>
             let b = median(report, measure, point, cpus, policy);
             let ratio = match (a > 0.0, b > 0.0) {
                 (_, true) => format!("{} times", number::decimal(a / b)),
-                (true, false) => "none at all".to_owned(),
+                (true, false) => "none".to_owned(),
                 (false, false) => "nothing to compare".to_owned(),
             };
             rows.push(vec![
@@ -100,7 +101,7 @@ fn owning(report: &SimReport) -> impl Iterator<Item = usize> {
 }
 
 fn yes_or_no(is_kept: bool) -> String {
-    if is_kept { "yes".to_owned() } else { "**no**".to_owned() }
+    if is_kept { "yes".to_owned() } else { "no".to_owned() }
 }
 
 /// Makes the table of the measures of [`COSTS`] in which a policy with owned pageblocks is worse than policy A, plan by
@@ -114,7 +115,7 @@ pub(super) fn losses(reports: &Reports) -> DataTable {
             }
         }
     }
-    let header = ["plan", "policy", "measure", "worse on so many CPUs", "at its worst", "there", "instead of"];
+    let header = ["plan", "policy", "measure", "numbers of CPUs", "largest change", "value", "value under A"];
     DataTable::new(&header, rows)
 }
 
@@ -204,9 +205,19 @@ pub(super) fn recipe(reports: &Reports) -> DataTable {
     for report in reports.plans() {
         let plan = &report.plan;
         let window = plan.points.first().map_or((0, 0), |point| (point.warmup_ms, point.duration_ms));
-        let times = format!("{} ms of virtual time after {} ms that do not count", window.1, window.0);
+        let times = format!("{} ms of virtual time after {} ms of warm-up", window.1, window.0);
         let value = format!("{} seeds, {times}; `freehold sim {}`", plan.seeds, plan.name);
         rows.push((format!("`{}`", plan.name), value));
     }
-    DataTable::new(&["what", "value"], rows.into_iter().map(|(what, value)| vec![what, value]))
+    let others = [
+        (
+            "loads",
+            "`freehold sim purge --cpus 32 --set workload.think_ns=THINK --set warmup_ms=MS --set duration_ms=MS`",
+        ),
+        ("paces", "`freehold sim mallocs --set workload.pace_percent=PACE`"),
+        ("system-time", "`freehold sim BUILD --cpus 2,32 --memory 32GiB`"),
+    ];
+    rows.extend(others.map(|(table, command)| (table.to_owned(), command.to_owned())));
+    rows.extend(aged::commands());
+    DataTable::new(&["item", "value"], rows.into_iter().map(|(what, value)| vec![what, value]))
 }

@@ -56,6 +56,26 @@ fn age_changes(age: u8) -> Changes {
     Changes { age: Some(age), a: Some(A.to_owned()), b: vec![B.to_owned()], ..Changes::default() }
 }
 
+/// Returns the name of each machine, and the command that simulates it.
+pub(super) fn commands() -> impl Iterator<Item = (String, String)> {
+    let machines = PLANS.into_iter().flat_map(|(plan, of_age)| AGES.map(|age| (plan, age, of_age(age))));
+    machines.map(|(plan, age, changes)| (format!("`{plan}`, age {age}"), format_command(plan, age, &changes)))
+}
+
+fn format_command(plan: &str, age: u8, changes: &Changes) -> String {
+    let mut command = format!("`freehold sim {plan} --age {age}");
+    for cpus in &changes.cpus {
+        command += &format!(" --cpus {cpus}");
+    }
+    if let Some(memory) = &changes.memory {
+        command += &format!(" --memory {memory}");
+    }
+    if let Some(seeds) = changes.seeds {
+        command += &format!(" --set seeds={seeds}");
+    }
+    command + &format!(" --a {A} --b {B}`")
+}
+
 /// Report of a plan at an age.
 #[derive(Debug)]
 pub(super) struct AgedRun {
@@ -162,7 +182,7 @@ pub(super) fn together(aged: &[AgedRun]) -> DataTable {
         "machines",
         "median",
         "interval",
-        "together",
+        "pooled verdict",
     ];
     let rows = MEASURES.iter().map(|measure| {
         let pooled = PooledMeasure::new(aged, measure);
@@ -216,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_means_what_both_of_its_ends_do() {
+    fn both_ends_of_an_interval_decide_the_verdict() {
         assert_eq!(judge_around_midpoint(-0.01, 0.02, &measures::ZONE_LOCKS), Verdict::NoChange);
         assert_eq!(judge_around_midpoint(-0.4, -0.01, &measures::ZONE_LOCKS), Verdict::Better);
         assert_eq!(judge_around_midpoint(-0.4, -0.01, &measures::THROUGHPUT), Verdict::Worse);
@@ -227,11 +247,11 @@ mod tests {
             Verdict::NoChange,
             "half a point of a share"
         );
-        assert_eq!(of_interval((0.0001, 0.03), 0.001, &measures::THROUGHPUT), Verdict::WithinNoise, "next to nothing");
+        assert_eq!(of_interval((0.0001, 0.03), 0.001, &measures::THROUGHPUT), Verdict::WithinNoise, "below the margin");
     }
 
     #[test]
-    fn the_middle_of_differences_from_nothing_is_one_of_them() {
+    fn the_middle_of_infinite_differences_is_one_of_them() {
         assert_eq!(middle(vec![f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]), Some(f64::INFINITY));
         assert_eq!(middle(vec![f64::INFINITY, 1.0, -1.0, f64::INFINITY]), Some(1.0));
         assert_eq!(middle(Vec::new()), None);

@@ -14,7 +14,7 @@ const SAVINGS_CPUS: u16 = 32;
 /// Parts of an operation's time in the allocator.
 const SPENT_ON: [(&str, Measure); 7] = [
     ("saved: waiting for zone locks", measures::ZONE_WAIT),
-    ("saved: holding them", measures::HOLD),
+    ("saved: holding zone locks", measures::HOLD),
     ("saved: per-CPU lists' locks", measures::LIST_WAIT),
     ("saved: cutting and merging on lists", measures::LISTS),
     ("saved: stacks", measures::STACKS),
@@ -27,7 +27,7 @@ pub(super) fn growth(report: &SimReport, point: usize) -> DataTable {
     let cpus = &report.plan.cpus;
     let (&few, &many) = (cpus.first().expect("a plan has CPUs"), cpus.last().expect("a plan has CPUs"));
     let [from, to] = [few, many].map(|cpus| format!("waiting on {}", cpus_text(cpus)));
-    let header = ["policy", &from, &to, "times the work", "CPUs from which it takes a tenth"];
+    let header = ["policy", &from, &to, "throughput ratio", "CPUs from which waiting takes 10 %"];
     let rows = (0..report.plan.policies.len()).map(|policy| {
         let [waits_few, waits_many] =
             [few, many].map(|cpus| measures::ZONE_WAIT.text(median(report, &measures::ZONE_WAIT, point, cpus, policy)));

@@ -1,7 +1,7 @@
-//! The document for which the plans were made: `docs/findings/owned-pageblocks.md`, with its pictures.
+//! Page about owned pageblocks: `docs/findings/owned-pageblocks.md`.
 //!
-//! All [studies] are simulated first. Then each comment on the page such as `<!-- table: contention purge 100 -->`
-//! selects a table that is made from the reports, or a picture.
+//! All [studies] are simulated first. Then each table that the page names, such as `contention purge 100`, is made from
+//! the reports.
 
 mod across;
 mod aged;
@@ -17,6 +17,7 @@ use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use studies::Reports;
 
+use crate::picture::Picture;
 use crate::{Args, Page, command, regions};
 
 /// Page with the tables that it had when this program was built.
@@ -24,7 +25,11 @@ const PAGE: &str = include_str!("../../../../docs/findings/owned-pageblocks.md")
 /// Name of the page.
 pub(crate) const NAME: &str = "owned-pageblocks";
 
-/// Simulates all runs of the document, and makes its tables and pictures.
+/// Picture of the page.
+pub(crate) const PICTURE: Picture =
+    Picture { title: "One of every eight CPUs frees in bursts what the others allocate", plots: tables::plots };
+
+/// Simulates all runs of the page, and makes its tables and its picture.
 ///
 /// # Errors
 /// Returns an error if a plan cannot be simulated.
@@ -32,7 +37,7 @@ pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
     let reports =
         Reports::simulate(costs, command(NAME, args), |plan| if args.quick { plan.shortened() } else { plan })?;
     let mut pages = regions::fill(NAME, PAGE, |region| tables::make(region, &reports));
-    pages.extend(regions::plots(PAGE).iter().filter_map(|words| tables::picture(words, &reports)));
+    pages.push(PICTURE.draw(NAME, PAGE, |region| tables::make(region, &reports)));
     Ok(pages)
 }
 

@@ -103,7 +103,7 @@ fn required_share(saved: f64) -> String {
         [least, most] if saved > 0.0 && least <= 1.0 => {
             format!("{} to {}", number::percent(least), number::percent(most.min(1.0)))
         }
-        _ => "more than all".to_owned(),
+        _ => "above 100 %".to_owned(),
     }
 }
 
@@ -114,9 +114,9 @@ pub(super) fn savings(builds: &[Build]) -> DataTable {
         "policy",
         "ns an operation in the allocator",
         "change",
-        "its share of system time",
+        "allocator's share of system time",
         "change of system time",
-        "the author's figure takes a share of",
+        "share needed for the author's figure",
     ];
     let rows = builds.iter().flat_map(|build| {
         let policies = 0..build.report.plan.policies.len();
@@ -130,16 +130,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_grows_with_its_part_and_never_beyond_all() {
+    fn a_scaled_share_stays_below_one() {
         assert!((scale_share(0.1, 1.0) - 0.1).abs() < 1e-12);
         assert!((scale_share(0.1, 9.0) - 0.5).abs() < 1e-12);
         assert!(scale_share(0.5, 1e9) < 1.0);
     }
 
     #[test]
-    fn what_saves_little_or_nothing_never_comes_to_the_authors_figure() {
+    fn a_small_saving_cannot_reach_the_authors_figure() {
         assert_eq!(required_share(0.3), "10.0 % to 13.3 %");
         assert_eq!(required_share(0.035), "85.7 % to 100.0 %");
-        assert_eq!([required_share(0.02), required_share(0.0), required_share(-0.1)], ["more than all"; 3]);
+        assert_eq!([required_share(0.02), required_share(0.0), required_share(-0.1)], ["above 100 %"; 3]);
     }
 }

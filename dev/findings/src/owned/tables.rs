@@ -1,12 +1,12 @@
-//! Tables of the document by name, and the tables and the picture of one plan.
+//! Tables of the page by name, the tables of one plan, and the plots of one of them.
 
-use freehold_report::report::plot;
+use freehold_report::report::plot::{Axis, Plot, PlotLine};
 
 use super::judged::{change, throughput, value};
 use super::studies::Reports;
-use super::{NAME, across, aged, costs, paces, reconcile, system_time};
-use crate::Page;
+use super::{across, aged, costs, paces, reconcile, system_time};
 use crate::data_table::DataTable;
+use crate::picture;
 use crate::regions::Region;
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures::{self, Measure};
@@ -15,6 +15,12 @@ use freehold_sim::report::measures::{self, Measure};
 type OfPlan = fn(&SimReport, usize) -> DataTable;
 /// Function that makes a table about all plans.
 type OfAll = fn(&Reports) -> DataTable;
+
+/// Columns of the table of contention from which the picture is drawn.
+const CPUS: &str = "CPUs";
+const POLICY: &str = "policy";
+const THROUGHPUT: &str = "M operations/s";
+const WAITING: &str = "waiting";
 
 /// Tables about one plan, selected by `NAME PLAN [SWEPT VALUE]`.
 const OF_A_PLAN: [(&str, OfPlan); 6] = [
@@ -58,11 +64,32 @@ pub(super) fn make(region: &Region, reports: &Reports) -> Option<DataTable> {
     Some(make(report, point))
 }
 
-/// Draws the picture of a plan, or returns `None` if there is no such plan.
-pub(super) fn picture(words: &[String], reports: &Reports) -> Option<Page> {
-    let (report, point) = find(words, reports)?;
-    let name = format!("{NAME}-{}.svg", report.plan.name);
-    Some(Page { name, text: plot::svg(&report.plan.title, &report.plots(point)) })
+/// Returns the plots of a table of contention: throughput and waiting, by number of CPUs and policy.
+pub(super) fn plots(table: &DataTable) -> Vec<Plot> {
+    let mut policies: Vec<&str> = Vec::new();
+    for policy in table.column(POLICY) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    let panels = [
+        ("operations a second of virtual time", "M/s", THROUGHPUT, Axis::Logarithmic),
+        ("CPU time spent waiting for a zone lock", "", WAITING, Axis::Percent),
+    ];
+    let plots = panels.map(|(title, unit, column, axis)| Plot {
+        title: title.to_owned(),
+        unit: unit.into(),
+        along: "CPUs".into(),
+        axis,
+        lines: policies
+            .iter()
+            .map(|policy| {
+                PlotLine::new(policy.trim_matches('`'), picture::points(&table.filter(POLICY, policy), CPUS, column))
+            })
+            .collect(),
+        ..Plot::default()
+    });
+    plots.to_vec()
 }
 
 /// Returns the report and the point that `PLAN [SWEPT VALUE]` selects.
@@ -78,12 +105,12 @@ fn contention(report: &SimReport, point: usize) -> DataTable {
     let shown = [measures::ZONE_WAIT, measures::ZONE_LOCKS, measures::PAGES_PER_LOCK, measures::ZONE_HOLD];
     let more = [measures::REMOTE_FREES, measures::ALLOC_P99];
     let header = [
-        "CPUs",
-        "policy",
-        "M operations/s",
+        CPUS,
+        POLICY,
+        THROUGHPUT,
         "change",
         "verdict",
-        "waiting",
+        WAITING,
         "zone locks in 1000",
         "pages/lock",
         "hold, ns in 1000",
@@ -111,9 +138,9 @@ fn memory(report: &SimReport, point: usize) -> DataTable {
         "CPUs",
         "policy",
         "free pageblocks",
-        "verdict",
+        "verdict on free pageblocks",
         "unusable at order 9",
-        "verdict",
+        "verdict on unusable",
         "mixed pageblocks",
         "held pages",
         "owned pageblocks",

@@ -58,6 +58,11 @@ pub(super) fn draw_panel(plot: &Plot, styles: &LineStyles<'_>, width: f64, botto
     Frame::new(plot, width, bottom).draw(plot, styles)
 }
 
+/// Returns the height of a panel that [`draw_panel`] draws.
+pub(super) fn panel_height(plot: &Plot, width: f64, bottom: f64) -> f64 {
+    Frame::new(plot, width, bottom).height()
+}
+
 impl Frame {
     fn new(plot: &Plot, width: f64, bottom: f64) -> Frame {
         let y = Ruler::of_values(plot, ends(plot));

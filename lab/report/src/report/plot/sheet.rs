@@ -3,11 +3,11 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::model::Plot;
-use super::panel::draw_panel;
+use super::panel::{draw_panel, panel_height};
 use super::series::coordinate;
 use super::style::{COLORS, KEY, LOOK, LineStyles, line_key};
 
-/// Size of a panel without its title.
+/// Size of a panel without its title. A panel with sloped labels is higher.
 const PANEL: (f64, f64) = (460.0, 262.0);
 /// Vertical position of the axis along the bottom of a panel.
 const BOTTOM: f64 = 214.0;
@@ -28,7 +28,13 @@ pub fn svg(title: &str, plots: &[Plot]) -> String {
     let width = PANEL.0 * ABREAST as f64;
     let legend = legend_positions(styles.names(), width);
     let top = TITLE + legend.last().map_or(0.0, |position| position.1 + LEGEND_LINE + 8.0);
-    let height = top + (CAPTION + PANEL.1) * plots.len().div_ceil(ABREAST).max(1) as f64;
+    let mut tops = vec![top];
+    let mut height = top;
+    for row in plots.chunks(ABREAST) {
+        height += CAPTION + row_height(row);
+        tops.push(height);
+    }
+    let height = height.max(top + CAPTION + PANEL.1);
     let style = format!("{COLORS}{LOOK}");
     let drawing = html! {
         svg.sheet xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}")) width=(width)
@@ -39,12 +45,17 @@ pub fn svg(title: &str, plots: &[Plot]) -> String {
             @for (name, position) in styles.names().iter().zip(&legend) { (draw_entry(name, &styles, *position)) }
             @for (number, plot) in plots.iter().enumerate() {
                 @let (column, row) = (number % ABREAST, number / ABREAST);
-                (draw_plot(plot, &styles, column as f64 * PANEL.0, top + row as f64 * (CAPTION + PANEL.1)))
+                (draw_plot(plot, &styles, column as f64 * PANEL.0, tops[row]))
             }
         }
     };
     // One element on each line, so that a picture in a repository has readable differences.
     drawing.into_string().replace("><", ">\n<") + "\n"
+}
+
+/// Returns the height of a row of panels without their titles.
+fn row_height(plots: &[Plot]) -> f64 {
+    plots.iter().map(|plot| panel_height(plot, PANEL.0, BOTTOM)).fold(PANEL.1, f64::max)
 }
 
 fn draw_plot(plot: &Plot, styles: &LineStyles<'_>, x: f64, y: f64) -> Markup {
@@ -134,6 +145,15 @@ mod tests {
         for words in [">500<", ">worst<"] {
             assert!(svg.contains(words), "{words}");
         }
+    }
+
+    #[test]
+    fn sloped_labels_have_room() {
+        let mut plots = plots();
+        let low = row_height(&plots);
+        let names = ["one", "eight", "many"].map(|name| format!("{name} machines with a long name"));
+        plots[0].scale = Scale::Named(names.to_vec());
+        assert!(low == PANEL.1 && row_height(&plots) > low + 50.0);
     }
 
     #[test]
