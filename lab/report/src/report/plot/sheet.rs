@@ -153,7 +153,7 @@ mod tests {
         let low = row_height(&plots);
         let names = ["one", "eight", "many"].map(|name| format!("{name} machines with a long name"));
         plots[0].scale = Scale::Named(names.to_vec());
-        assert!(low == PANEL.1 && row_height(&plots) > low + 50.0);
+        assert!(low <= PANEL.1 && row_height(&plots) > low + 50.0);
     }
 
     #[test]
