@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recordings_are_found_by_the_end_of_their_name() {
+    fn bundled_recordings_are_found_by_path_suffix() {
         for (path, name) in [
             ("build.parquet", Some("recordings/build.parquet")),
             ("recordings/pressure.parquet", Some("recordings/pressure.parquet")),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundled_recording_is_the_file_in_the_tree() {
+    fn bundled_recordings_equal_the_files() {
         for bundled in Bundled::iter() {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(bundled.name);
             let bytes = std::fs::read(path).expect("the tree has this recording");

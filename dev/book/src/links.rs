@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_and_anchors_are_read_from_elements_alone() {
+    fn links_and_anchors_are_read_only_from_elements() {
         let page = Page::parse(
             "<title><a href=no></title><script>'<a href=\"no\">'</script><h2 id=here>x</h2><!-- <a href=no> -->\
              <a href=\"a.html#b\">&lt;a href=no&gt;</a><img src='c.svg'><a href='https://example.org/'>y</a>",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_book_is_not_followed() {
+    fn external_links_are_not_followed() {
         for target in ["https://example.org/x", "mailto:x@example.org", "//example.org", "data:image/svg+xml,x"] {
             assert!(leaves(target), "{target}");
         }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_of_the_book_is_dead() {
+    fn book_has_no_dead_links() {
         let out = tempfile::tempdir().expect("a folder");
         let folder = build(Path::new(DOCS), Some(out.path().to_owned())).expect("the book builds");
         let followed = links::follow(&folder).expect("the file is readable");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_pages_anchors_files_and_hosts_are_fine() {
+    fn links_to_pages_anchors_files_and_hosts_are_accepted() {
         let page = "# A\n\n[B](in/b.md#its-part), [a](#a), [file](../src/lib.rs), <https://example.org/>, \
                     [the format](../FORMAT.md#columns)\n";
         let (dead, rendered) = dead(page);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_there_is_no_book() {
+    fn missing_included_page_is_an_error() {
         let root = repository("# A\n");
         fs::remove_file(root.path().join("FORMAT.md")).expect("the old page is still there");
         let error = build(&root.path().join("docs"), Some(root.path().join("out")))

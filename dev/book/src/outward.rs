@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_know_what_they_show() {
+    fn links_contain_their_shown_text() {
         let text = "| a |\n|---|\n| [`b`](b.md) and ![c *d*](c.svg) |\n\n[![e](e.svg)](f.md)\n[g][h]\n\n[h]: h.md\n";
         let shown: Vec<_> = links(text).into_iter().map(|link| (link.target, text[link.inner].to_owned())).collect();
         let expected = [("b.md", "`b`"), ("c.svg", "c *d*"), ("f.md", "![e](e.svg)"), ("h.md", "g")];
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_turned() {
+    fn relative_paths_are_converted() {
         assert_eq!(relative(Path::new("docs/in/b.md"), Path::new("docs/c.md")), PathBuf::from("../c.md"));
         assert_eq!(relative(Path::new("docs/c.md"), Path::new("docs/in/b.md")), PathBuf::from("in/b.md"));
         assert_eq!(join(Path::new("docs/in"), Path::new("../../x/./y")), Some(PathBuf::from("x/y")));
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_left_out() {
+    fn title_is_removed() {
         assert_eq!(below_title("# A\n\ntext\n"), "\ntext\n");
         assert_eq!(below_title("text\n# A\n"), "text\n# A\n");
     }
 
     #[test]
-    fn a_file_is_named_once() {
+    fn link_text_contains_the_file_once() {
         assert_eq!(named("`event.rs`", Path::new("lab/trace/src/event.rs")), "`lab/trace/src/event.rs`");
         assert_eq!(named("the example", Path::new("x/balloon.rs")), "the example (`x/balloon.rs`)");
     }

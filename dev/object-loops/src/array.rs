@@ -75,7 +75,7 @@ mod tests {
     const SIZE: Size = Size::new(24).unwrap();
 
     #[test]
-    fn all_that_is_filled_is_cleared_in_order() {
+    fn filled_array_is_cleared_in_order() {
         let (fake, array) = (FakeAllocator::new(), ObjectArray::new(100));
         for _ in 0..3 {
             array.fill(&fake, SIZE).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_had_before_the_end_of_memory_goes_back() {
+    fn partial_fill_is_freed_on_exhaustion() {
         let (fake, array) = (FakeAllocator::with_most(60), ObjectArray::new(100));
         assert_eq!(array.fill(&fake, SIZE).unwrap_err(), Trouble::Exhausted { after: 60, size: SIZE });
         assert_eq!(fake.close(), Ok(60));
@@ -95,7 +95,7 @@ mod tests {
 
     /// Tests a loop that frees the first object twice, and a loop that does not free the last object.
     #[test]
-    fn a_loop_that_does_wrong_is_noticed() {
+    fn faulty_loops_are_detected() {
         let (fake, array) = (FakeAllocator::new(), ObjectArray::new(10));
         array.fill(&fake, SIZE).unwrap();
         // SAFETY: `free` of the fake allocator only records the address and never accesses it, so a double free is

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_do_not_go_back() {
+    fn ticks_are_monotonic() {
         let readings: Vec<u64> = (0..1000).map(|_| now()).collect();
         assert!(readings.is_sorted());
         assert!(rate() > 0.0);

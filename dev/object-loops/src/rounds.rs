@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_table() {
+    fn size_table_is_complete() {
         assert_eq!(
             Size::TABLE.map(Size::bytes).as_slice(),
             [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_is_written() {
+    fn only_the_first_byte_is_written() {
         let object = Touched(&Own).malloc(16);
         // SAFETY: the object was allocated above with 16 zeroed bytes, so its first two bytes are readable. It is freed
         // once, with the allocator that returned it.

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_memory_is_told_and_nothing_is_kept() {
+    fn exhaustion_is_an_error_and_frees_everything() {
         for work in [Work::Fill, Work::Remote] {
             let fake = FakeAllocator::with_most(499);
             let trouble = run(work, &fake, &|| Ok(())).unwrap_err();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_thread_that_is_nowhere_is_told_after_all_is_freed() {
+    fn failed_second_thread_is_an_error_after_all_frees() {
         let fake = FakeAllocator::new();
         let trouble = run(Work::Remote, &fake, &|| Err("nowhere".to_owned())).unwrap_err();
         assert_eq!(trouble, Trouble::Settle("nowhere".to_owned()));
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_of_each_figure() {
+    fn medians_are_taken_per_figure() {
         assert_eq!(medians(vec![[5, 1], [1, 2], [3, 3], [2, 4]]), [2, 2]);
         assert_eq!(medians(vec![[7]]), [7]);
     }
 
     #[test]
-    fn work_is_found_by_its_name() {
+    fn work_names_round_trip() {
         for work in Work::ALL {
             assert_eq!(Work::named(work.name()), Some(work));
         }

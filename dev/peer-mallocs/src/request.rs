@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_lines_are_understood() {
+    fn valid_requests_are_parsed() {
         let request = Request::parse("SAMPLE  libc fill 64 100 3\r").unwrap();
         let Request::Sample { candidate, work, size, objects, rounds } = request else {
             panic!("the request is a sample")
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_in_one_line_that_says_what_to_do() {
+    fn invalid_requests_are_errors_with_advice() {
         for (line, part) in [
             ("", "is not a request; write `SAMPLE"),
             ("SAMPLE libc fill 64 100", "is not a request"),

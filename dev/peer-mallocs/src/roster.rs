@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_and_every_version_is_known() {
+    fn names_are_unique_and_versions_known() {
         for candidate in &ROSTER {
             assert!(std::ptr::eq(Candidate::find(candidate.name).unwrap(), candidate));
             assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
@@ -147,7 +147,7 @@ mod tests {
     /// Writes a number to all bytes of each object and checks it at the free. Half of the objects are freed on another
     /// thread.
     #[test]
-    fn every_malloc_hands_out_memory_of_its_own() {
+    fn every_malloc_returns_distinct_writable_memory() {
         for candidate in &ROSTER {
             (candidate.start)();
             for size in Size::TABLE {

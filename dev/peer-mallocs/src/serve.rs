@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_and_changes_nothing() {
+    fn failed_requests_are_reported_and_change_nothing() {
         let answers = serve("SAMPLE libc remote 64 10 1\nPIN 1048576\nHELLO\nSAMPLE libc pair 64 10 1\n");
         assert!(answers[0].starts_with("ERR the CPU of the second thread"), "{answers:#?}");
         assert!(answers[1].starts_with("ERR CPU 1048576 cannot be used"), "{answers:#?}");

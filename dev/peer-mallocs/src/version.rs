@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mimalloc_is_the_one_that_was_asked_for() {
+    fn mimalloc_has_the_selected_version() {
         let major = if cfg!(feature = "mimalloc-2") { "2." } else { "3." };
         assert!(of_mimalloc("libmimalloc-sys").starts_with(major), "{}", of_mimalloc("libmimalloc-sys"));
     }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_is_found_by_its_own_name_only() {
+    fn cases_are_found_only_by_their_name() {
         for case in Case::ALL {
             assert_eq!(Case::from_slug(case.slug()), Some(case));
         }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_leaves_half_of_the_machine() {
+    fn fill_uses_at_most_half_of_the_machine() {
         assert_eq!(Case::FillFreeRandom.operations(MACHINE_FRAMES), 2..=2 * (2 << 30 >> 12) / 2);
     }
 }

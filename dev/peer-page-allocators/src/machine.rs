@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_count_what_was_asked_for() {
+    fn samples_count_the_requested_operations() {
         let mut pairs = boot::<Array>(FRAMES, Case::Pair(Order::ZERO)).unwrap();
         assert_eq!(pairs.sample(7).unwrap().operations, 7);
         let mut fill = boot::<Array>(FRAMES, Case::FillFreeRandom).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_frees_all_in_another_order() {
+    fn fill_frees_all_pages_in_another_order() {
         let mut fill = Fill { peer: Array::boot(FRAMES).unwrap(), pages: Vec::new() };
         fill.sample(64).unwrap();
         let left: Vec<Frame> = std::iter::from_fn(|| fill.peer.alloc(Order::ZERO)).collect();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_without_memory_gives_no_sample_and_keeps_what_it_has() {
+    fn exhausted_peer_gives_no_sample_and_keeps_its_memory() {
         let mut pairs = boot::<Array>(FRAMES, Case::Pair(Order::new(3))).unwrap();
         assert_eq!(pairs.sample(1), None);
         let mut fill = Fill { peer: Poor::boot(FRAMES).unwrap(), pages: Vec::new() };

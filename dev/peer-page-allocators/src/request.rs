@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn good_lines_are_understood() {
+    fn valid_requests_are_parsed() {
         let request = Request::parse("SAMPLE  talc order-9-pair 12\r", 1 << 13).unwrap();
         let Request::Sample { candidate, case, operations, .. } = request else { panic!("the request is a sample") };
         assert_eq!((candidate.name, case.slug(), operations), ("talc", "order-9-pair", 12));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_in_one_line_that_says_what_to_do() {
+    fn invalid_requests_are_errors_with_advice() {
         for (line, part) in [
             ("", "is not a request; write `SAMPLE"),
             ("sample talc order-0-pair 1", "is not a request"),

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_and_every_package_has_one_version() {
+    fn names_are_unique_and_packages_have_one_version() {
         for (place, candidate) in ROSTER.iter().enumerate() {
             assert_eq!(Candidate::find(candidate.name).map(|(found, _)| found), Some(place));
             assert_eq!(versions_of(LOCK_FILE, candidate.package).count(), 1, "{}", candidate.package);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_peer_does_every_case_that_it_lists() {
+    fn every_peer_runs_its_listed_cases() {
         for candidate in &ROSTER {
             for &case in candidate.cases {
                 let mut machine = (candidate.boot)(1 << 13, case).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_is_not_listed_cannot_be_done_or_takes_too_long() {
+    fn unlisted_cases_are_unsupported() {
         for candidate in ROSTER.iter().filter(|candidate| candidate.name != "free-list") {
             for case in Case::ALL.into_iter().filter(|case| !candidate.offers(*case)) {
                 let sample = (candidate.boot)(1 << 13, case).ok().and_then(|mut machine| machine.sample(100));

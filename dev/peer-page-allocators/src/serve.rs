@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_of_every_peer_is_answered_and_machines_stay() {
+    fn every_case_of_every_peer_is_answered_and_cached() {
         let cases = || ROSTER.iter().flat_map(|peer| peer.cases.iter().map(|case| (peer.name, case.slug())));
         let lines: String = cases().map(|(peer, case)| format!("SAMPLE {peer} {case} 10\n")).collect();
         let mut session = Session::new(FRAMES);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_answered_line_by_line_and_changes_nothing() {
+    fn invalid_lines_are_answered_and_change_nothing() {
         let long = "SAMPLE ".repeat(10_000);
         let mut lines = format!("\nSAMPLE\n{long}\nPIN x\nPIN 1000000\nHELLO world\n").into_bytes();
         lines.extend_from_slice(b"\xff\xfe\n\0\nSAMPLE floor-array order-0-pair 3");
@@ -131,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_answered_by_nothing() {
+    fn empty_input_has_no_answers() {
         assert!(serve(&mut Session::new(FRAMES), b"").is_empty());
     }
 
     #[test]
-    fn a_pin_holds_the_thread() {
+    fn pin_restricts_the_thread_to_a_cpu() {
         let allowed = sched_getaffinity(None).unwrap();
         let cpu = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
         assert_eq!(serve(&mut Session::new(FRAMES), format!("PIN {cpu}\n").as_bytes()), ["OK"]);

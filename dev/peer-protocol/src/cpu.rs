@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_holds_the_thread() {
+    fn pin_restricts_the_thread_to_a_cpu() {
         let allowed = sched_getaffinity(None).unwrap();
         let cpu = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
         pin(cpu).unwrap();

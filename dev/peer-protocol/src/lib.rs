@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_gets_one() {
+    fn every_line_has_an_answer() {
         let long = "7".repeat(10_000);
         let mut lines = format!("1\n\n{long}\n2\n\x1b[31m\n").into_bytes();
         lines.extend_from_slice(b"\xff\xfe\n\0\n3");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_nothing_is_ok() {
+    fn empty_answer_is_ok() {
         let mut answers = Vec::new();
         answer_lines(&b"x\n"[..], &mut answers, |_| Ok::<_, &str>("")).unwrap();
         assert_eq!(answers, b"OK\n");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_sent_at_once() {
+    fn every_answer_is_flushed() {
         let mut answers = FlushCounter(0);
         answer_lines(&b"x\ny\nz\n"[..], &mut answers, |_| Err::<&str, _>("no")).unwrap();
         assert_eq!(answers.0, 3);

@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_decided_concern_gives_the_outcome() {
+    fn first_decided_concern_gives_the_outcome() {
         assert_eq!(known(&[Verdict::WithinNoise, Verdict::Better, Verdict::Worse]).outcome(), Outcome::Helped);
         assert_eq!(known(&[Verdict::NoChange, Verdict::Worse, Verdict::Better]).outcome(), Outcome::Harmed);
         assert_eq!(known(&[Verdict::NoChange, Verdict::TooFewEvents]).outcome(), Outcome::Neutral);
     }
 
     #[test]
-    fn loads_can_be_booted() {
+    fn every_load_is_bootable() {
         for load in &LOADS {
             assert!(freehold_boot::Workload::find(load.workload).is_ok(), "{}", load.workload);
             assert!(load.as_kernel_is().cell.is_possible());

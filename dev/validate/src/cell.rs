@@ -155,13 +155,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_larger_sample_begins_with_the_smaller() {
+    fn larger_sample_starts_with_the_smaller_sample() {
         assert_eq!(sample(20, 3)[..8], sample(8, 3)[..]);
         assert_ne!(sample(8, 3), sample(8, 4));
     }
 
     #[test]
-    fn more_than_there_are_cannot_be_drawn() {
+    fn sample_is_limited_to_the_existing_cells() {
         let open = OPEN.workloads.len() * OPEN.cpus.len() * OPEN.memory.len();
         let cells = sample_of(&["6.12"], 1000, 1);
         assert_eq!(cells.iter().filter(|cell| cell.half() == Half::Open).count(), open);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_module_is_asked_for_where_it_can_be_built() {
+    fn module_workloads_require_kernel_headers() {
         for kernel in KERNELS {
             let cells = sample_of(&[kernel], 30, 1);
             assert_eq!(cells.len(), 30);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_workload_and_size_is_there() {
+    fn every_workload_and_size_exists() {
         for name in OPEN.workloads.iter().chain(HELD_OUT.workloads) {
             let workload = Workload::find(name).unwrap();
             assert_eq!(workload.needs_module, BY_MODULE.contains(name), "{name}");

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_have_counts_once() {
+    fn common_failures_count_once() {
         let mut failures = Failures::default();
         let first = [failed("kworker/0:1", 4, 1), failed("kworker/1:2", 0, 1), failed("dd", 0, 4)];
         let tenth = FailuresInTenth { tenth: 7, recorded: 4, replayed: 6 };

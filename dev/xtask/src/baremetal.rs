@@ -273,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_cannot_count_says_what_is_looked_for() {
+    fn uncounted_message_matches_the_kernel_source() {
         let clock = fs::read_to_string(root().join("engine/baremetal/src/clock.rs")).expect("the file exists");
         assert!(clock.contains(&format!("\"{UNCOUNTED}\"")));
     }
 
     #[test]
-    fn the_tutorial_types_what_there_is() {
+    fn tutorial_commands_exist() {
         let commands = typed();
         let boot =
             commands.iter().find_map(|line| line.strip_prefix("cargo xtask ")).expect("the page has a boot command");

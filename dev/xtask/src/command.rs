@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_names_the_command_and_what_it_said() {
+    fn failed_command_error_contains_command_and_stderr() {
         let error = output(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
         let sentence = error.to_string();
         assert!(sentence.contains("sh -c"), "{sentence}");
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_program_is_an_error_not_a_panic() {
+    fn missing_program_is_an_error_without_a_panic() {
         assert!(run(&mut Command::new("freehold-no-such-program")).is_err());
     }
 }

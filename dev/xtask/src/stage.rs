@@ -114,14 +114,14 @@ mod tests {
     ];
 
     #[test]
-    fn unknown_stage_names_the_known_ones() {
+    fn unknown_stage_error_lists_known_stages() {
         let sentence = selected(&STAGES, &["clipy".to_owned()]).unwrap_err().to_string();
         assert!(sentence.contains("`clipy`") && sentence.contains("fmt, clippy"), "{sentence}");
         assert_eq!(selected(&STAGES, &[]).unwrap().len(), STAGES.len());
     }
 
     #[test]
-    fn failure_is_reported_and_passed_on() {
+    fn failure_is_reported_and_returned() {
         let mut report = Vec::new();
         assert!(perform("ci", &STAGES[0], &mut report).is_ok());
         assert!(perform("ci", &STAGES[1], &mut report).is_err());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn time_stands_beside_its_budget() {
+    fn stage_line_shows_time_and_budget() {
         assert_eq!(first_line(Ok(Outcome::Passed)), "fmt       passed     12.3 s of   10");
         assert_eq!(
             first_line(Ok(Outcome::Skipped("no root".to_owned()))),

@@ -184,6 +184,6 @@ fn say(host: &PageAllocator<'_, Monitor>, what: &str) {
 
 /// Makes `cargo test` run the example.
 #[test]
-fn the_balloon_fills() {
+fn balloon_example_runs() {
     main();
 }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tutorial_shows_what_this_program_does() {
+    fn tutorial_blocks_occur_in_the_program() {
         let program = words(PROGRAM);
         let blocks = TUTORIAL.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest));
         let mut shown = 0;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs() {
+    fn kernel_example_runs() {
         super::main();
     }
 }

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_between_lists_and_zone_is_counted_in_blocks_and_pages() {
+    fn list_and_zone_transfers_count_blocks_and_pages() {
         let none = Counts::default();
         let (zone, cpu, migratetype) = (0, CpuId(0), TYPE);
         let counts = Counts { zone_lock_acquisitions: 1, zone_lock_pages: 32, zone_lock_links: 7, ..none };
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mix_of_types_and_each_step_of_the_reserve_is_counted_once() {
+    fn fallback_and_reserve_events_are_counted_once() {
         let none = Counts::default();
         let (found, wanted, from, zone) = (ORDER, TYPE, TYPE, 0);
         expect(Event::Claim { found, wanted, from }, Counts { fallback_claims: 1, ..none });
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn reclaim_is_counted_by_who_asked_and_which_zones_it_was_for() {
+    fn reclaim_is_counted_by_reclaimer_and_highest_zone() {
         let none = Counts::default();
         for (highest, counts) in [
             (ZoneKind::Dma, Counts { allocstall_dma: 1, ..none }),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn compaction_is_counted_by_who_compacts_and_how_it_ended() {
+    fn compaction_is_counted_by_compactor_and_result() {
         let none = Counts::default();
         for (answer, counts) in [
             (Migrated::Moved, Counts { migrations: 1, ..none }),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_taken_apart_and_together() {
+    fn since_and_plus_subtract_and_add_counts() {
         let counters = Counters::<AtomicU64>::default();
         counters.report(Event::Drain { zone: 0, cpu: CpuId(0), pages: 5 });
         let earlier = counters.counts();

@@ -199,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_set_alone_is_the_set() {
+    fn set_name_parses_to_the_set() {
         assert_eq!(parse("linux-6.12").unwrap().policy, Policy::LINUX_6_12);
         assert_eq!(parse("freehold").unwrap().policy, Policy::FREEHOLD);
     }
 
     #[test]
-    fn changes_apply_on_top_of_the_set() {
+    fn changes_apply_to_the_set() {
         let named = parse("linux-6.12,pcp=merge,pcp.batch=31").unwrap();
         assert_eq!(named.name, "linux-6.12,pcp=merge,pcp.batch=31");
         assert_eq!(named.policy.pcp, PcpPolicy::Merge);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_typo_is_one_sentence_with_the_nearest_name() {
+    fn typo_errors_suggest_the_nearest_name() {
         for (text, near) in [
             ("linux-6.21", "`linux-6.12`"),
             ("freehodl", "`freehold`"),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_set_makes_one_choice_in_each_field() {
+    fn each_set_has_one_choice_per_field() {
         for set in SETS {
             for field in fields() {
                 let made = field.choices.iter().filter(|choice| choice.is_made_by(&set.policy));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_is_made_of_makes_it() {
+    fn choices_of_a_policy_round_trip() {
         let names = ["freehold,pcp.batch=31,slab.order=random", "linux-6.12,slab.max_order=0"];
         for name in SETS.iter().map(|set| set.name).chain(names) {
             let policy = parse(name).unwrap().policy;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_on_a_kernel_has_its_rules_but_for_what_it_changes_itself() {
+    fn on_applies_kernel_rules_except_own_changes() {
         for set in SETS.iter().filter(|set| set.name != BEST) {
             assert_eq!(policy(&format!("linux-6.12,on={}", set.name)), set.policy);
             let on_base = policy(&format!("{},on=linux-6.12", set.name));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_says_what_freehold_is_made_of() {
+    fn readme_lists_the_choices_of_freehold() {
         let (linux, freehold) = (choices(&Policy::LINUX_6_12), choices(&Policy::FREEHOLD));
         let own: Vec<&str> = freehold.split(',').filter(|part| linux.split(',').all(|other| other != *part)).collect();
         assert_eq!(parse(&format!("{BASELINE},{}", own.join(","))).unwrap().policy, Policy::FREEHOLD);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_named_once_it_is_thrown() {
+    fn switch_is_listed_only_if_changed() {
         assert!(!choices(&Policy::LINUX_6_12).contains("reserve."));
         let thrown = parse("linux-6.12,reserve.list=open").unwrap().policy;
         assert_eq!(choices(&thrown), choices(&Policy::LINUX_6_12) + ",reserve.list=open");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_that_changed_is_the_first_in_the_pinned_kernel_and_another_in_a_later_one() {
+    fn changed_rules_start_with_the_pinned_kernel() {
         for rule in RULES {
             let first = &rule.choices[0];
             assert!(first.is_made_by(&Policy::LINUX_6_12) && first.is_made_by(&Policy::FREEHOLD), "{}", rule.name);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn each_choice_and_number_reaches_its_own_place() {
+    fn each_choice_and_number_yields_a_distinct_policy() {
         let mut reached = Vec::new();
         for number in NUMBERS {
             let text = format!("linux-6.12,{}={}", number.name, number.max);

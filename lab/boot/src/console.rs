@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn console_lines_are_understood() {
+    fn console_messages_are_parsed() {
         assert_eq!(Message::parse("freehold: recording"), Message::Progress("recording"));
         assert_eq!(Message::parse("freehold-done: 123 1"), Message::Done(123, Some(1)));
         assert_eq!(Message::parse("freehold-done: 123 -"), Message::Done(123, None));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_emulators_faults_are_told_from_the_kernels() {
+    fn emulator_faults_are_distinguished_from_kernel_faults() {
         assert_eq!(slips("[    2.302332] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI"), [false, false, true]);
         assert_eq!(slips("[    0.1] Kernel panic - not syncing: IO-APIC + timer doesn't work!"), [false, true, true]);
         assert_eq!(slips("[    2.3] Oops: general protection fault"), [false; 3]);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_is_kept() {
+    fn console_keeps_only_the_last_lines() {
         let mut console = Console::default();
         (0..100).for_each(|number| console.keep(&format!("line {number}")));
         assert_eq!((console.tail().count(), console.tail().last()), (TAIL, Some("line 99")));

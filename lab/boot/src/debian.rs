@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_the_machines_mirrors_with_our_suites() {
+    fn sources_combine_local_mirrors_with_required_suites() {
         let targets = "Debian http://mirror/debian/\nDebian http://mirror/debian/\nOther http://other/\n";
         let text = sources(targets);
         assert_eq!(text.lines().count(), 4, "{text}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_named_by_release_and_series() {
+    fn header_packages_are_named_by_release_and_series() {
         let names = Headers::for_release("6.12.9+deb13-cloud-amd64").unwrap().packages();
         let [common, configured, kbuild] = names.each_ref().map(String::as_str);
         assert_eq!((common, kbuild), ("linux-headers-6.12.9+deb13-common", "linux-kbuild-6.12.9+deb13"));

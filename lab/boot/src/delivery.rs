@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_recording_is_kept() {
+    fn complete_recording_is_kept() {
         let (verdict, kept) = deliver(b"PAR1....PAR1", 12);
         verdict.unwrap();
         assert_eq!(kept.unwrap(), b"PAR1....PAR1");
     }
 
     #[test]
-    fn a_short_or_foreign_delivery_leaves_nothing() {
+    fn short_or_foreign_delivery_leaves_nothing() {
         for (bytes, promised) in [(&b"PAR1....PAR1"[..], 13), (b"PAR1........", 12), (b"", 0)] {
             let (verdict, kept) = deliver(bytes, promised);
             assert!(verdict.is_err() && kept.is_none(), "accepted {bytes:?}");

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_emulator_is_gone() {
+    fn dropped_emulator_is_terminated() {
         let (emulator, lines) = Emulator::start(Command::new("yes")).unwrap();
         assert_eq!(lines.recv().unwrap(), Line::Console("y".to_owned()));
         drop(emulator);
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_arrives() {
+    fn typed_line_reaches_the_guest() {
         let (mut emulator, lines) = Emulator::start(Command::new("cat")).unwrap();
         emulator.type_line("stop");
         assert_eq!(lines.recv().unwrap(), Line::Console("stop".to_owned()));
     }
 
     #[test]
-    fn its_own_words_are_kept_apart() {
+    fn emulator_stderr_is_separate_from_the_console() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo aside >&2"]);
         let (mut emulator, lines) = Emulator::start(command).unwrap();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_changed_has_another_fingerprint() {
+    fn changed_file_has_another_fingerprint() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "one").unwrap();

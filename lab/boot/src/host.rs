@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_names_the_command_and_what_it_said() {
+    fn failed_command_error_contains_command_and_stderr() {
         let error = output(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
         let sentence = error.to_string();
         assert!(sentence.contains("sh -c") && sentence.contains("no such luck"), "{sentence}");
     }
 
     #[test]
-    fn a_missing_program_is_told_with_its_package() {
+    fn missing_program_error_contains_its_package() {
         let sentence = find("freehold-no-such-program", "some-package").unwrap_err().to_string();
         assert!(sentence.contains("`freehold-no-such-program`") && sentence.contains("some-package"), "{sentence}");
     }

@@ -62,7 +62,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_image_tells_its_release() {
+    fn image_release_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bzImage");
         std::fs::write(&path, image_bytes("6.12.9-mine (me@here) #1")).unwrap();
@@ -70,7 +70,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused() {
+    fn invalid_image_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bzImage");
         for bytes in [Vec::new(), vec![0; 0x1000], b"\x7fELF".repeat(400), image_bytes("no release")] {

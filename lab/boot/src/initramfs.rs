@@ -157,13 +157,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_read_from_ldd() {
+    fn libraries_are_parsed_from_ldd() {
         let loaded = "\tlinux-vdso.so.1 (0x1)\n\tlibm.so.6 => /lib/libm.so.6 (0x2)\n\t/lib64/ld.so.2 (0x3)\n";
         assert_eq!(libraries(loaded).collect::<Vec<_>>(), ["/lib/libm.so.6", "/lib64/ld.so.2"]);
     }
 
     #[test]
-    fn folders_come_before_their_contents_and_once() {
+    fn archive_lists_folders_once_before_their_contents() {
         let file = tempfile::tempfile().unwrap();
         let mut archive = Archive { file: &file, names: BTreeSet::new() };
         archive.file("lib/x86/a", b"1").unwrap();

@@ -111,7 +111,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn both_layouts_of_packages_are_found() {
+    fn both_package_layouts_are_found() {
         for (release, image) in
             [("6.12.9-cloud", "boot/vmlinuz-6.12.9-cloud"), ("7.3.4-cloud", "lib/modules/7.3.4-cloud/vmlinuz")]
         {
@@ -125,7 +125,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_image_alone_has_no_modules() {
+    fn single_image_has_no_modules() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("bzImage");
         fs::write(&image, image_bytes("6.1.0-mine")).unwrap();

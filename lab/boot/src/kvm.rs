@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_misses_its_root_has_run() {
+    fn missing_root_means_the_kernel_has_run() {
         let warning = Line::Emulator("warning: a feature is missing".to_owned());
         assert!(misses_root([early(), warning, missing_root()]));
         assert!(!misses_root([early(), panic("Fatal exception"), missing_root()]), "it died of something else");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hypervisor_that_gives_up_does_not_work() {
+    fn hypervisor_error_means_kvm_does_not_work() {
         let words = ["KVM internal error. Suberror: 1", "error: kvm run failed Bad address"];
         for given_up in words.into_iter().chain(["KVM: entry failed, hardware error 0x80000021"]) {
             assert!(!misses_root([Line::Emulator(given_up.to_owned()), missing_root()]), "{given_up}");

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_built_from_another_source_is_not_current() {
+    fn module_of_changed_sources_is_not_current() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!is_current(folder.path()));
         for (name, text) in SOURCES {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapped_program_is_found_beside_its_wrapper() {
+    fn wrapped_program_runs_by_its_loader() {
         let folder = tempfile::tempdir().unwrap();
         let (program, libraries) = (folder.path().join("kbuild/a/b/true"), folder.path().join("x86_64-linux-gnu"));
         fs::create_dir_all(program.parent().unwrap()).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_build_is_told_by_its_first_error() {
+    fn build_error_reports_the_first_compiler_error() {
         let error = Error::Command {
             command: "make".to_owned(),
             outcome: "failed (exit status: 2): warning: old\ngcc: error: no such option\nmake: *** Error 1".to_owned(),

@@ -260,7 +260,7 @@ mod tests {
 
     /// Files represent complete runs, so a series whose files all exist boots nothing.
     #[test]
-    fn what_is_there_is_not_booted() {
+    fn complete_series_boots_nothing() {
         let folder = tempfile::tempdir().unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| {
             drop(series.open().unwrap());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_another_plan_are_refused() {
+    fn series_of_another_plan_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let first = guest(folder.path());
         with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_was_built_anew_is_another() {
+    fn rebuilt_kernel_makes_the_series_stale() {
         let folder = tempfile::tempdir().unwrap();
         let first = guest(folder.path());
         with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_recordings_are_not_adopted() {
+    fn foreign_recordings_are_an_error() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("runs")).unwrap();
         fs::write(folder.path().join("runs/a-01.parquet"), "foreign").unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_series_had_begun_is_removed() {
+    fn unfinished_files_of_a_killed_series_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| {
             drop(series.open().unwrap());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_has_one_series_at_a_time() {
+    fn concurrent_series_in_a_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| {
             let _first = series.open().unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_ends_a_series() {
+    fn interrupt_ends_a_series() {
         let folder = tempfile::tempdir().unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| {
             let outcome = series.record(&Interrupts::with_count(1), &|_| panic!("nothing was to be booted"));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_knows_its_file() {
+    fn settings_map_to_their_files() {
         for (text, path) in [
             ("vm.min_free_kbytes=1", "/proc/sys/vm/min_free_kbytes"),
             ("transparent_hugepage.enabled=never", "/sys/kernel/mm/transparent_hugepage/enabled"),
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn what_sets_nothing_is_refused() {
+    fn invalid_settings_are_errors() {
         for text in ["", "vm", "vm=1", "vm.x", "vm.x=", "vm..x=1", "../x.y=1", "vm.x=1\n2", "vm.x y=1", "vm./etc=1"] {
             assert!(text.parse::<Setting>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn it_is_shown_as_it_was_written() {
+    fn setting_text_round_trips() {
         let text = "vm.lowmem_reserve_ratio=256 256 32";
         assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
     }

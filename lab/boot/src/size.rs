@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn memory_size_round_trips() {
         for text in ["512M", "1G", "1536M", "16G"] {
             assert_eq!(text.parse::<Mebibytes>().unwrap().to_string(), text);
         }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_nonsense_with_advice() {
+    fn invalid_memory_sizes_are_errors() {
         for text in ["", "G", "1", "1T", "-1G", "64M", "99999999G"] {
             assert!(text.parse::<Mebibytes>().is_err(), "{text} was accepted");
         }

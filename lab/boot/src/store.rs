@@ -80,7 +80,7 @@ mod tests {
     use crate::kernel::tests::unpack_package;
 
     #[test]
-    fn the_newest_of_a_version_is_found() {
+    fn newest_release_of_a_version_is_found() {
         let folder = tempfile::tempdir().unwrap();
         for release in ["6.12.9-cloud", "6.12.10-cloud", "6.16.1-cloud"] {
             unpack_package(&folder.path().join(release), release, &format!("boot/vmlinuz-{release}"));

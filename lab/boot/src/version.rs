@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_has_its_releases_and_no_others() {
+    fn version_matches_its_releases_only() {
         for (version, release, is_of_version) in [
             ("6.12", "6.12.117+deb13-cloud-amd64", true),
             ("6.12.117", "6.12.117+deb13-cloud-amd64", true),
@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_words_are_no_versions() {
+    fn paths_and_words_are_not_versions() {
         for text in ["", "6", "6.", "v6.12", "6.12.1.2", "./6.12", "6.12-rc1", "linux"] {
             assert!(text.parse::<Version>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn releases_are_ordered_by_their_numbers() {
+    fn releases_are_ordered_numerically() {
         assert_eq!(compare_releases("6.9.2+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Less);
         assert_eq!(compare_releases("6.12.1+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Greater);
     }

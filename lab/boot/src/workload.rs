@@ -118,7 +118,7 @@ mod tests {
     use crate::host;
 
     #[test]
-    fn every_bundled_workload_has_a_summary_and_both_parts() {
+    fn bundled_workloads_have_a_summary_and_both_parts() {
         for workload in Workload::bundled() {
             assert!(!workload.summary.is_empty(), "{}", workload.name);
             assert!(workload.script.contains("prepare)") && workload.script.contains("run)"), "{}", workload.name);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn needs_are_read_from_the_comments() {
+    fn workload_needs_are_read_from_comments() {
         let workload = Workload::read("x", "#!/bin/sh\n# Does x\n# needs: gcc as\nrun() { :; }\n");
         assert_eq!(workload.summary, "Does x");
         assert_eq!((workload.needs.join(" ").as_str(), workload.needs_module), ("gcc as", false));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_script_of_the_guest_parses() {
+    fn guest_scripts_are_valid_shell() {
         let init = include_str!("../guest/init.sh");
         for script in BUNDLED.iter().map(|(_, script)| *script).chain([init]) {
             let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_of_ones_own_goes_by_its_files_name() {
+    fn custom_script_is_named_after_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.sh");
         fs::write(&path, "# Mine\n").unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_workload_names_the_known_ones() {
+    fn unknown_workload_error_lists_known_workloads() {
         let sentence = Workload::find("clam").unwrap_err().to_string();
         assert!(sentence.contains("`clam`") && sentence.contains("calm"), "{sentence}");
     }

@@ -254,14 +254,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_verdict_is_told_from_a_command_that_was_not_carried_out() {
+    fn exit_status_separates_a_wrong_verdict_from_an_error() {
         assert_eq!(Error::WrongVerdict { case: "same" }.exit_status(), 1);
         assert_eq!(Error::Input("no".to_owned()).exit_status(), 2);
         assert_eq!(Error::Returned { lost: 9, returned: 9 }.exit_status(), 1);
     }
 
     #[test]
-    fn a_program_is_told_what_kind_of_failure_it_is() {
+    fn errors_map_to_machine_readable_causes() {
         let reads = [
             (ErrorKind::NotFound, Cause::Missing),
             (ErrorKind::PermissionDenied, Cause::Denied),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_program_is_passed_on_as_shells_do() {
+    fn exit_status_of_a_program_is_passed_on_as_in_shells() {
         for (raw, status) in [(7 << 8, 7), (9, 137)] {
             assert_eq!(Error::Ended(std::process::ExitStatus::from_raw(raw)).exit_status(), status);
         }

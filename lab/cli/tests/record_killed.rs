@@ -9,7 +9,7 @@ use common::{Sandbox, freehold, stderr};
 use rustix::process::Signal;
 
 #[test]
-fn a_killed_recorder_leaves_no_file_and_the_next_one_cleans_up() {
+fn next_recorder_removes_leftovers_of_a_killed_recorder() {
     if !can_record() {
         return;
     }

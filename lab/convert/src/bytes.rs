@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_none() {
+    fn reads_past_the_end_return_none() {
         let mut cursor = Cursor::new(b"ab\0\x01\x00");
         assert_eq!(cursor.until_zero(), Some(&b"ab"[..]));
         assert_eq!((cursor.u32(), cursor.u16(), cursor.u8()), (None, Some(1), None));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines_say_what_was_left_out() {
+    fn partial_coverage_is_derived_from_the_command_line() {
         for whole in ["perf record -a -e x sleep 1", "perf record -qag -e x", "perf record --all-cpus -- ls -C 1"] {
             assert_eq!(described(whole), None, "{whole}");
         }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_every_event_is_whole() {
+    fn only_period_1_is_complete() {
         assert_eq!(Sampling::Period(1).describe(), None);
         for sampled in [Sampling::Group, Sampling::Period(0), Sampling::Period(3), Sampling::Frequency(1)] {
             assert!(sampled.describe().is_some());

@@ -134,7 +134,7 @@ mod tests {
     const FREES: Counted = Counted::Events(Kind::Free);
 
     #[test]
-    fn the_first_example_of_each_reason_is_kept() {
+    fn first_example_of_each_reason_is_kept() {
         let mut drops = Drops::default();
         for (reason, example) in [("a", "one"), ("b", "two\u{1b}"), ("a", "three")] {
             drops.add(FREES, reason, || example.to_owned());

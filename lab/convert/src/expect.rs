@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_drop_in_a_hundred_is_the_limit() {
+    fn more_than_1_percent_drops_are_an_error() {
         let mut drops = Drops::default();
         drops.add(Counted::Events(RowKind::Free), "no value `pfn`", || "line".to_owned());
         assert!(expect_few_drops(Path::new("f"), &drops, |_| 99).is_ok());

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_and_flags_are_joined() {
+    fn flag_sets_and_flags_are_combined() {
         assert_eq!(flags(b"GFP_KERNEL|__GFP_ZERO|__GFP_COMP"), Some(0xc00 | 0xc0 | 1 << 8 | 1 << 18));
         assert_eq!(flags(b"GFP_HIGHUSER_MOVABLE"), Some(0xc00 | 0xc0 | 1 << 20 | 1 << 1 | 1 << 3));
         let (light, zeroed) = (flags(b"GFP_TRANSHUGE_LIGHT").unwrap(), flags(b"GFP_KERNEL|__GFP_ZERO").unwrap());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_decoded() {
+    fn numeric_flags_are_decoded() {
         for (text, expected) in [
             ("0x440dc0", "GFP_KERNEL_ACCOUNT|__GFP_ZERO|__GFP_COMP"),
             ("0x140dca", "GFP_HIGHUSER_MOVABLE|__GFP_ZERO|__GFP_COMP"),

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_known_by_what_is_in_it() {
+    fn file_kind_is_detected_from_its_contents() {
         assert_eq!(kind_of(b"PERFILE2..."), Ok(Kind::Perf));
         assert_eq!(kind_of(b"\x17\x08\x44tracing6\0"), Ok(Kind::TraceCmd));
         let line = b"# tracer: nop\n     sh-1 [000] d..2. 12.000034: mm_page_free: page=0 pfn=0x1 order=0\n";

@@ -382,7 +382,7 @@ mod tests {
     const GIB: u64 = 1 << 18;
 
     #[test]
-    fn memory_lies_as_on_a_usual_machine() {
+    fn memory_layout_defaults_to_a_usual_machine() {
         assert_eq!(laid_out(GIB, 1000, 1000), [(0, GIB)], "what is said");
         assert_eq!(laid_out(0, GIB - 1, GIB - 1), [(0, GIB)], "what events name");
         assert_eq!(laid_out(8 * GIB, 5, 5), [(0, 3 * GIB), (4 * GIB, 9 * GIB)]);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_without_a_partner_are_told_apart() {
+    fn unpaired_events_are_classified() {
         let mut pairs = Pairs::default();
         for (kind, pfn, order) in [
             (Kind::Alloc, 60, 3),

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn events_go_before_what_is_shown() {
+    fn events_override_the_shown_state() {
         let mut words = vec![flag::BUDDY; 16];
         words[8..12].fill(flag::COMPOUND_TAIL);
         words[8] = flag::COMPOUND_HEAD | flag::LRU;
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn without_departures_what_is_handed_out_was_free() {
+    fn without_departures_allocated_pages_were_free() {
         let event = Row { pfn: 3, ..Row::new(Kind::Alloc) };
         let result = settle_events(vec![0; 16], &[event], Departures::Missing);
         assert!(described(&result).contains(&(Kind::StartFree, 3, 0, 0)), "{:?}", described(&result));
     }
 
     #[test]
-    fn only_memory_has_words() {
+    fn words_are_limited_to_the_memory() {
         let machine = Machine { ram: vec![(2, 4), (6, 9)], ..machine(0) };
         let words = within(vec![flag::LRU, flag::LRU, flag::LRU, flag::NOPAGE, flag::LRU], &machine);
         let none = flag::NOPAGE;

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_as_they_were() {
+    fn spooled_rows_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path()).unwrap();
         let rows: Vec<Row> = (0..1000_u64)

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_used_again_is_another_task() {
+    fn reused_pid_is_another_task() {
         let mut tasks = Tasks::new();
         tasks.rename(7, "sh".to_owned());
         assert_eq!([tasks.index(7), tasks.index(0), tasks.index(7)], [1, 2, 1]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_its_parents_name_until_it_takes_its_own() {
+    fn child_inherits_its_name_until_renamed() {
         let mut tasks = Tasks::new();
         tasks.rename(7, "python3".to_owned());
         tasks.born(8, 7, String::new());

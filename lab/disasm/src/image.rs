@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_maps_leads_into_the_file() {
+    fn maps_line_yields_the_file_offset() {
         let line = "55d0c000-55d0f000 r-xp 00002000 08:01 1234    /usr/bin/freehold";
         assert_eq!(file_offset(line, 0x55d0_c010), Some(0x2010));
         assert_eq!(file_offset(line, 0x55d0_f000), None);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_this_very_program_is_found() {
+    fn functions_of_this_program_are_found() {
         let image = Image::open_this_program().unwrap();
         let address = (file_offset as *const ()).addr();
         let code = image.function("file_offset", address).unwrap();

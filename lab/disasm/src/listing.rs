@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_counted_once() {
+    fn each_instruction_is_counted_once() {
         let counts = listing(&CODE, 0x40_0000).unwrap().counts;
         let expected = Counts {
             instructions: 15,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_code_reads_equal_wherever_it_lies() {
+    fn relative_jumps_make_listings_position_independent() {
         let inside = &CODE[..13];
         assert_eq!(lines_at(0x1000, inside), lines_at(0x7000, inside));
         assert_eq!(lines_at(0, inside)[2], Line { offset: 3, bytes: "74 05".to_owned(), text: "je +0xa".to_owned() });
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_instruction_are_an_error() {
+    fn invalid_instruction_bytes_are_an_error() {
         assert_eq!(listing(&[0x90, 0x06], 0), Err(1));
         assert_eq!(listing(&CODE[..15], 0), Err(13), "half an instruction");
     }

@@ -148,7 +148,7 @@ mod tests {
     const BRANCH: [u8; 6] = [0x85, 0xff, 0x74, 0x01, 0x90, 0xc3];
 
     #[test]
-    fn sentences_say_what_the_tables_show() {
+    fn summary_describes_differences_in_size_and_branches() {
         let same = pair(function("old", 0, &RETURN), function("new", 16, &RETURN));
         assert_eq!(same.meaning(), "path: identical instructions; no conditional branches.");
         let merged = pair(function("old", 16, &RETURN), function("new", 16, &RETURN));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn different_code_stands_side_by_side_and_equal_code_once() {
+    fn different_code_is_listed_in_pairs_and_equal_code_once() {
         let different = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH)).listing();
         let rows: Vec<_> = different.rows.iter().map(|row| show_row(row)).collect();
         assert!(rows[0].iter().any(|text| text == "ret") && rows[0].iter().any(|text| text == "test %edi, %edi"));

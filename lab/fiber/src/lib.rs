@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fibers_take_turns_and_nest() {
+    fn fibers_nest_and_alternate() {
         let log = RefCell::new(Vec::new());
         let mut inner = Fiber::new(|| {
             log.borrow_mut().push("inner begins");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suspended_is_dropped_with_its_fiber() {
+    fn dropped_fiber_drops_its_suspended_locals() {
         struct Flag<'f>(&'f Cell<bool>);
         impl Drop for Flag<'_> {
             fn drop(&mut self) {
@@ -186,7 +186,7 @@ mod tests {
 
     /// A fiber that is dropped by another fiber runs its destructors; these cannot suspend the other fiber.
     #[test]
-    fn an_unwound_fiber_does_not_run_as_its_dropper() {
+    fn destructors_of_a_dropped_fiber_run_outside_fibers() {
         struct Look<'l>(&'l Cell<Option<bool>>);
         impl Drop for Look<'_> {
             fn drop(&mut self) {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_what_its_flags_say() {
+    fn pages_are_classified_by_their_flags() {
         let tail = flag::COMPOUND_TAIL;
         let found =
             content(&[(flag::PGTABLE, true), (flag::SLAB | tail, false), (0, true), (tail, true), (flag::LRU, false)]);
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn free_pages_are_nothing_even_on_a_list_of_a_cpu() {
+    fn free_pages_count_as_empty() {
         assert!(content(&[(flag::BUDDY, true), (0, false), (flag::NOPAGE, false)]).is_empty());
         assert!(!content(&[(flag::PGTABLE, false)]).is_empty(), "others have page tables too");
     }
 
     #[test]
-    fn only_what_was_empty_gains() {
+    fn only_previously_empty_pageblocks_count_as_gained() {
         let pipe = content(&[(0, true)]);
         let before = Census(vec![Content::default(), content(&[(flag::LRU, false)])]);
         let after = Census(vec![pipe, pipe, pipe]);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_is_that_of_the_memory_controller() {
+    fn cgroup_folder_belongs_to_the_memory_controller() {
         assert_eq!(group_folder("4:memory:/a/b\n0::/\n"), Some(PathBuf::from("/sys/fs/cgroup/memory/a/b")));
         assert_eq!(group_folder("0::/user.slice\n"), Some(PathBuf::from("/sys/fs/cgroup/user.slice")));
         assert_eq!([group_folder("0::/\n"), group_folder("3:cpu:/x\n")], [None, None]);

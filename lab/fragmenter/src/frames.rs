@@ -72,12 +72,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_told_where_there_is_one() {
+    fn pagemap_entry_yields_a_present_frame() {
         assert_eq!([frame(PRESENT | 7), frame(7), frame(PRESENT), frame(1 << 62 | 9)], [Some(7), None, None, None]);
     }
 
     #[test]
-    fn pageblocks_are_found_in_any_order_of_pages() {
+    fn whole_pageblocks_are_found_in_any_page_order() {
         let mut placed: Vec<(u64, usize)> = (0..512).map(|page| (1024 + page, 900 - page as usize)).collect();
         placed.extend((0..511).map(|page| (2048 + page, page as usize)));
         placed.sort_unstable();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_what_it_is_called() {
+    fn kind_names_round_trip() {
         assert!(Kind::ALL.iter().all(|kind| kind.name().parse() == Ok(*kind)));
         assert!("ping".parse::<Kind>().unwrap_err().contains("page-tables"));
     }

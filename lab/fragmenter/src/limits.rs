@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_what_it_does_not_fit_into() {
+    fn limit_error_contains_the_exceeded_limit() {
         let room = Room { pages: 1 << 15, floor: 1 << 14 };
         for (pageblocks, kind, files, expected) in [
             (15, Kind::Pins, None, "30 MiB are too little"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_pipes_are_packed_where_it_does_not_matter() {
+    fn file_count_depends_on_the_kind() {
         assert_eq!(files(Kind::Pins, &page_sets(2)), 5);
         assert_eq!(files(Kind::Pipes, &page_sets(2)), 8);
         assert_eq!(files(Kind::Movable, &page_sets(2)), 0);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_goes_and_small_boxes_first() {
+    fn thinning_drops_the_excess_from_small_boxes_first() {
         let mut some = filled(9);
         some.thin(3, 9, 0);
         assert_eq!(some.kept, (3..9).rev().map(|number| (number, number)).collect::<Vec<_>>());

@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_what_was_added() {
+    fn page_set_contains_the_added_pages() {
         let wanted = page_set([0, 63, 64, 511]);
         assert_eq!(wanted.pages().collect::<Vec<_>>(), [0, 63, 64, 511]);
         assert_eq!(totals(&[wanted, PageSet::default(), page_set([7])]), (2, 5));
     }
 
     #[test]
-    fn a_row_has_room_for_all_pages_and_stays_in_the_pageblock() {
+    fn row_fits_all_pages_within_the_pageblock() {
         assert_eq!(page_set([9, 10, 400]).row(1), (9, 12));
         assert_eq!(page_set([9, 10, 400]).row(4), (2, 3));
         assert_eq!(page_set([510, 511]).row(8), (63, 64));

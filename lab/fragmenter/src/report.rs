@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenth_may_come_back_and_no_more() {
+    fn at_most_a_tenth_of_the_pageblocks_may_return() {
         for (lost_pageblocks, returned_pageblocks, control_returned, expected) in [
             (20, 2, 16, Verdict::Holds),
             (20, 0, 9, Verdict::Holds),

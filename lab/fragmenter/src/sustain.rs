@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_as_many_pageblocks_as_were_asked_for() {
+    fn pace_matches_the_rate_per_second() {
         for rate in [1, 8, 10, 55, 640] {
             let mut pace = Pace { rate, due: 0 };
             assert_eq!((0..STEPS).map(|_| pace.next() as u64).sum::<u64>(), rate);

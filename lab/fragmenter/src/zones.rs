@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_too_small_are_the_unusable_part() {
+    fn unusable_index_counts_blocks_below_order_9() {
         let mut blocks = vec![0; 11];
         (blocks[0], blocks[9], blocks[10]) = (512, 1, 1);
         let zone = ZoneBlocks { node: 0, zone: "Normal".to_owned(), free: blocks };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn watermarks_and_a_margin_are_left() {
+    fn floor_keeps_watermarks_and_a_margin() {
         let zone = ZoneFacts { high: 1000, boost: 24, ..ZoneFacts::default() };
         assert_eq!(floor(&[zone.clone(), zone.clone()], 1 << 20), 2048 + (1 << 14));
         assert_eq!(floor(&[zone], 1 << 10), 1024 + (1 << 14));

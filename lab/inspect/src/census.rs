@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_failures_and_frees_are_told_apart() {
+    fn requests_failures_and_frees_are_counted_separately() {
         let mut census = Census::new();
         let alloc = Row { pfn: 1, order: 3, gfp: 0xcc0, migratetype: 0, ..Row::new(Kind::Alloc) };
         census.observe(&alloc);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_fold_into_one_row_and_lose_nothing() {
+    fn excess_tasks_are_summed_in_one_row() {
         let mut census = Census::new();
         let mut facts = Facts::default();
         for task in 0..40 {

@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_since_the_start() {
+    fn counters_are_relative_to_the_start() {
         let moments = moments(&facts());
         assert_eq!((moments[1].seconds, moments[1].allocstall, moments[1].pressure_us), (2.0, 4, Some(4)));
         assert_eq!((moments[0].allocstall, &moments[1].free_blocks), (0, &vec![9, 1]));
     }
 
     #[test]
-    fn what_never_happens_has_no_plot_and_a_long_recording_keeps_its_last_sample() {
+    fn empty_plots_are_omitted_and_thinning_keeps_the_last_sample() {
         let moments = moments(&facts());
         let titles: Vec<String> = plots(&[("a", &moments)]).into_iter().map(|plot| plot.title).collect();
         assert!(

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_keeps_what_was_said_of_it() {
+    fn frame_state_is_stored() {
         let mut frames = Frames::default();
         assert_eq!(frames.get(77), Frame::default());
         frames.get_mut(77).state = State::Live;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_reaches_every_frame_across_chunks() {
+    fn visit_reaches_every_frame_across_chunks() {
         let mut frames = Frames::default();
         frames.visit(60, 70, |frame| frame.order += 1);
         let orders: Vec<_> = (58..72).map(|pfn| frames.get(pfn).order).collect();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn far_apart_frames_cost_their_chunks_only() {
+    fn distant_frames_allocate_only_their_chunks() {
         let mut frames = Frames::default();
         frames.get_mut((1 << 52) - 1).order = 3;
         frames.get_mut(0).order = 4;

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heap_is_told_at_its_largest_with_the_pages_of_all_its_threads() {
+    fn heap_row_shows_the_peak_and_pages_of_all_threads() {
         let facts = Facts {
             tasks: [0, 7, 8, 9].map(|pid| Task { pid, ..Task::default() }).to_vec(),
             heaps: vec![

@@ -246,7 +246,7 @@ mod tests {
 
     /// Compares the pairing with a simple table of live blocks.
     #[test]
-    fn pairing_agrees_with_a_book_of_live_blocks() {
+    fn pairing_matches_a_table_of_live_blocks() {
         let mut numbers = Numbers(1);
         let mut live: HashMap<u64, Row> = HashMap::new();
         let (mut rows, mut cross_cpu, mut frees) = (Vec::new(), 0, 0);
@@ -276,7 +276,7 @@ mod tests {
 
     /// Counts rows that no kernel would write, without a panic.
     #[test]
-    fn nonsense_is_counted() {
+    fn random_rows_are_counted_without_panics() {
         let mut numbers = Numbers(2);
         let rows: Vec<_> = (0..100_000)
             .map(|time| Row {

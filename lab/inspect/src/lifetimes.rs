@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_orders_and_ages_are_not_a_crash() {
+    fn extreme_orders_and_ages_never_panic() {
         let mut lifetimes = Lifetimes::new();
         lifetimes.died(63, u64::MAX);
         lifetimes.died(0, 0);

@@ -294,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn only_counters_that_moved_are_shown_and_may_fall() {
+    fn only_changed_counters_are_shown() {
         let rows = vmstat(&facts(vec![sample(0, 1, 0, [5, 7]), sample(1, 1, 0, [3, 7])]));
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].name.as_str(), rows[0].delta), ("pgalloc", -2));
     }
 
     #[test]
-    fn a_setting_is_the_word_that_was_chosen() {
+    fn selected_word_of_a_setting_is_extracted() {
         assert_eq!(chosen("always [madvise] never"), "madvise");
         assert_eq!(chosen("256 256 32\n"), "256 256 32");
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_has_one_moment_and_no_stalls() {
+    fn snapshot_has_one_moment_and_no_stalls() {
         let pressure_names = vec!["memory.some".to_owned()];
         let sample = Sample { pressure: vec![7], ..sample(0, 512, 1, [0; 2]) };
         let facts = Facts { duration: 0, pressure_names, ..facts(vec![sample]) };
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_without_samples_has_no_fragmentation() {
+    fn recording_without_samples_has_no_fragmentation() {
         assert!(fragmentation(&facts(vec![])).is_empty());
         assert!(vmstat(&facts(vec![])).is_empty());
         assert!(stalls(&facts(vec![])).is_empty());

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_fall_into_the_blocks_that_they_reach() {
+    fn runs_are_assigned_to_overlapping_pageblocks() {
         let rows = [
             row(Kind::StartAllocated, 510, 0, [4, class::LRU, 0]),
             row(Kind::StartAllocated, 514, 1, [2, 0, 0]),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frames_of_a_block_are_those_of_the_last_moment() {
+    fn frames_of_a_block_are_those_of_the_last_moment() {
         let rows = [state_of_block(Kind::StartAllocated, class::LRU), state_of_block(Kind::EndAllocated, 0)];
         let map = map(Look::Block(1), &rows);
         let run = Run { state: FrameState::Fixed, order: 9, pages: 512 };

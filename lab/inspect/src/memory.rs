@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_is_told_apart_by_its_use() {
+    fn allocated_pages_are_counted_by_use() {
         let mut memory = Memory::default();
         let file = class::FILE | class::LRU;
         for row in [
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_add_up_to_what_is_allocated() {
+    fn uses_sum_to_the_allocated_pages() {
         let flags = [class::ANON, class::LRU, class::FILE, class::SLAB, class::PAGE_TABLE, class::HUGETLB, class::THP];
         let mut memory = Memory::default();
         for combination in 0..1_usize << flags.len() {

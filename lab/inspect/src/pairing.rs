@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_finds_its_allocation_and_the_cpu_it_was_on() {
+    fn free_is_paired_with_its_allocation_and_cpu() {
         let (report, lives) = Script::new().alloc(5, 0, 0).alloc(6, 0, 1).free(5, 0, 0).free(6, 0, 0).report();
         assert_eq!((report.paired, report.freed_on_another_cpu), (2, 1));
         assert_eq!((lives[0].freed, lives[0].median_ns), (2, 2));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_start_state_are_older_than_the_recording_once() {
+    fn start_state_pages_are_freed_once_as_older() {
         let (report, _) = Script::new()
             .held_at_start(Kind::StartAllocated, 7)
             .held_at_start(Kind::StartUnknown, 9)
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_page_freed_in_single_pages_pairs_every_one() {
+    fn huge_page_freed_in_single_pages_is_paired() {
         let mut script = Script::new().alloc(512, 9, 0);
         for pfn in 512..1024 {
             script = script.free(pfn, 0, 1);
@@ -371,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn tail_chunks_freed_first_leave_the_head_alive() {
+    fn partial_free_of_tails_keeps_the_head_alive() {
         let (report, lives) = Script::new().alloc(8, 2, 0).free(10, 1, 0).free(9, 0, 0).report();
         assert_eq!(odd(&report), [("free_of_split_part", 2)]);
         assert_eq!((lives[0].freed, lives[0].live_at_end), (1, 1));
     }
 
     #[test]
-    fn compaction_moves_a_life_instead_of_ending_it() {
+    fn compaction_moves_a_life() {
         let (report, lives) = Script::new()
             .alloc(5, 0, 0)
             .free_in(Phase::Compacting, 5, 0, 1)
@@ -393,26 +393,26 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_left_the_zone_silently_is_not_called_bulk() {
+    fn silently_reallocated_page_is_not_counted_as_bulk() {
         let (report, _) = Script::new().alloc(5, 0, 0).free(5, 0, 0).drain(5).free(5, 0, 0).report();
         assert_eq!(odd(&report), [("free_after_silent_taking", 1)]);
     }
 
     #[test]
-    fn an_allocation_over_live_pages_is_counted() {
+    fn allocation_over_live_pages_is_counted() {
         let (report, _) = Script::new().alloc(9, 0, 0).alloc(8, 1, 0).alloc(8, 1, 0).report();
         assert_eq!(odd(&report), [("allocation_while_live", 2)]);
     }
 
     #[test]
-    fn a_larger_free_takes_its_parts_along() {
+    fn larger_free_ends_all_parts() {
         let (report, lives) = Script::new().alloc(8, 0, 0).alloc(9, 0, 0).free(8, 1, 0).report();
         assert_eq!(odd(&report), [("free_larger_than_allocated", 1)]);
         assert!(lives.iter().all(|row| row.live_at_end == 0));
     }
 
     #[test]
-    fn absurd_orders_are_not_a_crash() {
+    fn extreme_orders_never_panic() {
         let (report, _) = Script::new().alloc(0, 63, 0).free(1, 0, 0).free(0, 63, 0).report();
         assert_eq!(report.paired, 1);
     }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_compacts_between_begin_and_end_only() {
+    fn task_compacts_only_between_begin_and_end() {
         let mut pressure = Pressure::default();
         assert_eq!(pressure.phase(4), Phase::Ordinary);
         pressure.observe(&row(Kind::CompactionBegin, 10, [0; 3]));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_and_steals_are_told_apart() {
+    fn claims_and_steals_are_counted_separately() {
         let mut pressure = Pressure::default();
         let fallback = Row { migratetype: 0, ..row(Kind::ExtFrag, 0, [9, 1, 1]) };
         pressure.observe(&fallback);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn reclaim_of_control_groups_is_counted_apart() {
+    fn memcg_reclaim_is_counted_separately() {
         let mut pressure = Pressure::default();
         pressure.observe(&row(Kind::MemcgReclaimBegin, 10, [0; 3]));
         pressure.observe(&row(Kind::MemcgReclaimEnd, 50, [32, 0, 0]));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_begin_takes_no_time() {
+    fn end_without_a_begin_adds_no_time() {
         let mut pressure = Pressure::default();
         pressure.observe(&row(Kind::DirectReclaimEnd, 99, [32, 0, 0]));
         let report = pressure.reclaim();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_result_is_counted_as_such() {
+    fn unknown_compaction_result_is_counted() {
         let mut pressure = Pressure::default();
         pressure.observe(&Row { migratetype: 77, ..row(Kind::CompactionEnd, 1, [0; 3]) });
         assert_eq!(pressure.compaction().results, [("unknown".to_owned(), 1)]);

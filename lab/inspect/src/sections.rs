@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_share_a_hold_until_the_gap_is_too_long() {
+    fn nearby_events_share_a_lock_hold() {
         let near = moved(Kind::ZoneLocked, GAP_NS, 2);
         let far = moved(Kind::ZoneLocked, 2 * GAP_NS + 1, 3);
         assert_eq!(sections(&[moved(Kind::ZoneLocked, 0, 1), near, far])[0], (2, 3));
     }
 
     #[test]
-    fn an_allocation_zone_task_or_order_between_ends_the_hold() {
+    fn allocation_or_change_of_zone_task_or_order_ends_a_hold() {
         let first = moved(Kind::ZoneLocked, 0, 1);
         let second = moved(Kind::ZoneLocked, 1, 2);
         let alloc = Row { time: 1, ..Row::new(Kind::Alloc) };
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_may_mix_orders() {
+    fn drain_may_mix_orders_in_a_hold() {
         let first = moved(Kind::PcpuDrain, 0, 1);
         let second = Row { order: 2, ..moved(Kind::PcpuDrain, 1, 4) };
         assert_eq!(sections(&[first, second])[1], (1, 2));
     }
 
     #[test]
-    fn orders_past_the_lists_are_holds_of_their_own() {
+    fn orders_without_lists_are_separate_holds() {
         let alloc = Row { order: 5, args: [0; 3], ..moved(Kind::ZoneLocked, 0, 32) };
         let free = Row { order: 5, pfn: 32, ..Row::new(Kind::Free) };
         assert_eq!(sections(&[alloc, alloc, free])[2..], [(2, 2), (1, 1)]);

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_not_called_enough_beside_reclaimed_pages() {
+    fn reclaimed_pages_are_reported_as_shortage() {
         let none = ReclaimReport::default();
         assert!(say(&none).contains("not short"));
         assert!(describe(&none, 0, false).concat().contains("unknown"));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_reclaims_without_an_event_are_told_apart() {
+    fn direct_reclaims_without_an_event_are_reported() {
         let reclaim = ReclaimReport { direct_reclaims: 3, allocstall: Some(5), ..ReclaimReport::default() };
         let said = say(&reclaim);
         assert!(said.contains("3 direct reclaims") && said.contains("2 more direct reclaims are counted"), "{said}");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn kswapd_alone_is_no_shortage_of_requests() {
+    fn kswapd_alone_is_not_reported_as_direct_reclaim() {
         let reclaim = ReclaimReport { kswapd_wakes: 2, memcg_reclaims: 1, ..ReclaimReport::default() };
         let said = say(&reclaim);
         assert!(

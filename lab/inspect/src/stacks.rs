@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_and_orders_of_a_stack_are_one_row() {
+    fn stack_rows_merge_tasks_and_orders() {
         let stacks = StackFacts {
             period: 64,
             symbols: vec!["fault".to_owned(), "read".to_owned()],

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_belongs_to_the_run_that_covers_it() {
+    fn frame_holder_is_the_covering_run() {
         let mut start = StartState::default();
         start.observe(&row(Kind::StartUnknown, 100, 0, 3));
         start.observe(&row(Kind::StartAllocated, 8, 2, 2));
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_balloon_holds_its_frames_and_nobody_allocated_them() {
+    fn balloon_frames_are_not_allocated() {
         let mut start = StartState::default();
         start.observe(&Row { args: [2, class::OFFLINE, 0], ..row(Kind::StartAllocated, 8, 0, 2) });
         assert_eq!((start.holder(9), start.holder(10)), (Holder::Balloon, Holder::Free));
     }
 
     #[test]
-    fn absurd_runs_are_clipped_and_not_a_crash() {
+    fn extreme_runs_are_clipped() {
         let mut start = StartState::default();
         start.observe(&row(Kind::StartAllocated, u64::MAX - 1, 63, i64::MAX));
         start.observe(&row(Kind::StartAllocated, 5, 0, -7));

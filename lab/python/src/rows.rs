@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_comes_once_with_its_names() {
+    fn rows_are_complete_and_named() {
         let (expected, whole) = (reader(), reader());
         let tasks = expected.facts().tasks.clone();
         let events: Vec<Row> =
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn both_states_are_parts_of_their_own() {
+    fn sections_sum_to_the_whole_recording() {
         let sum: u64 = [Section::Start, Section::Events, Section::End].map(row_count).iter().sum();
         assert_eq!(sum, reader().row_count());
     }

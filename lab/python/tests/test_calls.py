@@ -42,7 +42,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("name, places, names, words", CALLS, ids=lambda value: value if isinstance(value, str) else "")
-def test_an_answer_is_the_commands(name, places, names, words, calm, tmp_path, command):
+def test_report_equals_the_command_output(name, places, names, words, calm, tmp_path, command):
     def filled(value):
         if isinstance(value, list):
             return [filled(one) for one in value]
@@ -59,17 +59,17 @@ def without_origin(json: str) -> str:
     return "\n".join(lines)
 
 
-def test_paths_are_what_python_has(calm):
+def test_paths_may_be_str_or_pathlike(calm):
     by_text, by_path = freehold.inspect(str(calm)), freehold.inspect(calm)
     assert by_text.json() == by_path.json()
 
 
-def test_numbers_of_other_libraries_are_numbers(calm):
+def test_integers_of_other_libraries_are_accepted(calm):
     numpy = pytest.importorskip("numpy")
     assert freehold.replay(calm, cpus=numpy.int64(4)).dict["recording"]["replay_cpus"] == 4
 
 
-def test_the_page_names_the_command_and_not_the_interpreter(calm):
+def test_page_contains_the_command_instead_of_the_interpreter(calm):
     page = freehold.replay(calm, policy="freehold").html()
     assert "--policy=freehold" in page and "pytest" not in page
 
@@ -85,14 +85,14 @@ def test_functions_have_signatures_and_docstrings():
     assert inspect.signature(freehold.replay).parameters["policy"].default == "linux-6.12"
 
 
-def test_stubs_are_what_there_is():
+def test_stubs_match_the_package():
     stubtest = pytest.importorskip("mypy.stubtest")
     words = [sys.executable, "-m", stubtest.__name__, "freehold", "--ignore-disjoint-bases"]
     checked = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parent)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_a_process_that_forks_between_calls_goes_on(calm):
+def test_fork_between_calls_works(calm):
     freehold.compare(calm, exact=True, progress=False)
     pid = os.fork()
     if pid == 0:
@@ -102,19 +102,19 @@ def test_a_process_that_forks_between_calls_goes_on(calm):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_functions_are_found_by_their_names():
+def test_functions_are_picklable_by_name():
     for name in ("compare", "record", "sim"):
         function = getattr(freehold, name)
         assert pickle.loads(pickle.dumps(function)) is function and function.__module__ == "freehold"
         assert "progress" in str(inspect.signature(function))
 
 
-def test_a_report_says_that_it_stays(calm):
+def test_report_is_not_picklable(calm):
     with pytest.raises(TypeError, match=r"cannot be pickled; pass its \.json\(\)"):
         pickle.dumps(freehold.inspect(calm, progress=False))
 
 
-def test_numbers_of_numpy_are_numbers(calm):
+def test_numpy_scalars_are_accepted(calm):
     numpy = pytest.importorskip("numpy")
     plain = freehold.replay(calm, cpus=2, explain=True, progress=False)
     others = freehold.replay(calm, cpus=numpy.int64(2), explain=numpy.bool_(True), progress=False)

@@ -14,7 +14,7 @@ def recording(calm):
     return freehold.Recording(calm)
 
 
-def test_facts_are_those_of_the_file(recording, calm):
+def test_facts_match_the_file(recording, calm):
     parquet = pytest.importorskip("pyarrow.parquet")
     import json
 
@@ -25,7 +25,7 @@ def test_facts_are_those_of_the_file(recording, calm):
     assert recording.path == calm
 
 
-def test_rows_are_those_of_the_file(recording, calm):
+def test_rows_match_the_file(recording, calm):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     compute = pytest.importorskip("pyarrow.compute")
@@ -47,14 +47,14 @@ def test_rows_are_those_of_the_file(recording, calm):
     assert len(set(masks.values())) == len(masks)
 
 
-def test_names_are_kept_once(recording):
+def test_names_are_dictionary_encoded(recording):
     pyarrow = pytest.importorskip("pyarrow")
     schema = pyarrow.schema(recording.events())
     for name in ("task", "kind", "gfp", "migratetype"):
         assert pyarrow.types.is_dictionary(schema.field(name).type)
 
 
-def test_rows_come_batch_by_batch(calm, pressure):
+def test_rows_are_streamed_in_batches(calm, pressure):
     pyarrow = pytest.importorskip("pyarrow")
     recording = freehold.Recording(pressure)
     reader = pyarrow.RecordBatchReader.from_stream(recording.events())
@@ -66,13 +66,13 @@ def test_rows_come_batch_by_batch(calm, pressure):
         break
 
 
-def test_parts_make_the_whole(recording):
+def test_sections_sum_to_the_recording(recording):
     pyarrow = pytest.importorskip("pyarrow")
     parts = [recording.start(), recording.events(), recording.end()]
     assert sum(pyarrow.table(part).num_rows for part in parts) == len(recording)
 
 
-def test_polars_duckdb_and_pandas_count_the_same(recording):
+def test_polars_duckdb_and_pandas_count_alike(recording):
     pyarrow = pytest.importorskip("pyarrow")
     compute = pytest.importorskip("pyarrow.compute")
     events = recording.events()
@@ -88,7 +88,7 @@ def test_polars_duckdb_and_pandas_count_the_same(recording):
     assert duckdb.sql("SELECT count(*) FROM events WHERE kind = 'Alloc'").fetchall() == [(expected,)]
 
 
-def test_a_recording_goes_where_its_file_may(calm, tmp_path, monkeypatch):
+def test_recording_is_picklable_by_its_path(calm, tmp_path, monkeypatch):
     monkeypatch.chdir(calm.parent)
     recording = freehold.Recording(calm.name)
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_a_command_is_recorded(tmp_path):
+def test_command_is_recorded(tmp_path):
     out = tmp_path / "r.parquet"
     report = freehold.record("true", out=out, quiet=True)
     [made] = report.dict["recordings"]
@@ -24,7 +24,7 @@ def test_a_command_is_recorded(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["r.parquet"]
 
 
-def test_an_interrupt_ends_the_recording_and_keeps_it(tmp_path):
+def test_interrupt_ends_and_keeps_the_recording(tmp_path):
     out, ready = tmp_path / "r.parquet", tmp_path / "ready"
     code = f"""
 import freehold
@@ -41,7 +41,7 @@ print(report.dict["recordings"][0]["events"] > 0, flush=True)
     assert {path.name for path in tmp_path.iterdir()} == {"r.parquet", "ready"}
 
 
-def test_signals_mean_afterwards_what_they_meant_before(tmp_path):
+def test_signal_handlers_are_restored(tmp_path):
     code = f"""
 import freehold, os, signal, time
 freehold.record("true", out={str(tmp_path / "r.parquet")!r}, quiet=True)

@@ -36,7 +36,7 @@ import pytest
         (lambda file: freehold.replay(file, progress=1), "replay(): progress must be a bool, not int"),
     ],
 )
-def test_what_is_no_call(call, sentence, calm):
+def test_invalid_calls_raise_call_error(call, sentence, calm):
     refused(freehold.CallError, TypeError, call, sentence, calm)
 
 
@@ -59,7 +59,7 @@ def test_what_is_no_call(call, sentence, calm):
         (lambda file: freehold.age(age=101), "age(): invalid value '101' for 'age'"),
     ],
 )
-def test_what_cannot_be_worked_with(call, sentence, calm):
+def test_invalid_input_raises_input_error(call, sentence, calm):
     refused(freehold.InputError, ValueError, call, sentence, calm)
 
 
@@ -78,19 +78,19 @@ def refused(kind, of_python, call, sentence, calm):
     assert isinstance(raised.value, freehold.Error) and isinstance(raised.value, of_python)
 
 
-def test_a_file_that_is_not_there():
+def test_missing_file_raises_file_not_found():
     for call in (freehold.inspect, freehold.replay, freehold.Recording):
         with pytest.raises(FileNotFoundError, match="no-such") as raised:
             call("no-such.parquet")
         assert isinstance(raised.value, freehold.NotFoundError) and raised.value.errno == errno.ENOENT
 
 
-def test_a_place_that_cannot_be_written():
+def test_unwritable_output_raises_not_found():
     with pytest.raises(freehold.NotFoundError, match="cannot write"):
         freehold.age(out="/no/such/folder/x.parquet")
 
 
-def test_a_recording_that_is_damaged(calm, tmp_path):
+def test_damaged_recording_raises_input_error(calm, tmp_path):
     damaged = tmp_path / "damaged.parquet"
     bytes_of = bytearray(calm.read_bytes())
     bytes_of[len(bytes_of) // 3] ^= 0xFF
@@ -102,7 +102,7 @@ def test_a_recording_that_is_damaged(calm, tmp_path):
         pyarrow.table(freehold.Recording(damaged).events())
 
 
-def test_hostile_names_do_nothing_to_a_terminal(tmp_path):
+def test_hostile_names_are_escaped_in_errors(tmp_path):
     hostile = tmp_path / "\x1b[2J\u202egnp.parquet"
     hostile.write_text("no recording")
     with pytest.raises(freehold.InputError) as raised:
@@ -112,7 +112,7 @@ def test_hostile_names_do_nothing_to_a_terminal(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.parametrize("call", ['record("true")', "age(apply=True, for_=1)"])
-def test_who_is_not_root_may_not(call):
+def test_call_without_root_raises_permission_error(call):
     code = f"""
 import freehold, freehold._progress, os, warnings
 os.setuid(65534)

@@ -12,7 +12,7 @@ def report(calm):
     return freehold.compare(calm, b="linux-6.12,pcp=merge", progress=False)
 
 
-def test_a_report_is_read_in_many_ways(report, calm):
+def test_report_has_json_text_repr_and_html(report, calm):
     assert json.loads(report.json()) == report.dict and report.json().endswith("}\n")
     assert str(report) == report.text and "\x1b" not in report.text
     assert repr(report).startswith("<freehold.Report compare: ") and "\n" not in repr(report)
@@ -20,7 +20,7 @@ def test_a_report_is_read_in_many_ways(report, calm):
     assert report.html().startswith("<!DOCTYPE html>")
 
 
-def test_everything_that_was_measured_is_one_table(report):
+def test_measures_are_one_table(report):
     pyarrow = pytest.importorskip("pyarrow")
     measures = pyarrow.table(report.measures)
     assert len(report.measures) == measures.num_rows > 10
@@ -78,7 +78,7 @@ def test_duckdb_reads_tables(calm):
         assert duckdb.sql("SELECT count(*) FROM rows").fetchall() == [(len(rows),)]
 
 
-def test_a_table_is_handed_over_without_a_copy(report):
+def test_table_is_exported_without_a_copy(report):
     pyarrow = pytest.importorskip("pyarrow")
 
     def addresses(table):
@@ -89,7 +89,7 @@ def test_a_table_is_handed_over_without_a_copy(report):
     assert addresses(measures) == addresses(measures)
 
 
-def test_numbers_are_numbers(calm):
+def test_numeric_columns_have_numeric_types(calm):
     pyarrow = pytest.importorskip("pyarrow")
     types = {field.type for table in freehold.inspect(calm).tables for field in pyarrow.table(table).schema}
     assert {pyarrow.int64(), pyarrow.float64(), pyarrow.string()} <= types
@@ -106,7 +106,7 @@ class Frame(html.parser.HTMLParser):
         self.elements.append((tag, dict(attrs)))
 
 
-def test_a_cell_is_the_page_in_a_frame_of_its_own(report):
+def test_notebook_cell_is_a_sandboxed_page(report):
     frame = Frame()
     frame.feed(report._repr_html_())
     [(tag, attributes)] = frame.elements
@@ -115,7 +115,7 @@ def test_a_cell_is_the_page_in_a_frame_of_its_own(report):
     assert "Content-Security-Policy" in attributes["srcdoc"]
 
 
-def test_hostile_names_stay_text(calm, tmp_path):
+def test_hostile_names_are_escaped_in_html(calm, tmp_path):
     hostile = tmp_path / "\"><script>alert(1)<\\script>&quot;\x1b[2J.parquet"
     hostile.write_bytes(calm.read_bytes())
     report = freehold.compare(hostile, exact=True, progress=False)

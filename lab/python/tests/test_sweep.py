@@ -32,7 +32,7 @@ def rows(folder) -> dict:
     return {str(part.relative_to(folder)): parquet.ParquetFile(part).read() for part in parts(folder)}
 
 
-def test_a_sweep_is_the_commands(two, tmp_path, command):
+def test_sweep_equals_the_command(two, tmp_path, command):
     plan, recordings = two
     report = freehold.sweep(plan, recordings, into=tmp_path / "here")
     printed = command("sweep", str(plan), str(recordings), "--into", str(tmp_path / "command"), "--json", "-")
@@ -42,7 +42,7 @@ def test_a_sweep_is_the_commands(two, tmp_path, command):
     assert "sweep --report" in report.html()
 
 
-def test_recordings_are_files_folders_and_globs(two, tmp_path):
+def test_recordings_may_be_files_folders_or_globs(two, tmp_path):
     plan, recordings = two
     by_folder = freehold.sweep(plan, recordings, into=tmp_path / "a", progress=False)
     by_glob = freehold.sweep(plan, f"{recordings}/*.parquet", into=tmp_path / "b", jobs=1, progress=False)
@@ -51,7 +51,7 @@ def test_recordings_are_files_folders_and_globs(two, tmp_path):
     assert tree(tmp_path / "a") == tree(tmp_path / "b") == tree(tmp_path / "c")
 
 
-def test_simulations_are_swept_too(tmp_path):
+def test_simulations_are_swept(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(SIMULATED)
     report = freehold.sweep(plan, into=tmp_path / "into", progress=False)
@@ -60,7 +60,7 @@ def test_simulations_are_swept_too(tmp_path):
         freehold.sweep(plan, "x.parquet", into=tmp_path / "other")
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_done(two, tmp_path):
+def test_unreadable_recordings_are_reported_and_skipped(two, tmp_path):
     plan, recordings = two
     hostile = tmp_path / "\x1b[2J.parquet"
     hostile.write_text("no recording")
@@ -95,13 +95,13 @@ def test_what_cannot_be_read_is_named_and_the_rest_done(two, tmp_path):
         ({"into": "x", "client": "tcp://127.0.0.1:1"}, "sweep(): client must be a distributed.Client, not str"),
     ],
 )
-def test_what_is_no_call(names, sentence, two):
+def test_invalid_calls_raise_call_error(names, sentence, two):
     with pytest.raises(freehold.CallError) as raised:
         freehold.sweep(two[0], **names)
     assert sentence in str(raised.value) and isinstance(raised.value, TypeError)
 
 
-def test_what_cannot_be_worked_with(two, tmp_path):
+def test_invalid_input_raises_input_error(two, tmp_path):
     plan, recordings = two
 
     def refused(sentence, *places, **names):
@@ -122,7 +122,7 @@ def test_what_cannot_be_worked_with(two, tmp_path):
         freehold.sweep(tmp_path / "no-such.toml", recordings, into=tmp_path / "into")
 
 
-def test_an_interrupt_ends_a_sweep_and_the_next_goes_on(two, tmp_path, monkeypatch):
+def test_interrupted_sweep_resumes(two, tmp_path, monkeypatch):
     from freehold import _progress
 
     plan, recordings = two
@@ -143,7 +143,7 @@ def test_an_interrupt_ends_a_sweep_and_the_next_goes_on(two, tmp_path, monkeypat
     assert tree(tmp_path / "into") == tree(tmp_path / "whole")
 
 
-def test_who_has_no_cluster_needs_no_packages_for_one(two, tmp_path):
+def test_sweep_without_a_cluster_needs_no_cluster_packages(two, tmp_path):
     code = f"""
 import sys
 for package in ("dask", "distributed", "fsspec"):

@@ -24,7 +24,7 @@ def taken(chunks, seconds):
 
 @pytest.mark.parametrize("seconds", [1e-6, 0.003, 0.5, 60])
 @pytest.mark.parametrize("sources, tasks", [(1, 1), (1, 1000), (300, 6)])
-def test_every_task_is_handed_out_once(sources, tasks, seconds):
+def test_every_task_is_assigned_once(sources, tasks, seconds):
     recordings = [Source("store", f"r{number}", 1 << 20) for number in range(sources)]
     all_of = taken(Chunks(recordings, tasks), seconds)
     handed = [task for chunk in all_of for task in tasks_of(chunk)]
@@ -40,7 +40,7 @@ def test_chunks_are_long_in_the_middle_and_short_at_the_end():
     assert sizes[0] == 1 and max(sizes) == round(_chunks.LONG / 0.01) and sizes[-1] <= _chunks.SHORT / 0.01 + 1
 
 
-def test_tasks_that_come_back_are_handed_out_one_by_one():
+def test_returned_tasks_are_assigned_singly():
     chunks = Chunks([None], 2)
     chunks.measured([Piece(None, 0, 1)], 0.001)
     [piece] = chunks.next(threads=1)
@@ -51,7 +51,7 @@ def test_tasks_that_come_back_are_handed_out_one_by_one():
     assert [tasks_of(chunk) for chunk in singly] == [[task] for task in tasks_of([piece])]
 
 
-def test_no_more_recordings_are_held_than_are_worked_on():
+def test_only_recordings_in_use_are_held():
     held, read = _chunk._Held(), []
 
     def borrowed(key):
@@ -66,7 +66,7 @@ def test_no_more_recordings_are_held_than_are_worked_on():
         assert set(held._slots) == {"c"}
 
 
-def test_a_recording_that_cannot_be_read_is_nobodys():
+def test_failed_read_leaves_no_held_recording():
     held = _chunk._Held()
 
     def failing():
@@ -78,7 +78,7 @@ def test_a_recording_that_cannot_be_read_is_nobodys():
         assert worker == "read"
 
 
-def test_threads_that_want_one_recording_read_it_once():
+def test_threads_share_a_recording_read():
     held, read, both = _chunk._Held(), [], threading.Barrier(2)
 
     def work():

@@ -62,7 +62,7 @@ def when_a_part_is_there(folder, do):
     return end
 
 
-def test_the_bytes_are_those_of_one_machine(client, many, whole, tmp_path):
+def test_cluster_results_equal_local_results(client, many, whole, tmp_path):
     plan, recordings = many
     report = freehold.sweep(plan, recordings, into=tmp_path / "into", client=client, progress=False)
     assert (tree(tmp_path / "into"), report.json()) == whole
@@ -73,7 +73,7 @@ def test_the_bytes_are_those_of_one_machine(client, many, whole, tmp_path):
     assert tree(tmp_path / "back") == tree(tmp_path / "url") == whole[0]
 
 
-def test_what_is_there_is_not_done_again_and_what_is_cut_is(client, many, whole, tmp_path):
+def test_existing_parts_are_kept_and_truncated_parts_redone(client, many, whole, tmp_path):
     into = tmp_path / "into"
     freehold.sweep(*many, into=into, client=client, progress=False)
     first, second, *others = sorted(parts(into))
@@ -84,7 +84,7 @@ def test_what_is_there_is_not_done_again_and_what_is_cut_is(client, many, whole,
     assert tree(into) == whole[0] and [os.stat(part).st_ino for part in others] == before
 
 
-def test_a_worker_that_is_killed_costs_nothing(client, many, whole, tmp_path):
+def test_killed_worker_loses_nothing(client, many, whole, tmp_path):
     into = tmp_path / "into"
     victim = sorted(client.run(os.getpid).values())[0]
     end = when_a_part_is_there(into, lambda: os.kill(victim, signal.SIGKILL))
@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_costs_nothing(client, many, whole, tmp_path):
     client.run(stores.impatient)
 
 
-def test_a_scheduler_that_goes_away_costs_what_was_under_way(many, whole, tmp_path):
+def test_lost_scheduler_loses_only_running_tasks(many, whole, tmp_path):
     into = tmp_path / "into"
     cluster = cluster_of()
     with distributed.Client(cluster) as client:
@@ -116,7 +116,7 @@ def test_a_scheduler_that_goes_away_costs_what_was_under_way(many, whole, tmp_pa
     assert {part: os.stat(part).st_ino for part in there} == there
 
 
-def test_a_recording_that_kills_workers_is_named(tmp_path):
+def test_recording_that_kills_workers_is_reported(tmp_path):
     import dask
 
     plan, recordings = study(tmp_path, 3)
@@ -131,12 +131,12 @@ def test_a_recording_that_kills_workers_is_named(tmp_path):
     assert report.dict["tasks"] == 2 * TASKS
 
 
-def test_a_store_that_fails_now_and_then_is_asked_again(client, many, whole, tmp_path):
+def test_failing_store_is_retried(client, many, whole, tmp_path):
     report = freehold.sweep(*many, into=f"flaky://{tmp_path}/into", client=client, progress=False)
     assert (tree(tmp_path / "into"), report.json()) == whole
 
 
-def test_what_a_store_never_takes_is_named_and_the_rest_done(client, many, whole, tmp_path):
+def test_permanent_store_failures_are_reported_and_skipped(client, many, whole, tmp_path):
     with pytest.warns(freehold.SweepWarning, match="the store has no room for this"):
         report = freehold.sweep(*many, into=f"broken://{tmp_path}/into", client=client, progress=False)
     expected = {name: part for name, part in whole[0].items() if "policy=freehold" not in name}
@@ -145,7 +145,7 @@ def test_what_a_store_never_takes_is_named_and_the_rest_done(client, many, whole
     assert all(of.startswith(f"broken://{tmp_path}/into/recording=r") for of, _ in report.failures)
 
 
-def test_two_sweeps_into_one_folder_do_no_harm(client, many, whole, tmp_path):
+def test_concurrent_sweeps_into_a_folder_are_safe(client, many, whole, tmp_path):
     reports = []
 
     def one():
@@ -160,7 +160,7 @@ def test_two_sweeps_into_one_folder_do_no_harm(client, many, whole, tmp_path):
     assert reports == [whole[1]] * 2 and tree(tmp_path / "into") == whole[0]
 
 
-def test_recordings_that_are_none_are_named_whatever_they_are_called(client, many, whole, tmp_path):
+def test_invalid_recordings_are_reported_and_skipped(client, many, whole, tmp_path):
     plan, recordings = many
     bytes_of = (recordings / "r0000.parquet").read_bytes()
     hostile = tmp_path / "a=b [x]*?%2e\n\x1b[2J.parquet"
@@ -186,7 +186,7 @@ def test_recordings_that_are_none_are_named_whatever_they_are_called(client, man
     assert {name: part for name, part in tree(tmp_path / "here").items() if not name.startswith("_making")} == kept
 
 
-def test_results_of_something_else_are_refused(client, many, tmp_path):
+def test_results_of_another_plan_are_refused(client, many, tmp_path):
     plan, recordings = many
     other = tmp_path / "other.toml"
     other.write_text(plan.read_text().replace("4]", "8]"))
@@ -203,7 +203,7 @@ def test_results_of_something_else_are_refused(client, many, tmp_path):
         freehold.sweep(plan, recordings, into=tmp_path / "into", client=client, progress=False)
 
 
-def test_versions_that_differ_are_refused(client, many, tmp_path):
+def test_different_versions_are_refused(client, many, tmp_path):
     [first, *_] = sorted(client.nthreads())
     client.run(stores.pretending, "0.0.1", workers=[first])
     try:
@@ -215,7 +215,7 @@ def test_versions_that_differ_are_refused(client, many, tmp_path):
     assert not (tmp_path / "into").exists()
 
 
-def test_a_worker_that_comes_later_with_another_version_is_refused_too(client, many, tmp_path, monkeypatch):
+def test_late_worker_with_another_version_is_refused(client, many, tmp_path, monkeypatch):
     from freehold import _cluster
 
     other = freehold._freehold.SweepPlan.program().replace("0.1.0", "0.0.1")
@@ -230,14 +230,14 @@ def test_a_worker_that_comes_later_with_another_version_is_refused_too(client, m
         freehold.sweep(*many, into=tmp_path / "into", client=client, progress=False)
 
 
-def test_a_worker_without_the_package_is_refused(client, many, tmp_path, monkeypatch):
+def test_worker_without_the_package_is_refused(client, many, tmp_path, monkeypatch):
     missing = Exception("ModuleNotFoundError(\"No module named 'freehold'\")")
     monkeypatch.setattr(client, "run", lambda function, on_error: {"tcp://10.0.0.1:1": missing})
     with pytest.raises(freehold.InputError, match="the worker tcp://10.0.0.1:1 has no working freehold"):
         freehold.sweep(*many, into=tmp_path / "into", client=client, progress=False)
 
 
-def test_it_is_shown_how_far_it_is_and_an_interrupt_ends_it(client, many, whole, tmp_path, monkeypatch):
+def test_progress_is_shown_and_an_interrupt_ends_the_sweep(client, many, whole, tmp_path, monkeypatch):
     from freehold import _progress
 
     shown, is_resumed = [], []
@@ -262,7 +262,7 @@ def test_it_is_shown_how_far_it_is_and_an_interrupt_ends_it(client, many, whole,
     assert shown[-2][2] == shown[-2][3] and report.json() == whole[1]
 
 
-def test_few_chunks_are_under_way_at_a_time(client, many, tmp_path, monkeypatch):
+def test_running_chunks_are_bounded(client, many, tmp_path, monkeypatch):
     from freehold import _chunks, _cluster
 
     monkeypatch.setattr(_chunks, "LONG", 0.0)
@@ -279,7 +279,7 @@ def test_few_chunks_are_under_way_at_a_time(client, many, tmp_path, monkeypatch)
     assert len(most) > RECORDINGS * TASKS / 2 and max(most) <= _cluster.UNDER_WAY * 2 + 1
 
 
-def test_simulations_are_swept_too(client, tmp_path):
+def test_simulations_are_swept(client, tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(SIMULATED)
     report = freehold.sweep(plan, into=tmp_path / "a", client=client, progress=False)
@@ -287,7 +287,7 @@ def test_simulations_are_swept_too(client, tmp_path):
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
 
-def test_a_client_that_does_not_wait_is_refused(client, many, tmp_path):
+def test_invalid_client_is_refused(client, many, tmp_path):
     with pytest.raises(freehold.CallError, match="jobs is for this machine"):
         freehold.sweep(*many, into=tmp_path / "into", client=client, jobs=2)
     with pytest.raises(freehold.CallError, match="client must be a distributed.Client"):

@@ -51,7 +51,7 @@ def reachable_cluster(**more):
     )
 
 
-def test_a_cluster_with_certificates_of_its_own_does_a_sweep(security, plan, tmp_path):
+def test_tls_cluster_runs_a_sweep(security, plan, tmp_path):
     with reachable_cluster(protocol="tls://", security=security) as cluster:
         with distributed.Client(cluster, security=security) as client:
             assert client.scheduler.address.startswith("tls://")
@@ -62,7 +62,7 @@ def test_a_cluster_with_certificates_of_its_own_does_a_sweep(security, plan, tmp
     assert report.failures == [] and parts(tmp_path / "into")
 
 
-def test_plain_tcp_beyond_this_machine_is_refused_unless_the_caller_insists(plan, tmp_path):
+def test_remote_plain_tcp_is_refused_unless_insecure(plan, tmp_path):
     with reachable_cluster() as cluster, distributed.Client(cluster) as client:
         if is_private(client.scheduler_info()["address"]):
             pytest.skip("this machine has no address but its own")
@@ -100,5 +100,5 @@ LOOPBACK_NAME = "localhost"
         ("tcp://host.invalid:8786", False),
     ],
 )
-def test_an_address_is_private_by_its_protocol_or_on_the_loopback(address, expected):
+def test_private_addresses_are_encrypted_or_loopback(address, expected):
     assert is_private(address) == expected

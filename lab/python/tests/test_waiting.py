@@ -11,7 +11,7 @@ import freehold
 import pytest
 
 
-def test_other_threads_go_on_meanwhile(pressure):
+def test_other_threads_run_during_a_call(pressure):
     steps, is_over = [], threading.Event()
 
     def count():
@@ -59,7 +59,7 @@ def interrupted_when():
     ],
     ids=["compare", "advise", "sim", "fleet"],
 )
-def test_an_interrupt_ends_a_call_and_leaves_nothing(call, pressure, tmp_path, interrupted_when):
+def test_interrupt_ends_a_call_and_leaves_nothing(call, pressure, tmp_path, interrupted_when):
     with pytest.raises(KeyboardInterrupt):
         call(pressure, tmp_path)
     assert interrupted_when
@@ -69,7 +69,7 @@ def test_an_interrupt_ends_a_call_and_leaves_nothing(call, pressure, tmp_path, i
     assert len(names) < 64, "work that was ended does not go on"
 
 
-def test_a_handler_of_ones_own_is_heard(pressure):
+def test_custom_signal_handler_runs_during_a_call(pressure):
     class Alarm(Exception):
         pass
 
@@ -86,7 +86,7 @@ def test_a_handler_of_ones_own_is_heard(pressure):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_it_is_shown_how_far_a_call_is(monkeypatch):
+def test_progress_is_shown(monkeypatch):
     from freehold import _progress
 
     shown = []
@@ -107,7 +107,7 @@ def test_it_is_shown_how_far_a_call_is(monkeypatch):
 
 
 @pytest.mark.parametrize("has_tqdm", [True, False])
-def test_nothing_is_written_where_nobody_looks(has_tqdm, calm):
+def test_no_progress_is_written_without_a_terminal(has_tqdm, calm):
     hide = "" if has_tqdm else "import sys; sys.modules['tqdm'] = None; sys.modules['tqdm.auto'] = None; "
     code = f"{hide}import freehold; from freehold import _progress; _progress.PATIENCE = 0; freehold.replay({str(calm)!r}, progress=False)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -118,7 +118,7 @@ def test_nothing_is_written_where_nobody_looks(has_tqdm, calm):
     assert has_tqdm or ran.stderr == ""
 
 
-def test_bars_of_tqdm_come_and_go(capsys):
+def test_finished_tqdm_bars_are_removed(capsys):
     pytest.importorskip("tqdm")
     from freehold._progress import _Bars
 
@@ -131,7 +131,7 @@ def test_bars_of_tqdm_come_and_go(capsys):
     assert "replaying" in capsys.readouterr().err
 
 
-def test_without_a_terminal_no_line_moves(capsys):
+def test_progress_line_is_silent_without_a_terminal(capsys):
     from freehold._progress import _Line
 
     line = _Line()

@@ -85,14 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_caught_or_ignored_is_not_ended_by_default() {
+    fn caught_or_ignored_signals_are_not_default() {
         let status = "Name:\tx\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000002\n";
         assert_eq!([SIGHUP, SIGINT, SIGTERM].map(|signal| is_default(status, signal)), [false, false, true]);
         assert!(is_default("", SIGHUP));
     }
 
     #[test]
-    fn somebody_listens_as_long_as_the_last_one() {
+    fn listening_continues_after_one_of_two_listeners_is_dropped() {
         let (one, other) = (Listener::begin().unwrap(), Listener::begin().unwrap());
         drop(one);
         let nobody = LISTENERS.lock().unwrap().nobody.as_ref().map(|nobody| nobody.load(Ordering::SeqCst));

@@ -72,7 +72,7 @@ fn recorded(folder: &Path) -> Option<Run> {
 
 /// Both states are of one moment and use the same events. Only one of them uses a scan at that moment.
 #[test]
-fn a_rebuilt_start_is_what_a_scan_saw() {
+fn rebuilt_start_matches_a_scan() {
     let _alone = INSTANCES.lock();
     let folder = tempfile::tempdir().unwrap();
     let can = rustix::process::geteuid().is_root() && std::fs::File::open("/proc/kpageflags").is_ok();

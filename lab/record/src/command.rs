@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_programs_like_a_shell() {
+    fn programs_are_located_like_in_a_shell() {
         let folders = OsStr::new("/nowhere:/bin:/usr/bin");
         assert_eq!(locate(OsStr::new("sh"), Some(folders)), Some(PathBuf::from("/bin/sh")));
         assert_eq!(locate(OsStr::new("/bin/sh"), None), Some(PathBuf::from("/bin/sh")));
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_program_is_named() {
+    fn unknown_program_is_reported() {
         let error = Program::find(&[OsString::from("no-such-program")]).unwrap_err();
         assert!(error.to_string().contains("`no-such-program`"), "{error}");
         assert!(Program::find(&[]).unwrap().is_none());
     }
 
     #[test]
-    fn a_command_that_ended_has_a_status() {
+    fn ended_command_has_an_exit_status() {
         let program = Program::find(&["sh", "-c", "exit 7"].map(OsString::from)).unwrap().unwrap();
         assert_eq!(program.name(), "sh");
         let running = program.start().unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_runs_on_is_told_to_end() {
+    fn running_command_is_terminated() {
         let program = Program::find(&["tail", "-f", "/dev/null"].map(OsString::from)).unwrap().unwrap();
         let status = program.start().unwrap().end(&Interrupts::deaf()).unwrap().expect("tail ends on SIGTERM");
         assert!(!status.success());

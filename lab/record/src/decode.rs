@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_the_current_threads_where_no_thread_is_named() {
+    fn renames_apply_to_the_named_or_current_thread() {
         for (format, name, pid) in [(WITH_PID, 28, 78), (WITHOUT_PID, 24, 77)] {
             let decoder = decoder(TASK_RENAMED, format).unwrap();
             let item = decoder.decode(&RawEvent { time: 0, data: &record(name) }, 0);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_birth_without_the_new_thread_is_refused() {
+    fn birth_event_without_the_new_thread_is_an_error() {
         assert!(decoder(TASK_BORN, &WITHOUT_PID.replace("newcomm", "comm")).is_err());
         assert!(decoder(TASK_RENAMED, &WITHOUT_PID.replace("newcomm", "name")).is_err());
     }

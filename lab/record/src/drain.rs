@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn naps_follow_the_rings() {
+    fn nap_length_follows_the_ring_fill() {
         let ring = 1 << 20;
         let nap = Duration::from_millis(8);
         assert_eq!(next_nap(nap, ring / 2, ring), nap / 2, "a ring that fills is visited sooner");

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_essential_field_is_a_note() {
+    fn event_without_an_essential_field_becomes_a_note() {
         let mut formats = formats();
         let admitted = formats.admit(WANTED[2], &without(EXTFRAG, "fallback_order;")).unwrap();
         assert_eq!((admitted, formats.events.len()), (Use::PassedOver, 0));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_another_field_is_recorded() {
+    fn event_without_an_optional_field_is_recorded() {
         let mut formats = formats();
         let admitted = formats.admit(REQUIRED[0], &without(ALLOC, "int migratetype;")).unwrap();
         assert_eq!((admitted, formats.events.len(), formats.notes.len()), (Use::Recorded, 1, 1));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_add_events_once() {
+    fn event_sets_add_events_once() {
         assert_eq!(wanted_events(&[]).count(), 31);
         assert_eq!(wanted_events(&[EventSet::Sched, EventSet::Sched]).count(), 33);
         let mut all: Vec<_> = wanted_events(&EventSet::ALL).collect();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernels_events_have_what_rows_need() {
+    fn running_kernels_events_have_the_required_fields() {
         let mut formats = formats();
         for event in wanted_events(&EventSet::ALL) {
             let Ok(text) = std::fs::read_to_string(format!("/sys/kernel/tracing/events/{event}/format")) else {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_frames_of_allocations_there_is_nothing_to_record() {
+    fn allocation_event_without_pfn_is_an_error() {
         assert!(formats().admit(REQUIRED[0], &without(ALLOC, "long pfn;")).is_err());
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_one_heap_with_all_its_threads_and_not_too_many_moments() {
+    fn program_threads_share_a_heap_with_bounded_moments() {
         let mut heaps = Heaps::default();
         for time in 100..2100 {
             heaps.note(time, vec![reading(7, 1, "sh", &[7, 9]), reading(8, 1, "sh", &[8])]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_used_again_and_another_program_are_other_heaps() {
+    fn reused_pid_and_exec_start_another_heap() {
         let mut heaps = Heaps::default();
         heaps.note(9, vec![reading(7, 1, "sh", &[7]), reading(7, 1, "make", &[7]), reading(7, 2, "make", &[7])]);
         assert_eq!(heaps.since(0).len(), 3);

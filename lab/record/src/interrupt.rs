@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_wake_and_count() {
+    fn signals_wake_the_reader_and_are_counted() {
         let interrupts = Interrupts::listen().unwrap();
         assert_eq!(interrupts.count(), 0);
         low_level::raise(SIGHUP).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_answered_once() {
+    fn merged_requests_are_answered_once() {
         let requests = Requests::listen().unwrap();
         assert!(!requests.take());
         low_level::raise(SIGUSR1).unwrap();

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_cpu_lists() {
+    fn cpu_lists_are_parsed() {
         assert_eq!(cpu_list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(cpu_list("0"), Some(vec![0]));
         assert_eq!(cpu_list(""), None);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_fit_small_and_large_machines() {
+    fn ring_size_follows_the_machine() {
         for (mib, cpus, expected) in [(512, 8, 1024), (4096, 2, 8192), (24 << 10, 2, 32 * 1024)] {
             let machine = Machine {
                 cpus: (0..cpus).collect(),

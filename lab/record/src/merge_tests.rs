@@ -114,7 +114,7 @@ fn rows(items: &[(u64, Item)]) -> Vec<(u64, u16, u64)> {
 }
 
 #[test]
-fn events_of_all_cpus_come_in_order_of_time() {
+fn events_of_all_cpus_are_merged_by_time() {
     let first = vec![page(10, 0, &[(0, free(1)), (30, free(2))]), page(50, 0, &[(0, free(3))])];
     let second = vec![page(20, 0, &[(0, free(4)), (5, free(5)), (40, free(6))])];
     let (items, irregularities) = merge(&[first, second, Vec::new()]);
@@ -124,7 +124,7 @@ fn events_of_all_cpus_come_in_order_of_time() {
 }
 
 #[test]
-fn time_never_runs_backward() {
+fn backward_time_is_clamped_and_counted() {
     let pages = vec![page(100, 0, &[(0, free(1))]), page(90, 0, &[(0, free(2)), (20, free(3))])];
     let (items, irregularities) = merge(&[pages]);
     assert_eq!(rows(&items), [(100, 0, 1), (100, 0, 2), (110, 0, 3)]);
@@ -132,7 +132,7 @@ fn time_never_runs_backward() {
 }
 
 #[test]
-fn gaps_and_damage_are_counted_and_passed_over() {
+fn gaps_and_damaged_pages_are_counted_and_skipped() {
     let mut cut = page(30, 0, &[(0, free(3))]);
     cut[8] = 12;
     let mut impossible = page(40, 0, &[(0, free(4))]);
@@ -144,7 +144,7 @@ fn gaps_and_damage_are_counted_and_passed_over() {
 }
 
 #[test]
-fn tasks_are_born_and_named_in_the_stream() {
+fn births_and_renames_appear_in_the_stream() {
     let other = record(99, 42, [0; 12]);
     let events =
         [(0, name_record(BORN_ID, 77, b"sh\0\0\0\0\0\0")), (1, other), (1, name_record(RENAMED_ID, 77, b"cargo\0xx"))];
@@ -155,7 +155,7 @@ fn tasks_are_born_and_named_in_the_stream() {
 }
 
 #[test]
-fn a_visitor_can_stop_the_merge() {
+fn visitor_error_stops_the_merge() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::create(folder.path()).unwrap();
     let mut buffer = AlignedBuffer::new(PAGE_BYTES);

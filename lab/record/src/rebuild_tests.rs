@@ -145,7 +145,7 @@ fn wrong(rebuilt: &Rebuilder, end: &Frames, truth: &[Truth]) -> usize {
 }
 
 #[test]
-fn undoing_leads_back_to_where_it_began() {
+fn rebuilding_restores_the_start_state() {
     for seed in 0..200 {
         let mut machine = Machine::new(seed);
         let truth = machine.frames.clone();
@@ -161,7 +161,7 @@ fn undoing_leads_back_to_where_it_began() {
 
 /// A block at the start has the order of its free, unless it is freed in pieces.
 #[test]
-fn blocks_have_the_order_of_their_free() {
+fn rebuilt_blocks_have_the_order_of_their_free() {
     let end = Frames::from_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
     let rebuilt = rebuilt(&[event(Kind::Free, 8, 3), event(Kind::Free, 32, 0), event(Kind::Free, 33, 0)], &end);
     let told: Vec<_> = rebuilt.allocated.iter().map(|block| (block.pfn, block.order)).collect();
@@ -170,7 +170,7 @@ fn blocks_have_the_order_of_their_free() {
 
 /// Free neighbours without events are part of the block that a later event takes.
 #[test]
-fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
+fn rest_of_a_partly_known_block_is_rebuilt_by_frame() {
     let end = Frames::from_words(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
     let events = [
         event(Kind::Free, 0, 0),
@@ -185,7 +185,7 @@ fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
 }
 
 #[test]
-fn what_has_no_event_is_counted_where_it_contradicts_one() {
+fn contradictions_by_silent_events_are_counted() {
     let mut words = vec![flag::LRU; FRAMES];
     words[..8].fill(flag::BUDDY);
     let end = Frames::from_words(words, PAGEBLOCK_ORDER);
@@ -209,7 +209,7 @@ fn what_has_no_event_is_counted_where_it_contradicts_one() {
 
 /// The harness detects a rebuilder that omits events, or undoes them in the wrong order.
 #[test]
-fn planted_bugs_are_caught() {
+fn planted_rebuild_errors_are_detected() {
     let (mut without_frees, mut last_event_first, mut lost) = (0, 0, 0);
     for seed in 0..20 {
         let mut machine = Machine::new(seed);
@@ -226,7 +226,7 @@ fn planted_bugs_are_caught() {
 }
 
 #[test]
-fn nonsense_is_passed_over() {
+fn invalid_events_are_skipped() {
     let end = Frames::from_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
     let events = [
         event(Kind::Alloc, NO_PFN, 0),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_came_back_without_an_event_were_free() {
+    fn frames_returned_silently_were_free() {
         let mut end = vec![flag::BUDDY; 16];
         end[12..].fill(0);
         let events = [event(Kind::Free, 0, 2), event(Kind::PcpuDrain, 4, 0), event(Kind::Alloc, 5, 0)];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_an_event_took_from_the_lists_were_free() {
+    fn frames_taken_from_the_lists_by_an_event_were_free() {
         let end = vec![flag::LRU; 16];
         let events = [event(Kind::ZoneLocked, 0, 2), event(Kind::Alloc, 0, 2), event(Kind::ExtFrag, 8, 0)];
         let (found, start, _) = marked(&end, &events, 0, Record::Whole);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_proves_nothing_where_events_were_lost() {
+    fn lost_events_prevent_silent_return_inference() {
         let (found, ..) = marked(&[flag::BUDDY; 16], &[event(Kind::ZoneLocked, 0, 0)], 0, Record::Torn);
         assert_eq!(found, ReportedPages { taken: 1, ..ReportedPages::default() });
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_events_left_on_the_lists_are_free_at_the_end() {
+    fn blocks_left_on_the_lists_are_free_at_the_end() {
         let mut end = vec![0; 4 * SIZE];
         end[..SIZE].fill(flag::BUDDY);
         // The second block is drained, the third is taken again, and the fourth is unknown.

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adds_up_what_the_kernel_counted() {
+    fn ring_counters_are_summed() {
         let stats = "entries: 3\noverrun: 2\ncommit overrun: 1\nbytes: 9\noldest event ts:  1.5\ndropped events: 4\nread events: 10\n";
         let mut counts = RingCounts::default();
         counts.add(stats);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_is_one_of_ours() {
+    fn own_thread_is_listed() {
         assert!(own_threads().contains(&std::process::id()));
     }
 }

@@ -201,13 +201,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_kernels_texts() {
+    fn vmstat_counters_are_parsed() {
         let pairs: Vec<_> = counters("nr_free_pages 5\nbroken\npgfault 18446744073709551615\n").collect();
         assert_eq!(pairs, [("nr_free_pages", 5), ("pgfault", u64::MAX)]);
     }
 
     #[test]
-    fn readings_are_alike() {
+    fn readings_have_equal_shape() {
         let mut sampler = Sampler::open().unwrap();
         sampler.take().unwrap();
         sampler.take().unwrap();

@@ -218,13 +218,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_ranges_into_aligned_chunks() {
+    fn ranges_are_split_into_aligned_chunks() {
         let cut: Vec<_> = chunks(&[(1, 100), (4000, 9000), (9000, 9000)]).collect();
         assert_eq!(cut, [(1, 99), (4000, 96), (4096, 4096), (8192, 808)]);
     }
 
     #[test]
-    fn a_scan_gives_its_words_back_in_order() {
+    fn scan_replays_its_words_in_order() {
         let folder = tempfile::tempdir().unwrap();
         // A file in place of the kernel's: each frame's word is its number.
         let path = folder.path().join("flags");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_of_flags_is_a_sentence() {
+    fn empty_page_flags_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let mut scanner = Scanner {
             flags: file_of_words(&folder.path().join("flags"), &[]),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_more_than_once_is_marked() {
+    fn pages_mapped_more_than_once_are_marked() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::create(folder.path()).unwrap();
         let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];

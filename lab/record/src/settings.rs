@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_paths() {
+    fn setting_names_follow_their_paths() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("khugepaged")).unwrap();
         fs::write(folder.path().join("defrag"), "always [madvise]\tnever\n").unwrap();

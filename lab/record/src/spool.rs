@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_back_what_was_appended() {
+    fn spool_round_trips_without_a_file_name() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::create(folder.path()).unwrap();
         let mut buffer = AlignedBuffer::new(10_000);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn says_which_folder_cannot_be_written() {
+    fn unwritable_spool_folder_is_reported() {
         let error = Spool::create(Path::new("/proc/no-such-folder")).unwrap_err().to_string();
         assert!(error.contains("/proc/no-such-folder") && error.contains("--spool"), "{error}");
     }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lie_in_the_function_that_begins_before_them() {
+    fn addresses_belong_to_the_preceding_symbol() {
         let lines = ["20 t b", "10 T a", "18 D data", "30 t c [ext4]", "10 t same", "nonsense"];
         let symbols = lines.into_iter().filter_map(symbol);
         let named = names(&[0x5, 0x10, 0x1f, 0x20, 0x2f, 0x31, 0x99], symbols.clone());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_belongs_to_the_allocation_before_it_on_its_cpu() {
+    fn stack_belongs_to_the_preceding_allocation_on_its_cpu() {
         let mut stacks = Stacks::default();
         stacks.allocated(7, &alloc(0, 0));
         stacks.allocated(8, &alloc(1, 3));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_stacks_are_counted_all_the_same() {
+    fn excess_stacks_are_counted_without_frames() {
         let mut stacks = Stacks::default();
         stacks.allocated(7, &alloc(0, 0));
         let count = STACKS_MAX as u64 + 10;

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_command_and_its_descendants_keep_their_names() {
+    fn only_the_command_and_descendants_keep_their_names() {
         let mut tasks = tasks();
         tasks.born(100, 200, "freehold");
         tasks.renamed(200, "cargo");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_kernel_thread_keeps_only_its_stem() {
+    fn renamed_kernel_thread_keeps_only_its_stem() {
         let mut tasks = tasks();
         tasks.born(2, 300, "kthreadd");
         tasks.renamed(300, "kworker/u8:3-flush-253:0");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_used_again_is_another_task() {
+    fn reused_pid_is_another_task() {
         let mut tasks = tasks();
         tasks.born(100, 200, "first");
         let first = tasks.index(200);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_stat_of_a_hostile_name() {
+    fn stat_with_a_hostile_name_is_parsed() {
         let stat = "7 (a) S (b) R 1 7 7 0 -1 2129984 0 0";
         let seen = ProcTask { pid: 7, process: 6, parent: 1, name: "a) S (b".to_owned(), kernel: true };
         assert_eq!(parse_stat(6, stat), Some(seen));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_descends_from_a_command_that_runs_already_is_the_commands() {
+    fn descendants_of_a_running_command_keep_their_names() {
         let existing = [(12, 12, 11), (13, 12, 11), (11, 11, 10), (10, 10, 1), (20, 20, 1)]
             .map(|(pid, process, parent)| ProcTask { pid, process, parent, name: format!("t{pid}"), kernel: false });
         let mut tasks = Tasks::new(existing.to_vec(), Some(10));

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_tracefs_among_mounts() {
+    fn tracefs_mount_point_is_parsed() {
         let mounts = "proc /proc proc rw 0 0\nnodev /my\\040trace\\134s tracefs rw,relatime 0 0\n";
         assert_eq!(mount_point(mounts, "tracefs"), Some(PathBuf::from("/my trace\\s")));
         assert_eq!(mount_point(mounts, "debugfs"), None);
@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn keeps_a_backslash_that_escapes_nothing() {
+    fn invalid_octal_escape_keeps_its_backslash() {
         assert_eq!(unescape("a\\9b"), "a\\9b");
         assert_eq!(unescape("a\\"), "a\\");
     }
 
     #[test]
-    fn a_panic_leaves_no_instance() {
+    fn panic_removes_the_tracing_instance() {
         let _alone = INSTANCES.lock();
         let tracefs = Tracefs::find();
         let made = tracefs.as_ref().map(Instance::create);

@@ -36,7 +36,7 @@ mod tests {
     use crate::interrupt::Interrupts;
 
     #[test]
-    fn waiting_ends_with_time_or_with_a_file() {
+    fn wait_ends_at_the_deadline_or_a_readable_file() {
         let interrupts = Interrupts::deaf();
         assert_eq!(until(0, [Some(interrupts.readable()), None]).unwrap(), [false; 2], "the time is over");
         let words = ["sh", "-c", "exit"].map(OsString::from);

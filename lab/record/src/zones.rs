@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn added_memory_is_told() {
+    fn changed_memory_is_noted() {
         let start = [(0, 100), (200, 300)];
         assert_eq!(ram_note(&start, &start), None);
         let added = ram_note(&start, &[(0, 100), (200, 428)]).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_grows_or_shrinks_is_told() {
+    fn changed_zone_size_is_noted() {
         let start = zones_with(&[("DMA", 10), ("Normal", 100)]);
         let zones = Zones { start, end: zones_with(&[("DMA", 10), ("Normal", 90), ("Movable", 5)]) };
         let notes: Vec<_> = zones.changes().collect();

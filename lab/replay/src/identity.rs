@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_the_engine_moves_keeps_its_tenants() {
+    fn migrated_block_keeps_its_tenants() {
         let mut identity = two_pages();
         assert!(identity.move_block(PFN, Pfn::new(12), 2));
         assert_eq!(identity.get(9).map(|entry| entry.pfn), Some(Pfn::new(13)));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allocated_at_the_start_stands_for_itself() {
+    fn start_allocations_map_to_themselves() {
         let mut identity = Identity::new(16, WayBack::Kept);
         identity.start_with(7, 2);
         assert_eq!(identity.get(8), Some(Entry { pfn: Pfn::new(8), cpu: None }));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_outlive_their_frame_and_find_another() {
+    fn moved_out_contents_can_move_in_elsewhere() {
         let mut identity = two_pages();
         let out = identity.move_out(8, 1);
         assert_eq!((identity.get(8), identity.tenant_of(PFN)), (None, Some(out)));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_reclaimed_is_known_until_the_recording_frees_it() {
+    fn reclaimed_frames_are_remembered_until_freed() {
         let mut identity = two_pages();
         identity.mark_reclaimed(8, 2);
         assert_eq!((identity.get(8), identity.is_reclaimed(9), identity.tenant_of(PFN)), (None, true, None));

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_tells_and_silence_means_lists() {
+    fn lru_generation_mask_is_parsed() {
         assert_eq!([Some("0x0007"), Some("0x0001\n")].map(lists_under), [Lists::Generations; 2]);
         assert_eq!([None, Some("0x0000"), Some("yes")].map(lists_under), [Lists::Inactive; 3]);
     }

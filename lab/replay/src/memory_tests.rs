@@ -54,7 +54,7 @@ fn with_cold() -> Memory {
 }
 
 #[test]
-fn what_the_recorded_kernel_reclaimed_goes_first_and_in_its_order() {
+fn recorded_reclaim_order_is_followed_first() {
     let mut memory = with_cold();
     memory.make_cached(7);
     memory.make_cached(1);
@@ -69,7 +69,7 @@ fn what_the_recorded_kernel_reclaimed_goes_first_and_in_its_order() {
 }
 
 #[test]
-fn a_look_goes_as_far_as_its_priority_and_its_zones() {
+fn reclaim_scan_is_limited_by_priority_and_zone() {
     let mut memory = with_cold();
     assert_eq!(memory.reclaim(&wanted(9, ZoneKind::Normal, 2)).pages, 0, "a quarter of three pages is none");
     assert_eq!(frames(&memory.reclaim(&wanted(9, ZoneKind::Dma32, 0))), [5]);
@@ -78,7 +78,7 @@ fn a_look_goes_as_far_as_its_priority_and_its_zones() {
 }
 
 #[test]
-fn contents_that_stay_are_as_cold_as_they_were() {
+fn contents_that_stay_keep_their_coldness() {
     let mut memory = with_cold();
     memory.let_stay(0, 5, 1);
     assert!(memory.identity.get(5).is_none() && memory.home(0).is_some_and(|tenant| tenant >= 32));
@@ -88,7 +88,7 @@ fn contents_that_stay_are_as_cold_as_they_were() {
 }
 
 #[test]
-fn what_is_freed_or_moved_out_is_out_of_reach() {
+fn freed_or_moved_out_pages_are_not_reclaimable() {
     let mut memory = with_cold();
     memory.clear(5, 1);
     let out = memory.move_out(3, 1);
@@ -109,7 +109,7 @@ fn migration_of(from: u32, to: u32) -> Migration {
 }
 
 #[test]
-fn a_migration_takes_tenants_and_their_coldness_along() {
+fn migration_moves_tenants_and_their_coldness() {
     let mut memory = with_cold();
     assert!(memory.migrate(&migration_of(5, 30)));
     assert!(!memory.migrate(&migration_of(12, 31)), "nobody is there");

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_to_a_block_marks_every_pageblock_that_it_reaches() {
+    fn touch_marks_every_overlapping_pageblock() {
         let mut touched = TouchedPageblocks::new(1 << 20);
         touched.touch(1023, 2);
         assert_eq!([511, 512, 1024, 1536].map(|pfn| touched.is_touched(pfn, 1)), [false, true, true, false]);

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paragraphs_and_items_are_wrapped_and_all_else_stays() {
+    fn only_paragraphs_and_list_items_are_wrapped() {
         let word = "word ".repeat(30);
         let text = format!("# {word}\n\n{word}\n\n- {word}\n2. {word}\n\n| {word} |\n\n```text\n{word}\n```\n");
         let lines: Vec<String> = wrapped(&text).split('\n').map(str::to_owned).collect();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_not_cut_and_no_line_begins_with_a_mark() {
+    fn code_spans_stay_whole_and_lines_never_start_with_a_mark() {
         let text = format!("{} `some code` is 3 - 2.", "w".repeat(112));
         assert_eq!(wrapped(&text), format!("{}\n`some code` is 3 - 2.", "w".repeat(112)));
         let text = format!("{} - 2.", "w".repeat(119));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_in_the_repository_are_as_they_would_be_written() {
+    fn findings_pages_are_wrapped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings");
         let entries = std::fs::read_dir(folder).expect("the folder is there");
         let pages = entries.map(|entry| entry.expect("it can be read").path());

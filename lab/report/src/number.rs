@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_not_many() {
+    fn unit_is_singular_for_one() {
         assert_eq!([0, 1, 2].map(|number| unit(number, "runs")), ["runs", "run", "runs"]);
     }
 

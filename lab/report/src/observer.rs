@@ -172,7 +172,7 @@ mod tests {
     use crate::progress::Progress;
 
     #[test]
-    fn work_tells_its_observer_how_far_it_is() {
+    fn observer_sees_the_progress() {
         let observer = Arc::new(Observer::default());
         let stages = observer.watch(|| {
             let progress = Progress::new("reading x", 10);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_ended_unwinds_and_drops_what_it_had() {
+    fn stopped_work_unwinds_and_drops_its_values() {
         let (observer, held) = (Arc::new(Observer::default()), Arc::new(()));
         let worked = observer.watch(|| {
             let (_held, progress) = (Arc::clone(&held), Progress::new("counting", u64::MAX));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_on_other_threads_end_too() {
+    fn stop_ends_jobs_on_other_threads() {
         let observer = Arc::new(Observer::default());
         let worked = observer.watch(|| {
             parallel::run_all(1000, |job| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_no_end() {
+    fn panic_is_not_a_cancellation() {
         let observer = Arc::new(Observer::default());
         let panicked = catch_unwind(AssertUnwindSafe(|| observer.watch(|| resume_unwind(Box::new("planted")))));
         assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"planted"));

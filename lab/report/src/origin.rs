@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_says_what_was_measured_and_not_where_the_json_went() {
+    fn recorded_command_omits_output_options() {
         assert_eq!(
             shorten_command("bench --json x.json flags --margin 5 --color=never"),
             "freehold bench flags --margin 5"
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_text_are_shown_as_far_as_they_are() {
+    fn non_unicode_arguments_are_shown_lossily() {
         let hostile = OsString::from_vec(b"\xff.parquet".to_vec());
         assert_eq!(words(["freehold".into(), hostile].into_iter()), ["\u{fffd}.parquet"]);
     }
 
     #[test]
-    fn work_names_what_it_was_asked_by() {
+    fn nested_work_records_its_own_command() {
         let words = ["replay", "x.parquet", "--html=-"].map(str::to_owned);
         let command = asked_by(&words, || asked_by(&[], Program::this).command + "; " + &Program::this().command);
         assert_eq!(command, "freehold; freehold replay x.parquet");
@@ -204,19 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_into_a_shell_is_one_command() {
+    fn recorded_command_is_quoted_for_a_shell() {
         let words = ["map", "a b;touch c.parquet", "it's", "--policy", "linux-6.12,pcp=off"];
         let expected = "freehold map 'a b;touch c.parquet' 'it'\\''s' --policy linux-6.12,pcp=off";
         assert_eq!(command_of(words), expected);
     }
 
     #[test]
-    fn a_kernel_is_named_without_its_host() {
+    fn kernel_version_omits_the_host_suffix() {
         assert_eq!(["6.18.44-host-7", "6.12.0+", "6.12.117"].map(version_in), ["6.18.44", "6.12.0", "6.12.117"]);
     }
 
     #[test]
-    fn the_processor_is_named_as_the_kernel_names_it() {
+    fn cpu_model_is_read_from_cpuinfo() {
         assert_eq!(model_in("processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n"), Some("AMD EPYC"));
         assert_eq!(model_in("processor\t: 0\nCPU implementer\t: 0x41\n"), None);
     }

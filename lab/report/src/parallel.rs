@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_numbers_whatever_was_first() {
+    fn results_are_ordered_by_job_number() {
         let results: Result<Vec<usize>, ()> = run_jobs(&[2, 0, 1, 3], |number| Ok(10 * number));
         assert_eq!(results, Ok(vec![0, 10, 20, 30]));
         assert_eq!(run_jobs(&[], |_| Err::<(), _>(())), Ok(vec![]));
     }
 
     #[test]
-    fn work_may_have_threads_of_its_own() {
+    fn work_may_use_an_additional_thread_pool() {
         let receiver = begin(|| run_all(4, |number| Ok::<_, ()>((number, rayon::current_thread_index().is_some()))));
         let brought = receiver.unwrap().recv().unwrap().unwrap();
         assert_eq!(brought, [0, 1, 2, 3].map(|number| (number, true)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_handed_back() {
+    fn failed_job_returns_its_error() {
         assert_eq!(run_all(100, |number| if number == 3 { Err(number) } else { Ok(()) }), Err(3));
     }
 }

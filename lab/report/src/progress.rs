@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_told_how_far_it_is() {
+    fn progress_line_shows_share_and_remaining_time() {
         let progress = Progress::counting("hosts", 4, "runs");
         assert_eq!(progress.line(Duration::from_secs(9)), "hosts: 0 %, 0 runs, time left unknown");
         progress.advance(1);
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_weighed_is_not_counted() {
+    fn weighed_progress_shows_no_count() {
         let progress = Progress::weighing("purge", 1000);
         progress.advance(900);
         assert_eq!(progress.line(Duration::from_secs(2700)), "purge: 90 %, about 5 min left");
     }
 
     #[test]
-    fn a_part_reaches_its_weight_and_no_more() {
+    fn partial_progress_is_capped_at_its_weight() {
         let progress = Progress::weighing("flags", 1000);
         let part = progress.part(500);
         for share in [0.2, 0.1, 0.9, 7.0] {

@@ -145,19 +145,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_little_fits_and_the_impossible_does_not() {
+    fn small_need_fits_and_impossible_need_is_an_error() {
         assert_eq!(expect(&Need { memory: 1 << 16, addresses: 1 << 16 }), Ok(()));
         let error = expect(&Need { memory: 1 << 60, addresses: 1 << 16 }).unwrap_err();
         assert!(error.to_string().contains("1,099,511,627,776 MiB of memory needed"), "{error}");
     }
 
     #[test]
-    fn no_more_is_to_be_had_than_there_are_addresses() {
+    fn reservation_is_limited_by_the_address_space() {
         assert!(is_to_be_had(1 << 16) && !is_to_be_had(usize::MAX));
     }
 
     #[test]
-    fn a_group_is_found_in_either_hierarchy() {
+    fn memory_cgroup_is_found_in_both_hierarchies() {
         assert_eq!(unified("4:memory:/a\n0::/user.slice\n"), Some("user.slice"));
         assert_eq!(find_memory_group("4:cpu,memory:/a/b\n0::/\n"), Some("a/b"));
         assert_eq!((find_memory_group("0::/x\n"), unified("4:memory:/a\n")), (None, None));

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_numbers_nor_words_are_cut_at_any_width() {
+    fn numbers_and_words_are_not_cut_at_any_width() {
         for width in [30, 40, 60, 80, 200] {
             let text = table_text(&table(width));
             assert!(
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_holds_does_nothing_to_the_terminal() {
+    fn hostile_names_are_escaped_on_a_terminal() {
         let hostile = "a\u{1b}[2J\r\nb\u{202e}c";
         let shown = r"a\u{1b}[2J\r\nb\u{202e}c";
         let mut table = Style::PLAIN.table(&[Column::Text("task")]);
@@ -314,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_a_line_a_cell() {
+    fn narrow_terminal_shows_a_line_per_cell() {
         let text = table_text(&table(30));
         assert!(text.starts_with("it is so and not so\n    how many 123,456,789\n    said undecided"), "{text}");
     }
 
     #[test]
-    fn what_is_no_terminal_gets_rows_of_any_width() {
+    fn output_without_a_terminal_is_not_wrapped() {
         let mut table = Style::PLAIN.table(&[Column::Text("a"), Column::Number("b")]);
         table.add_row(["word ".repeat(60).trim(), NUMBER]);
         assert_eq!(table_text(&table).lines().count(), 2);

@@ -108,19 +108,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_table_is_whole() {
+    fn reference_costs_round_trip() {
         let costs = Costs::reference();
         assert!(costs.alloc_ps > 0 && costs.line_remote_ps >= costs.line_ps);
         assert_eq!(Costs::parse(&toml::to_string(&costs).unwrap()).unwrap(), costs);
     }
 
     #[test]
-    fn an_unknown_cost_is_refused() {
+    fn unknown_cost_is_an_error() {
         assert!(Costs::parse(&format!("{REFERENCE}\nspeed_of_light_ps = 1\n")).is_err());
     }
 
     #[test]
-    fn only_locks_are_scaled() {
+    fn lock_transfer_percent_scales_only_locks() {
         let (once, twice) = (Costs::reference(), Costs::reference().with_lock_transfer_percent(200));
         assert_eq!(twice.lock_transfer_ps, 2 * once.lock_transfer_ps);
         assert_eq!(twice.line_ps, once.line_ps);

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parcels_come_in_order_and_senders_wait_in_order() {
+    fn parcels_and_waiting_senders_are_fifo() {
         let mailboxes = Mailboxes::new(2);
         for _ in 0..ROOM {
             mailboxes.put(1, Vec::new(), 0).unwrap();

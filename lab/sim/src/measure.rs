@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_with_as_many_digits_as_they_have() {
+    fn measures_are_formatted_with_significant_digits() {
         assert_eq!((Unit::Share.text(0.123), Unit::PerSecond.text(2.5e6)), ("12.3 %".to_owned(), "2.500".to_owned()));
         assert_eq!((Unit::Pageblocks.text(310.5), Unit::Pageblocks.text(3.5)), ("311".to_owned(), "3.5".to_owned()));
         assert_eq!((Unit::Nanoseconds.text(12.4), Unit::Minutes.text(2.0)), ("12".to_owned(), "2.0".to_owned()));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_nothing_is_no_number() {
+    fn share_and_ratio_of_zero_are_none() {
         assert_eq!((share(0, 0), share(1, 3), ratio(1, 0)), (None, Some(0.25), None));
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_tells_its_weight_once_whatever_its_clocks_reach() {
+    fn progress_reports_the_weight_of_a_run_once() {
         let window = Window::after_ms(1, 9);
         let progress = Progress::weighing("runs", weight(8, window));
         let meter = Meter::new(&progress, 8, window);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tebibyte_takes_gibibytes_and_a_little_fits() {
+    fn memory_need_grows_with_the_machine() {
         let large = Machine { pages: 1 << 28, nodes: 1 };
         assert!(need(&large, 32).memory > 8 << 30);
         let small = Machine { pages: 1 << 14, nodes: 1 };
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_take_nothing() {
+    fn memory_need_counts_only_concurrent_runs() {
         assert_eq!(largest(vec![need_of(1), need_of(5), need_of(3)], 2), need_of(8));
         assert_eq!(largest(vec![need_of(1), need_of(5)], 1), need_of(5));
         let most = u64::MAX / 4;

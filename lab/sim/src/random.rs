@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_doubling_comes_as_often() {
+    fn log_uniform_draws_every_doubling_equally_often() {
         let mut rng = fastrand::Rng::with_seed(7);
         let spread = LogUniform::new(16, 1023);
         let mut doublings = [0; 6];
@@ -64,14 +64,14 @@ mod tests {
     }
 
     #[test]
-    fn one_number_is_drawn_always() {
+    fn log_uniform_of_a_single_number_is_constant() {
         let mut rng = fastrand::Rng::with_seed(1);
         assert!((0..100).all(|_| LogUniform::new(5, 5).draw(&mut rng) == 5));
         assert_eq!(LogUniform::new(5, 5).mean_at_most(), 5);
     }
 
     #[test]
-    fn the_mean_stays_below_its_bound() {
+    fn log_uniform_mean_is_below_its_bound() {
         let mut rng = fastrand::Rng::with_seed(3);
         let spread = LogUniform::new(10, 5000);
         let sum: u64 = (0..10_000).map(|_| u64::from(spread.draw(&mut rng))).sum();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_come_as_often_as_they_should() {
+    fn occurs_matches_the_percentage() {
         let mut rng = fastrand::Rng::with_seed(2);
         let came = (0..10_000).filter(|_| occurs(&mut rng, 30)).count();
         assert!((2800..3200).contains(&came), "{came}");

@@ -74,7 +74,7 @@ fn text(outcome: &Outcome) -> String {
 
 /// In debug builds each run ends with a walk over the whole machine.
 #[test]
-fn nothing_is_lost_whatever_runs_on_however_many_cpus() {
+fn runs_on_any_number_of_cpus_lose_no_page() {
     for workload in &workloads() {
         for policy in POLICIES {
             for cpus in [1, 2, 3, 9] {
@@ -88,7 +88,7 @@ fn nothing_is_lost_whatever_runs_on_however_many_cpus() {
 }
 
 #[test]
-fn a_run_is_the_same_whatever_ran_before_it() {
+fn run_is_independent_of_earlier_runs() {
     let workload = Workload::Purge(Purge { think_ns: 50, ..Purge::default() });
     let first = text(&simulated(&workload, 9, POLICIES[2], 3));
     simulated(&Workload::Build(Build::default()), 3, POLICIES[0], 7);
@@ -100,7 +100,7 @@ fn a_run_is_the_same_whatever_ran_before_it() {
 /// The outcome is equal on every machine and with every compiler. A deliberate change of the policy `linux-6.12`, the
 /// model or this workload updates these numbers, and its commit message gives the reason.
 #[test]
-fn a_run_brings_these_numbers_wherever_it_runs() {
+fn pinned_run_has_the_recorded_outcome() {
     let workload = Workload::Purge(Purge { think_ns: 50, ..Purge::default() });
     let machine = Machine { pages: 1 << 17, nodes: 2 };
     let (costs, policy) = (costs(), freehold_policies::parse("linux-6.12").unwrap().policy);
@@ -122,13 +122,13 @@ fn a_run_brings_these_numbers_wherever_it_runs() {
 }
 
 #[test]
-fn another_seed_is_another_run() {
+fn another_seed_gives_another_run() {
     let workload = Workload::Steady(Steady::default());
     assert_ne!(text(&simulated(&workload, 2, POLICIES[0], 1)), text(&simulated(&workload, 2, POLICIES[0], 2)));
 }
 
 #[test]
-fn waiting_grows_with_the_cpus_that_want_one_lock() {
+fn zone_wait_grows_with_the_cpus() {
     let workload = Workload::Steady(Steady { blocks_per_cpu: 64, ..Steady::default() });
     let waits = [1, 2, 8, 32].map(|cpus| simulated(&workload, cpus, "linux-6.12,pcp=off", 1).zone_wait_share());
     assert_eq!(waits[0], 0.0);
@@ -136,7 +136,7 @@ fn waiting_grows_with_the_cpus_that_want_one_lock() {
 }
 
 #[test]
-fn owners_spare_the_zone_lock_what_crosses_cpus() {
+fn owned_pageblocks_reduce_zone_lock_acquisitions() {
     let workload = Workload::Pingpong(Pingpong::default());
     let [owned, linux] = ["linux-6.12,pcp=owned-remote", "linux-6.12"]
         .map(|policy| simulated(&workload, 8, policy, 1).acquisitions_per_1000());
@@ -144,7 +144,7 @@ fn owners_spare_the_zone_lock_what_crosses_cpus() {
 }
 
 #[test]
-fn as_many_cpus_as_there_may_be() {
+fn largest_number_of_cpus_runs() {
     let workload = Workload::Pingpong(Pingpong::default());
     let machine = Machine { pages: 1 << 20, nodes: 2 };
     let (costs, policy) = (costs(), freehold_policies::parse("linux-6.12").unwrap().policy);
@@ -164,7 +164,7 @@ fn as_many_cpus_as_there_may_be() {
 }
 
 #[test]
-fn one_cpu_alone_is_looked_at_too() {
+fn single_cpu_run_is_observed() {
     let workload = Workload::Steady(Steady::default());
     let outcome = simulated(&workload, 1, "linux-6.12", 1);
     assert!(outcome.end.allocated_pages > 0 && outcome.times.operations > 0, "{outcome:?}");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_numbered_one_after_the_other() {
+    fn task_numbers_round_trip() {
         for nodes in [1, 2, 8] {
             let tasks: Vec<Task> = (0..Task::count(nodes)).map(|number| Task::from_number(number, nodes)).collect();
             assert!(tasks.iter().enumerate().all(|(number, task)| usize::from(task.number(nodes)) == number));

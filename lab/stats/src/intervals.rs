@@ -150,7 +150,7 @@ mod tests {
     /// of at least (n + 1) / 2 hits in n tries with probability k/n. For n = 11, this is 0.0002 for k = 1, 0.007 for k
     /// = 2 and 0.051 for k = 3.
     #[test]
-    fn the_bootstrap_interval_is_that_of_theory() {
+    fn bootstrap_interval_of_a_median_matches_theory() {
         let values: Vec<f64> = (1..=11).map(f64::from).collect();
         assert_eq!(bootstrap_interval(&values, median, 0.95, &mut Rng::with_seed(1)), (3.0, 9.0));
         assert_eq!(bootstrap_interval(&values, median, 0.998, &mut Rng::with_seed(1)), (2.0, 10.0));
@@ -159,7 +159,7 @@ mod tests {
     /// The values are 0 and 1, 32 of each. The bootstrap sum has a standard deviation of 4, so 95 % of the sums are
     /// within 8 of the mean.
     #[test]
-    fn the_interval_of_a_sum_is_that_of_theory() {
+    fn sum_interval_matches_theory() {
         let values: Vec<f64> = (0..64).map(|at| f64::from(at % 2)).collect();
         assert_eq!(sum_interval(&values, 0.95, &mut Rng::with_seed(1)), (24.0, 40.0));
         assert_eq!(sum_interval(&[3.0; 10], 0.95, &mut Rng::with_seed(1)), (30.0, 30.0));
@@ -167,7 +167,7 @@ mod tests {
 
     /// With 11 comparisons, the exact interval needs nine values.
     #[test]
-    fn few_values_have_no_interval_by_rank() {
+    fn rank_interval_needs_enough_values() {
         let confidence = 1.0 - 0.05 / 11.0;
         assert_eq!(
             [0, 1, 8, 9, 20].map(|values| has_rank_interval(values, confidence)),
@@ -177,7 +177,7 @@ mod tests {
 
     /// The ranks of the tables of the sign test: 2 of 10 values (2.1 % misses), 6 of 20 (4.1 %), 14 of 40 (3.8 %).
     #[test]
-    fn the_interval_by_rank_is_that_of_the_tables() {
+    fn rank_interval_matches_the_sign_test_tables() {
         for (count, outside) in [(5, 0), (6, 1), (10, 2), (20, 6), (40, 14), (100, 40), (2000, 956)] {
             assert_eq!(values_outside(count, 0.025), outside, "of {count}");
         }
@@ -188,7 +188,7 @@ mod tests {
 
     /// Many seeded samples whose true median is 0, with normal noise and with long tails.
     #[test]
-    fn the_interval_misses_no_more_often_than_it_says() {
+    fn rank_interval_miss_rate_is_as_stated() {
         for draw in [normal, long_tailed] {
             for count in [10, 20, 40] {
                 let missed = misses(draw, count, 10_000, |values, _| rank_interval(values, 0.95));
@@ -199,7 +199,7 @@ mod tests {
 
     /// The bootstrap alone misses the true median too often; the wider of both intervals does not.
     #[test]
-    fn the_bootstrap_of_few_values_misses_more_often_than_it_says() {
+    fn bootstrap_of_few_values_misses_too_often() {
         let alone = misses(long_tailed, 10, 1000, |values, rng| bootstrap_interval(values, median, 0.95, rng));
         let both = misses(long_tailed, 10, 1000, |values, rng| median_interval(values, 0.95, rng));
         assert!(alone > 0.05 && both <= 0.05, "{alone}, {both}");
@@ -233,7 +233,7 @@ mod tests {
 
     /// Compares with the textbook formula: 1, 2, ..., 10 has the score 45, whose deviation is sqrt(10 * 9 * 25 / 18).
     #[test]
-    fn a_trend_is_told_from_none() {
+    fn trend_statistics_match_the_textbook() {
         let rising: Vec<f64> = (1..=10).map(f64::from).collect();
         assert!((mann_kendall(&rising) - 45.0 / 125_f64.sqrt()).abs() < 1e-12);
         assert_eq!(theil_sen_change(&rising), 9.0);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_resists_an_outlier() {
+    fn theil_sen_slope_resists_an_outlier() {
         let mut values: Vec<f64> = (0..21).map(|at| 0.1 * f64::from(at)).collect();
         values[20] = 1000.0;
         assert!((theil_sen_change(&values) - 2.0).abs() < 1e-9);

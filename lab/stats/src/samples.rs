@@ -179,7 +179,7 @@ mod tests {
 
     /// Textbook example (R's `sleep`): the difference is -1.58, with a 95 % interval of -3.365 to 0.205.
     #[test]
-    fn the_interval_is_welchs() {
+    fn difference_interval_is_welchs() {
         let a = Sample::new(vec![0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]);
         let b = Sample::new(vec![1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]);
         let (low, high) = difference(&b, &a, Scale::Numbers, 0.025);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_and_differs_is_told() {
+    fn reproducible_differences_are_judged() {
         assert_eq!(compare_values(&[100.0, 101.0, 99.0], &[150.0, 149.0, 151.0]).verdict, Verdict::Worse);
         assert_eq!(compare_values(&[100.0, 101.0, 99.0], &[50.0, 51.0, 49.0]).verdict, Verdict::Better);
         assert_eq!(compare_values(&[100.0, 100.1, 99.9], &[100.0, 100.1, 99.9]).verdict, Verdict::NoChange);
@@ -202,14 +202,14 @@ mod tests {
     /// An interval that reaches beyond the margin on both sides has ends that disagree, so the verdict is "within
     /// noise" and not "changed".
     #[test]
-    fn ends_on_two_sides_decide_nothing() {
+    fn interval_beyond_both_margins_is_within_noise() {
         let [a, b] = [[90.0, 100.0, 110.0], [92.0, 104.0, 111.0]].map(|values| Sample::new(values.to_vec()));
         let neutral = compare(a, b, Scale::Numbers, Direction::Neutral, 1, 0.02);
         assert_eq!(neutral.verdict, Verdict::WithinNoise);
     }
 
     #[test]
-    fn something_where_nothing_was_is_told_without_a_change() {
+    fn change_from_zero_has_a_verdict_without_a_change() {
         let many = compare_values(&[0.0; 4], &[900.0, 910.0, 880.0, 905.0]);
         assert_eq!((many.verdict, many.change, many.interval), (Verdict::Worse, None, None));
         let [a, b] = [[0.0; 4], [1.0; 4]].map(|values| Sample::new(values.to_vec()));
@@ -267,7 +267,7 @@ mod tests {
     /// The measures of a family do not differ. In at most about one of twenty families of twenty measures, a measure
     /// may be judged to differ. The values are normal, or counts so small that three runs often agree by chance.
     #[test]
-    fn what_does_not_differ_is_rarely_said_to() {
+    fn false_difference_rate_of_equal_samples_is_bounded() {
         let mut rng = Rng::with_seed(7);
         for (draw, scale) in [(draw_normal as fn(&mut Rng) -> f64, Scale::Numbers), (draw_count, Scale::Counts)] {
             for runs in [3, 5, 10] {

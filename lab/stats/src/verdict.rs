@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_from_below_zero_keeps_its_direction() {
+    fn relative_change_from_a_negative_value_keeps_its_sign() {
         assert_eq!(relative_change(-10.0, -5.0), Some(0.5));
         assert_eq!(relative_change(-10.0, 5.0), Some(1.5));
     }
 
     #[test]
-    fn an_earlier_rule_precedes_a_later_one() {
+    fn earlier_rules_take_precedence() {
         let few = exact(-0.5).with_events(Some(19.0));
         assert_eq!(judge(&few), Verdict::TooFewEvents);
         assert_eq!(judge(&Evidence { is_reproduced: false, ..few }), Verdict::NotJudged);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn varied_watermarks_leave_no_change_only_where_every_change_is_small() {
+    fn watermark_variation_is_no_change_only_if_small() {
         let judged = [
             (0.4, 0.6, 0.5, true),
             (0.4, 0.6, 0.5, false),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_judged_by_margin_zero_and_middle() {
+    fn interval_is_judged_by_margin_zero_and_median() {
         let judged = [
             (-0.01, 0.02, 0.0, None),
             (0.001, 0.03, 0.0, None),

@@ -48,7 +48,7 @@ mod tests {
 
     /// The published digest of `abc`, from the standard.
     #[test]
-    fn a_digest_is_the_published_one() {
+    fn digest_matches_the_published_value() {
         let published = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hash_bytes("abc"), published);
         assert_eq!(hash_pieces(&[b"a", b"", b"bc"]), published);

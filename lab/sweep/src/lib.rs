@@ -82,7 +82,7 @@ mod tests {
     use super::Failure;
 
     #[test]
-    fn a_failure_names_what_it_is_of_once() {
+    fn failure_text_contains_the_path_once() {
         for (why, text) in [("/a is not a Parquet file", "/a is not a Parquet file"), ("no memory", "/a: no memory")] {
             assert_eq!(Failure { of: "/a".to_owned(), why: why.to_owned() }.to_string(), text);
         }

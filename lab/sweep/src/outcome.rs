@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_what_was_found() {
+    fn replay_outcome_round_trips() {
         let short = OutOfMemory { time: 5, task: "cc1".to_owned(), pages: 9 };
         let nudged = ReplayOutcome {
             course: Course { out_of_memory: Some(short), ..Course::default() },
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_tell_of_no_replay_are_none() {
+    fn incomplete_rows_are_not_a_replay() {
         assert_eq!(from_rows(&[]), None);
         assert_eq!(from_rows(&[Row::text(FACT, "file", "a")]), None);
     }

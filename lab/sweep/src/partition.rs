@@ -48,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_is_encoded() {
+    fn special_characters_are_encoded_in_folder_names() {
         assert_eq!(folder("policy", "linux-6.12,pcp=merge"), "policy=linux-6.12,pcp%3Dmerge");
         let hostile = "../a b/%2e\n\u{1b}[31m\u{e9}";
         assert_eq!(folder("recording", hostile), "recording=..%2Fa%20b%2F%252e%0A%1B%5B31m%C3%A9");
     }
 
     #[test]
-    fn a_long_value_is_cut_and_still_told_from_others() {
+    fn long_values_are_truncated_and_stay_distinct() {
         let [a, b] = ["a", "b"].map(|last| folder("recording", &("\u{e9}".repeat(100) + last)));
         assert!(a.len() <= NAME_MAX && a != b);
         assert!(a.starts_with("recording=%C3%A9%C3%A9"));

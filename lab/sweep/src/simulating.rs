@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_comes_back_is_the_host_that_ran() {
+    fn host_result_round_trips() {
         let vmstat = Vmstat::new([("pgscan_kswapd", 7), ("compact_stall", 0)]);
         let host =
             HostResult { duration_ms: 1, memory_pages: 2, free_pageblocks: 3, reserved_pages: vec![9, 8], vmstat };

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_known_by_what_it_is_about() {
+    fn task_ids_depend_on_contents_and_plan_only() {
         let both = plan("['recorded', 8]");
         let all = numbers(&both, &identity("a", "0"));
         assert_eq!(all.len(), 4);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_a_place_of_its_own() {
+    fn part_paths_are_unique() {
         let plan = plan("['recorded', 8]");
         let all: Vec<Task> = [("a", "0"), ("a", "1"), ("b", "0")]
             .map(|(name, sha256)| plan.tasks(Some(&identity(name, sha256))))
@@ -207,7 +207,7 @@ mod tests {
 
     /// If A as recorded is not among the replays, a replay under the recorded kernel's rules is added.
     #[test]
-    fn there_is_always_a_replay_that_says_what_is_reproduced() {
+    fn baseline_replay_is_always_included() {
         assert_eq!(plan("[8]").tasks(Some(&identity("a", "0"))).len(), 2 + 1);
         assert_eq!(plan("['recorded']").tasks(Some(&identity("a", "0"))).len(), 2);
         let unknown = Identity { kernel: "1.0".to_owned(), ..identity("a", "0") };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_handed_on_has_the_same_tasks() {
+    fn manifest_round_trips_the_tasks() {
         let plan = plan("[8]");
         let other = Plan::from_manifest(&plan.manifest()).unwrap();
         assert_eq!(other.tasks(Some(&identity("a", "0"))), plan.tasks(Some(&identity("a", "0"))));

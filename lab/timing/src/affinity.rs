@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pinned_thread_may_use_one_cpu() {
+    fn pinned_thread_may_use_one_cpu() {
         let last = *usable().unwrap().last().expect("this thread runs somewhere");
         pin(last).unwrap();
         assert_eq!(usable().unwrap(), [last]);

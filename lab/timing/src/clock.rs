@@ -122,20 +122,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_work_never_takes_no_time_at_all() {
+    fn empty_work_takes_at_least_a_nanosecond() {
         let samples: u64 = (0..100).map(|_| time(1, || {}).nanoseconds).min().unwrap();
         assert!(samples >= 1);
     }
 
     #[test]
-    fn lists_of_cpus_are_short() {
+    fn cpu_lists_are_formatted_as_ranges() {
         assert_eq!(list(&[0, 1, 2, 3, 8]), "0-3, 8");
         assert_eq!(list(&[5]), "5");
         assert_eq!(list(&[]), "");
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
+    fn missing_cpu_error_lists_the_usable_cpus() {
         let error = pin(Some(1023)).unwrap_err().to_string();
         assert!(error.starts_with("cannot pin to CPU 1023; this process may use "), "{error}");
     }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_leaves_before_all_are_there() {
+    fn barrier_releases_threads_only_when_all_have_entered() {
         const ROUNDS: u32 = 100;
         let (barrier, entered) = (SpinBarrier::new(3), AtomicU32::new(0));
         thread::scope(|scope| {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_waits_for_nobody() {
+    fn barrier_of_one_thread_does_not_block() {
         (0..10).for_each(|_| SpinBarrier::new(1).wait());
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_zones_and_ram_in_whole_pageblocks() {
+    fn memory_bounds_are_whole_pageblocks_of_zones_and_ram() {
         let bounds = Bounds::from_facts(&facts());
         assert_eq!(bounds.memory, [0..5120, 0x10_0000..0x10_0200, 0x20_0000..0x20_0200]);
         assert!(bounds.has_memory(4000, 512) && !bounds.has_memory(5000, 512) && !bounds.has_memory(u64::MAX, 2));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_those_of_the_free_lists() {
+    fn order_limit_follows_the_free_lists() {
         for (lists, expected) in [(11, 10), (14, 13), (300, BLOCK_ORDER_MAX)] {
             let samples = vec![Sample { buddyinfo: vec![vec![0; lists]], ..Sample::default() }];
             assert_eq!(order_max(&Facts { samples, ..facts() }), expected);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_names_the_frames_of_its_blocks() {
+    fn rows_map_to_the_frames_of_their_blocks() {
         let bounds = Bounds::from_facts(&facts());
         for (kind, order, args, expected) in [
             (Kind::Free, 3, [0; 3], Some((512, 8))),

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_and_times_may_only_go_forward() {
+    fn sections_and_times_must_ascend() {
         let good = [state(Kind::StartFree, 9), row(Kind::Alloc, 3), row(Kind::Free, 3), state(Kind::EndFree, 1)];
         assert_eq!(fault_of(&good), None);
         assert_eq!(fault_of(&[good[1], good[0]]), Some(Fault::OutOfSection));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_has_its_bounds() {
+    fn out_of_range_columns_are_faults() {
         let base = Row::new(Kind::Alloc);
         let bad = [
             ("time", Row { time: u64::MAX, ..base }),

@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::event::Kind;
 
 /// Rows of a recording, in order. They take 14 to 18 bytes a row in the bundled recordings (`cargo test -p
-/// freehold-trace rows_take_few_bytes`), and never more than about 54.
+/// freehold-trace compressed_rows_take_few_bytes`), and never more than about 54.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     stretches: Vec<Stretch>,
@@ -177,7 +177,7 @@ mod tests {
     use crate::event::Row;
 
     #[test]
-    fn rows_come_back_as_they_were() {
+    fn compressed_columns_round_trip() {
         let wide =
             Row { time: i64::MAX as u64, pfn: 1 << 51, args: [i64::MIN, i64::MAX, -1], ..Row::new(Kind::EndFree) };
         let some = Row { time: 70_000, cpu: u16::MAX, task: u32::MAX, gfp: u32::MAX, ..Row::new(Kind::Alloc) };
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_alike_take_no_bytes() {
+    fn constant_columns_take_no_bytes() {
         let mut columns = Columns::default();
         columns.push(&Batch::from_rows(&[Row { time: 1 << 40, ..Row::new(Kind::Free) }; 100]));
         assert_eq!(columns.bytes(), 0);

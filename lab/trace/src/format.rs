@@ -209,7 +209,7 @@ mod tests {
         print fmt: \"pid=%d\", REC->pid\n";
 
     #[test]
-    fn names_places_and_values_are_read() {
+    fn event_format_fields_are_parsed_and_read() {
         let format = EventFormat::parse(RENAME).unwrap();
         assert_eq!((format.name.as_str(), format.id), ("task_rename", 204));
         let names: Vec<_> = format.field_names().collect();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_event_formats_are_errors() {
         assert_eq!(EventFormat::parse("hello"), Err(FormatError::NotFormat { line: "ID:" }));
         assert!(EventFormat::parse(&RENAME.replace("204", "x")).is_err());
         let bad = RENAME.replace("offset:8", "offset:eight");

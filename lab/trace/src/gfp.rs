@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_are_those_of_c() {
+    fn flag_expressions_evaluate_as_in_c() {
         for (text, value) in [
             ("0x400u|0x800u", 0xc00),
             ("( unsigned long)(( gfp_t)((((1UL))) << (10)))", 1 << 10),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_end_where_the_list_ends() {
+    fn flag_names_end_with_the_list() {
         let text = r#""x=%s", (REC->gfp_flags) ? __print_flags(REC->gfp_flags, "|", {( unsigned long)((( gfp_t)(0x20u))), "__GFP_HIGH"}, {( unsigned long)(what), "__GFP_ODD"}, {( unsigned long)0x40u, "__GFP_IO"}, { 0, ((void *)0) } ) : "none", {1, "not this"}"#;
         let names = parse_names(text);
         assert_eq!(names, BTreeMap::from([("__GFP_HIGH".to_owned(), 0x20), ("__GFP_IO".to_owned(), 0x40)]));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_translated_by_name() {
+    fn gfp_bits_are_translated_by_name() {
         let names = [("__GFP_NO_OBJ_EXT", 1u64 << 24), ("__GFP_IO", 0x80), ("__GFP_FS", 0x40), ("GFP_NOFS", 0x80)];
         let map = GfpMap::new(&names.map(|(name, value)| (name.to_owned(), value)).into());
         assert_eq!(map.translate(1 << 24 | 0x80), 1 << 27 | 0x40);

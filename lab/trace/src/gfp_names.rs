@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_named_as_linux_names_them() {
+    fn gfp_masks_have_linux_names() {
         assert_eq!(name(0xcc0), "GFP_KERNEL");
         assert_eq!(name(0xdc0), "GFP_KERNEL|__GFP_ZERO");
         assert_eq!(name(0x14_0cca), "GFP_HIGHUSER_MOVABLE|__GFP_COMP");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_shows_and_none_is_invented() {
+    fn every_gfp_bit_is_named_exactly() {
         assert_eq!(name(0), "0x0");
         assert_eq!(name(0x100), "__GFP_ZERO");
         assert_eq!(name(0x8000_0000), "0x80000000");

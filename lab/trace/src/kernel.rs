@@ -179,13 +179,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_read_off_what_uname_prints() {
+    fn kernel_releases_are_parsed() {
         assert_eq!(Release::parse("6.12.117-cloud-amd64"), Some(PINNED));
         assert_eq!(Release::parse("6.18-rc1"), Some(Release { major: 6, minor: 18 }));
     }
 
     #[test]
-    fn what_is_no_known_linux_is_refused() {
+    fn unknown_releases_are_rejected() {
         for release in ["", "unknown", "v6.12", "6", "14.1-RELEASE", "2.6.32", "99999999999.1"] {
             assert_eq!(Release::parse(release), None, "{release}");
         }
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_those_of_the_nearest_kernel_that_the_engine_has() {
+    fn rules_are_those_of_the_nearest_kernel() {
         assert_eq!(["5.10.1", "6.8.0", "6.12.1", "6.15.9"].map(rules_of), ["linux-6.12"; 4]);
         assert_eq!(["6.16.0", "6.18.5", "7.1"].map(rules_of), ["linux-6.18"; 3]);
         assert_eq!(["7.2.13", "7.3.4", "7.9"].map(rules_of), ["linux-7.2", "linux-7.3", "linux-7.3"]);
     }
 
     #[test]
-    fn freehold_is_put_on_the_recorded_rules_and_no_other_policy_is() {
+    fn only_freehold_is_moved_to_the_recorded_rules() {
         assert_eq!(policy_on("6.12.1", "freehold"), "freehold");
         assert_eq!(policy_on("6.18.5", "freehold"), "freehold,on=linux-6.18");
         assert_eq!(policy_on("7.2.13", "freehold,pcp=off"), "freehold,on=linux-7.2,pcp=off");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_lie_between_the_two_kernels() {
+    fn differences_are_listed_between_two_kernels() {
         assert!(differences("6.12.1", "linux-6.12").is_empty());
         let newer = differences("6.18.5", "linux-6.12");
         assert_eq!(newer.len(), 4);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_of_a_kernel_whose_rules_are_replayed_differs_in_nothing() {
+    fn recording_of_a_replayed_kernel_has_no_differences() {
         for (release, policy) in [("6.18.44", "linux-6.18"), ("7.2.13", "freehold,on=linux-7.2"), ("7.3", "linux-7.3")]
         {
             assert!(differences(release, policy).is_empty(), "{release} {policy}");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_bits_of_words() {
+    fn frame_ranges_map_to_word_masks() {
         assert_eq!(masks(&(60..130)).collect::<Vec<_>>(), [(0, 0xf << 60), (1, u64::MAX), (2, 3)]);
         assert_eq!((masks(&(7..7)).count(), masks(&(64..65)).collect::<Vec<_>>()), (0, vec![(1, 1)]));
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rows_of_the_start_state_name_no_frame_together() {
+    fn overlapping_start_rows_are_a_fault() {
         let (free, block) = (event(Kind::StartFree, 512, 9), event(Kind::StartPageblock, 512, 0));
         let [one, before, next, last, far] =
             [1024, 508, 8, 1023, WATCHED_MAX].map(|pfn| Row { args: [4, 0, 0], ..event(Kind::StartAllocated, pfn, 0) });
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffled_rows_contradict_each_other() {
+    fn shuffled_rows_clash() {
         assert_eq!(clashes(|number| number, &[]), None);
         assert_eq!(clashes(|number| u64::MAX - number, &[]), Some(Clashes { clashes: 300, events: 600 }));
         let told = Row { args: [300, 0, 0], ..Row::new(Kind::MigratePages) };

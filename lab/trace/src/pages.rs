@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_may_not_claim_a_huge_page() {
+    fn oversized_page_header_is_an_error() {
         // Field 1: i32 0; field 2: the unpacked size.
         let header = [0x15, 0, 0x15, 0x80, 0x10, 0];
         assert_eq!(check_page_header(&header), Ok(()));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_what_they_claim() {
+    fn page_contents_must_match_the_header() {
         assert!(check_page(&dictionary(2), false).is_ok());
         assert!(check_page(&dictionary(u32::MAX), false).unwrap_err().contains("fewer bytes than values"));
         assert!(check_page(&data(Encoding::RLE_DICTIONARY, 8), true).is_ok());

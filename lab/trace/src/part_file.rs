@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_name_when_it_is_whole() {
+    fn part_file_is_visible_only_after_publish() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r");
         fs::write(&path, "old").unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_and_devices_left_alone() {
+    fn part_file_follows_links_and_rejects_devices() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("r"), folder.path().join("link"));
         fs::write(&path, "old").unwrap();

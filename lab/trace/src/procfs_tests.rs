@@ -51,7 +51,7 @@ Node 0, zone      DMA            1            7            2
 ";
 
 #[test]
-fn zoneinfo_gives_zones_with_pages() {
+fn zoneinfo_is_parsed_for_populated_zones() {
     let zones = parse_zoneinfo(ZONEINFO).unwrap();
     assert_eq!(zones.len(), 1);
     let zone = &zones[0];
@@ -68,7 +68,7 @@ fn zoneinfo_gives_zones_with_pages() {
 }
 
 #[test]
-fn buddyinfo_gives_blocks_by_order() {
+fn buddyinfo_is_parsed_by_order() {
     let zones = parse_buddyinfo("Node 1, zone   Normal   1141    340      0 \n").unwrap();
     assert_eq!(zones, [ZoneBlocks { node: 1, zone: "Normal".to_owned(), free: vec![1141, 340, 0] }]);
     assert!(parse_buddyinfo("Node 1, zone Normal 3 x").is_err());
@@ -76,7 +76,7 @@ fn buddyinfo_gives_blocks_by_order() {
 }
 
 #[test]
-fn pagetypeinfo_is_numbered_as_a_recording_is() {
+fn pagetypeinfo_uses_recording_type_numbers() {
     let info = parse_pagetypeinfo(PAGETYPEINFO_TEXT).unwrap();
     assert_eq!((info.pageblock_order, &info.migratetypes[..]), (9, &[0, 1, 5][..]));
     let types: Vec<_> = info.types.iter().map(|facts| (facts.migratetype, facts.pageblocks, facts.free[1])).collect();
@@ -87,14 +87,14 @@ fn pagetypeinfo_is_numbered_as_a_recording_is() {
 }
 
 #[test]
-fn vmstat_keeps_the_order_of_the_kernel() {
+fn vmstat_keeps_the_kernels_order() {
     let (names, values) = parse_vmstat("nr_free_pages 12\npgfault 0\n").unwrap();
     assert_eq!((names, values), (vec!["nr_free_pages".to_owned(), "pgfault".to_owned()], vec![12, 0]));
     assert!(parse_vmstat("nr_free_pages twelve").is_err());
 }
 
 #[test]
-fn iomem_gives_whole_pages_of_ram() {
+fn iomem_is_parsed_to_whole_pages_of_ram() {
     let text = "00001000-0009fbff : System RAM\n000f0000-000fffff : System ROM\n\
         00100000-bfffffff : System RAM\n  01000000-0220bb07 : Kernel code\n";
     assert_eq!(parse_iomem(text, 4096).unwrap(), [(1, 0x9f), (0x100, 0xc0000)]);
@@ -130,7 +130,7 @@ fn mangle(text: &str, seed: u64) -> String {
 }
 
 #[test]
-fn no_text_makes_a_parser_panic() {
+fn mangled_text_never_panics_a_parser() {
     let mut accepted = 0;
     for seed in 0..3000 {
         accepted += u32::from(parse_zoneinfo(&mangle(ZONEINFO, seed)).is_ok());
@@ -147,7 +147,7 @@ fn read(name: &str) -> std::io::Result<String> {
 }
 
 #[test]
-fn this_machine_is_understood() {
+fn procfs_of_this_machine_is_parsed() {
     let (Ok(zoneinfo), Ok(buddyinfo), Ok(vmstat)) = (read("zoneinfo"), read("buddyinfo"), read("vmstat")) else {
         println!("skipped: no /proc/zoneinfo here");
         return;

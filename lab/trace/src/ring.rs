@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_read_not_assumed() {
+    fn ring_layout_is_read_from_the_header() {
         assert_eq!(layout().page_bytes(), 4096);
         let large = HEADER.replace("4080", "65520");
         assert_eq!(PageLayout::parse(&large).unwrap().page_bytes(), 65536);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn records_times_and_padding_are_walked() {
+    fn records_timestamps_and_padding_are_walked() {
         let words = [
             head(2, 5),
             0,
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_the_end_is_an_error() {
+    fn record_beyond_the_page_end_is_an_error() {
         for words in [&[head(3, 0), 0, 0][..], &[head(0, 0), 400, 0], &[head(0, 0)], &[head(TIME_STAMP, 0)]] {
             assert_eq!(events(words), Err(RingError::CutOff { offset: 0 }));
         }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_may_not_commit_more_than_it_holds() {
+    fn overcommitted_page_is_an_error() {
         let bytes = page(0, &[0; 1000]);
         let error = layout().page(&bytes[..100]).unwrap_err();
         assert_eq!(error, RingError::Overcommitted { committed: 4000, available: 84 });
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_events_are_told() {
+    fn lost_events_are_reported() {
         let mut counted = page(1 << 31 | 1 << 30, &[head(1, 0), 0]);
         counted[24..32].copy_from_slice(&77u64.to_ne_bytes());
         for (bytes, expected) in [

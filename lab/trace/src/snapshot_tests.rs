@@ -26,7 +26,7 @@ fn free_runs_become_the_largest_aligned_blocks() {
 }
 
 #[test]
-fn no_block_crosses_a_border() {
+fn blocks_do_not_cross_borders() {
     let free = Kind::StartFree;
     assert_eq!(rows(0, &[flag::BUDDY; 8], &[0, 4, 100]), [(free, 0, 2, 0, 0), (free, 4, 2, 0, 0)]);
     let zones =
@@ -35,7 +35,7 @@ fn no_block_crosses_a_border() {
 }
 
 #[test]
-fn alike_neighbours_are_one_run() {
+fn equal_neighbours_form_a_run() {
     let (head, tail) = (flag::COMPOUND_HEAD | flag::ANON | flag::LRU, flag::COMPOUND_TAIL);
     let anon = class::ANON | class::LRU;
     let words = [head, tail, head, tail, flag::SLAB, 0, 0, flag::NOPAGE, 0, tail, flag::RESERVED];
@@ -52,7 +52,7 @@ fn alike_neighbours_are_one_run() {
 }
 
 #[test]
-fn classes_follow_from_the_flags() {
+fn page_classes_follow_from_the_flags() {
     assert_eq!(class_of(flag::LRU | flag::MMAP | flag::DIRTY), class::LRU | class::FILE | class::MAPPED | class::DIRTY);
     let shared = class::LRU | class::FILE | class::MAPPED | class::SHARED;
     assert_eq!(class_of(flag::LRU | flag::MMAP | flag::SHARED), shared);
@@ -135,18 +135,18 @@ fn compare_with_buddyinfo(spanned_max: u64) {
 }
 
 #[test]
-fn small_zones_of_this_machine_are_as_buddyinfo_says() {
+fn small_zones_of_this_machine_match_buddyinfo() {
     compare_with_buddyinfo(1 << 16);
 }
 
 #[test]
 #[ignore = "reads all page flags of this machine ten times"]
-fn all_zones_of_this_machine_are_as_buddyinfo_says() {
+fn all_zones_of_this_machine_match_buddyinfo() {
     compare_with_buddyinfo(u64::MAX);
 }
 
 #[test]
-fn flags_of_a_class_have_that_class() {
+fn class_flags_round_trip() {
     let lru = class::LRU | class::FILE;
     let all = [
         0,
@@ -167,7 +167,7 @@ fn flags_of_a_class_have_that_class() {
 }
 
 #[test]
-fn a_word_of_the_kernel_keeps_what_matters() {
+fn kernel_page_flags_are_reduced_to_used_bits() {
     for (kernel, flags) in [
         (0, 0),
         (1 << 10, flag::BUDDY),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_told_with_names_and_pages() {
+    fn sampled_stacks_have_names_and_page_counts() {
         let facts = facts();
         let samples: Vec<_> = facts.sampled_stacks().collect();
         let first = SampledStack {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_points_nowhere_is_told() {
+    fn dangling_stack_references_are_contradictions() {
         let stacks = facts().stacks.unwrap();
         assert_eq!(stacks.contradiction(2), None);
         assert!(stacks.contradiction(1).unwrap().starts_with("stack 0"));

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_structure_is_walked_field_by_field() {
+    fn thrift_structures_are_walked_by_field() {
         // Field 1: i32 -3; field 3: "ab"; field 4: list of two i32; field 20: true.
         let bytes = [0x15, 5, 0x28, 2, b'a', b'b', 0x19, 0x25, 2, 4, 0x01, 40, 0];
         let mut seen = Vec::new();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_sizes_are_bounded() {
+    fn thrift_depth_and_sizes_are_bounded() {
         let nested = [0x1c; 1000];
         assert_eq!(Cursor::new(&nested).skip(kind::STRUCT), Err(ThriftError));
         let long_list = [0xf5, 0xff, 0xff, 0xff, 0xff, 0x07];

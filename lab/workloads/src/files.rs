@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_eighth_file_stays() {
+    fn every_eighth_file_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         churn(folder.path(), 20).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);

@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_touched_and_given_back() {
+    fn hog_touches_and_unmaps_its_memory() {
         hog(4, Pages::Small).unwrap();
         let map = map_touched(Pages::Huge).unwrap();
         assert_eq!(map.iter().filter(|byte| **byte == 1).count(), PIECE / PAGE);
     }
 
     #[test]
-    fn failure_of_the_command_amid_holes_is_passed_on() {
+    fn holes_passes_on_the_command_failure() {
         holes(1, 3, 4, &["true".to_owned()]).unwrap();
         assert!(holes(1, 3, 4, &["false".to_owned()]).is_err());
     }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_load_ends_by_itself() {
+    fn network_loads_terminate() {
         loopback(1, 2).unwrap();
         connections(4).unwrap();
         datagrams(1, 30_000).unwrap();

@@ -166,14 +166,14 @@ mod tests {
         Server { before: CHUNK, receiving: 3, answering: 2, requests: 500, backlog: 2 * MIB, work: 1 };
 
     #[test]
-    fn a_server_ends_when_all_requests_are_answered() {
+    fn server_ends_after_all_requests() {
         serve(SMALL).unwrap();
         serve(Server { requests: 0, ..SMALL }).unwrap();
         serve(Server { backlog: 1, receiving: 1, answering: 1, requests: 9, ..SMALL }).unwrap();
     }
 
     #[test]
-    fn sizes_are_small_and_large_and_always_the_same() {
+    fn request_sizes_are_reproducible_and_varied() {
         let sizes: Vec<usize> = (0..10_000).map(size).collect();
         assert!(sizes.iter().all(|size| (128..1 << 19).contains(size)));
         assert!(sizes.iter().filter(|size| **size < 1 << 10).count() > 2000, "small ones");

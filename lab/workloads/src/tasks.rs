@@ -79,19 +79,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_task_ends_by_itself() {
+    fn task_loads_terminate() {
         pipe(0, 0, 1).unwrap();
         threads(4).unwrap();
     }
 
     #[test]
-    fn pipes_are_full_while_the_command_runs() {
+    fn pipes_passes_on_the_command_failure() {
         pipes(1, &["true".to_owned()]).unwrap();
         assert!(pipes(1, &["false".to_owned()]).is_err());
     }
 
     #[test]
-    fn a_cpu_that_does_not_exist_is_an_error() {
+    fn missing_cpu_is_an_error() {
         assert!(pipe(0, CpuSet::MAX_CPU - 1, 1).is_err());
     }
 }

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_told_apart_by_how_many_pages_are_slabs() {
+    fn blocks_are_grouped_by_their_slab_pages() {
         let blocks = [(0, 0), (0, 1), (1, 2), (64, 0), (65, 5), (512, 0)]
             .map(|(slab_pages, free_pages_in_memory)| Block { slab_pages, free_pages_in_memory, ..Block::default() });
         let rows = fullness(&blocks);
@@ -329,7 +329,7 @@ mod tests {
     /// The sums must hold for any part that was never written to: a table does not tell whether such an object is in
     /// use.
     #[test]
-    fn what_is_in_memory_is_used_idle_or_free() {
+    fn resident_memory_is_used_idle_or_free() {
         for (objects, slabs) in [(10, 100), (70, 40), (0, 0)] {
             let row = MemoryRow {
                 objects,

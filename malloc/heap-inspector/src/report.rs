@@ -189,12 +189,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_rounded_up_in_the_unit_that_suits_them() {
+    fn sizes_are_rounded_up_with_a_suitable_unit() {
         assert_eq!([0, 1, 1024, 1 << 20, (5 << 20) + 1].map(size), ["0 KiB", "1 KiB", "1 KiB", "1 MiB", "6 MiB"]);
     }
 
     #[test]
-    fn what_lies_in_a_block_is_told_by_size() {
+    fn block_contents_are_described_by_size() {
         let pin = BlockPin { name: "kmalloc-64".to_owned(), slabs: 2, objects: 3, cached: 1 };
         assert_eq!(in_words(&pin), "kmalloc-64: 2 slabs, 3 in use, 1 cached");
         assert_eq!(in_words(&BlockPin { slabs: 1, cached: 0, ..pin }), "kmalloc-64: 1 slab, 3 in use");

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sheaf_says_what_it_has_unless_its_slot_does() {
+    fn sheaf_length_is_taken_from_its_slot_if_known() {
         let sheaf = [2, 4, Sheaf::BOTTOM, 8, 16, 24, 0, Sheaf::CEILING];
         assert_eq!(objects(&sheaf, None), [8, 16]);
         assert_eq!(objects(&sheaf, Some(Main { len: 3, capacity: 4 })), [8, 16, 24]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_or_anything_else_has_no_objects() {
+    fn free_or_foreign_memory_has_no_sheaf_objects() {
         let link = 0x7f00_0000_1000;
         assert_eq!(objects(&[link, 4, 0, 8, 16, 24, 32, Sheaf::CEILING], None), [0; 0]);
         assert_eq!(objects(&[0; 8], None), [0; 0]);

@@ -25,7 +25,7 @@ fn look() -> HeapMap {
 
 /// The file has one test only, because the inspection would also see allocations of concurrent tests.
 #[test]
-fn a_process_is_seen_as_it_sees_itself() {
+fn inspection_of_this_process_matches_its_allocations() {
     let before = look();
     let run = vec![1_u8; RUN];
     let mut objects: Vec<Box<[u8; SIZE]>> = (0..OBJECTS).map(|_| Box::new([1; SIZE])).collect();

@@ -22,7 +22,7 @@ fn layouts() -> impl Iterator<Item = Layout> {
 }
 
 #[test]
-fn every_layout_is_met() {
+fn every_layout_is_served() {
     for layout in layouts() {
         // SAFETY: the layouts have nonzero sizes; each block is written within its size, and freed once with its
         // layout.
@@ -40,7 +40,7 @@ fn every_layout_is_met() {
 }
 
 #[test]
-fn what_grows_and_shrinks_keeps_its_bytes() {
+fn resized_vectors_keep_their_bytes() {
     let mut chance = Rng::with_seed(1);
     let mut bytes: Vec<u8> = Vec::new();
     for round in 0..400 {
@@ -57,7 +57,7 @@ fn what_grows_and_shrinks_keeps_its_bytes() {
 }
 
 #[test]
-fn threads_that_come_and_go_share_it() {
+fn short_lived_threads_share_the_allocator() {
     for wave in 0..20 {
         let threads: Vec<_> = (0..16)
             .map(|number| {
@@ -81,7 +81,7 @@ fn threads_that_come_and_go_share_it() {
 }
 
 #[test]
-fn what_cannot_be_had_is_no_memory() {
+fn impossible_reservations_fail() {
     assert!(Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).is_err());
     assert!(Vec::<u8>::new().try_reserve_exact(1 << 46).is_err());
 }
@@ -89,23 +89,23 @@ fn what_cannot_be_had_is_no_memory() {
 /// Runs this program's other tests again under a command that changes its environment.
 fn again(command: &mut Command) {
     let this = std::env::current_exe().expect("it runs");
-    let output = command.arg(this).args(["--skip", "again_"]).output().expect("it can be run");
+    let output = command.arg(this).args(["--skip", "rerun_"]).output().expect("it can be run");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("4 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
-fn again_without_restartable_sequences() {
+fn rerun_without_restartable_sequences_passes() {
     again(Command::new("env").arg("GLIBC_TUNABLES=glibc.pthread.rseq=0"));
 }
 
 #[test]
-fn again_in_little_address_space() {
+fn rerun_in_a_small_address_space_passes() {
     again(Command::new("sh").args(["-c", "ulimit -v 3000000; exec \"$0\" \"$@\""]));
 }
 
 #[test]
-fn again_with_a_free_that_is_none() {
+fn rerun_with_an_invalid_free_ends_with_a_report() {
     if std::env::var_os("FREEHOLD_TEST_FREE").is_some() {
         let object = Box::into_raw(Box::new([0_u64; 4]));
         // SAFETY: the address is inside an object, so the heap refuses it and terminates the program before anything
@@ -116,7 +116,7 @@ fn again_with_a_free_that_is_none() {
     let this = std::env::current_exe().expect("it runs");
     let mut command = Command::new(this);
     let output = command
-        .args(["--exact", "again_with_a_free_that_is_none", "--nocapture"])
+        .args(["--exact", "rerun_with_an_invalid_free_ends_with_a_report", "--nocapture"])
         .env("FREEHOLD_TEST_FREE", "1")
         .output()
         .expect("it can be run");

@@ -63,18 +63,18 @@ fn live<C: CpuLocal>(make: fn(&HeapConfig) -> Result<Heap<C>, HeapError>) -> Res
 }
 
 #[test]
-fn a_heap_with_locks_asks_for_no_memory() {
+fn heap_with_locks_allocates_no_memory_itself() {
     assert_eq!(asked(|| live(Heap::with_locks)), (0, Ok(())));
 }
 
 #[test]
-fn a_heap_with_rseq_asks_for_no_memory() {
+fn heap_with_rseq_allocates_no_memory_itself() {
     let (times, made) = asked(|| live(Heap::with_rseq));
     // Without restartable sequences, the search for a symbol may allocate an error message.
     assert!(times == 0 || matches!(made, Err(HeapError::Rseq(_))), "asked {times} times");
 }
 
 #[test]
-fn what_asks_is_noticed() {
+fn counted_allocation_is_detected() {
     assert_eq!(asked(|| std::hint::black_box(vec![1_u8])).0, 1);
 }

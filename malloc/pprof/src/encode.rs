@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_stand_for_what_they_were_drawn_from_and_have_names() {
+    fn samples_are_scaled_and_symbolised() {
         let profile = encode(&Profile::parse(&own_profile()).unwrap(), SystemTime::UNIX_EPOCH);
         // The factors are 1 / (1 - exp(-100 / 4096)) and 1 / (1 - exp(-2)).
         assert_eq!(profile.sample[0].value, [41, 4146]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_compressed_and_read_again() {
+    fn pprof_output_round_trips_through_gzip() {
         use std::io::Read;
 
         use prost::Message;

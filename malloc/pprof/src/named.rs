@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_are_told_by_their_names_and_numbers_add_up() {
+    fn named_stacks_are_merged_and_values_saturate() {
         let mut stacks = NamedStacks::new(&[("alloc_objects", "count"), ("alloc_space", "bytes")]);
         let one = stacks.stack(["order 0", "GFP_KERNEL", "cc1"]);
         let other = stacks.stack(["order 3", "GFP_KERNEL", "cc1"]);

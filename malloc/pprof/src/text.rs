@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_read() {
+    fn heap_profile_is_parsed() {
         let text = "heap profile: 3: 300 [0: 0] @ heap_v2/4096\n1: 100 [0: 0] @ 0x401136 0x7f0000001200\n\
                     2: 200 [0: 0] @\n\nMAPPED_LIBRARIES:\n\
                     00401000-00402000 r-xp 00001000 fe:01 1234567                            /opt/a b\n\
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_profile_is_refused() {
+    fn invalid_profiles_are_errors() {
         let header = "heap profile: 1: 1 [0: 0] @ heap_v2/4096\n";
         for wrong in ["", "heap_v2/4096\n", "heap profile: 1: 1 [0: 0] @ heap_v2/0", "heap profile: 1: 1 [0: 0] @ heap"]
         {

@@ -47,12 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn bitmap_conforms_to_the_peer_interface() {
         examine::<Bitmap>(&[0, 3, 4, 9]);
     }
 
     #[test]
-    fn refuses_a_machine_that_its_bitmap_cannot_hold() {
+    fn bitmap_machine_above_the_limit_is_an_error() {
         assert!(Bitmap::boot((1 << 20) + 1).is_err());
     }
 }

@@ -59,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn linked_buddies_conform_to_the_peer_interface() {
         examine::<LinkedBuddies>(&[0, 3, 4, 9]);
     }
 
     #[test]
-    fn no_block_is_split_at_first() {
+    fn initial_blocks_are_whole() {
         examine_wholeness::<LinkedBuddies>();
     }
 }

@@ -36,12 +36,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn buddy_system_conforms_to_the_peer_interface() {
         examine::<BuddySystem>(&[0, 3, 4, 9]);
     }
 
     #[test]
-    fn no_block_is_split_at_first() {
+    fn initial_blocks_are_whole() {
         examine_wholeness::<BuddySystem>();
     }
 }

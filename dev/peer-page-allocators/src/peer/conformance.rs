@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_promise_is_found() {
+    fn every_planted_fault_is_found() {
         assert_eq!(verdict::<OVERLAPS>(0), Err(Fault::Overlap));
         assert_eq!(verdict::<STRAYS>(0), Err(Fault::Outside));
         assert_eq!(verdict::<TILTS>(3), Err(Fault::Misaligned));

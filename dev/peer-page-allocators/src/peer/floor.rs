@@ -34,13 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn array_conforms_to_the_peer_interface() {
         examine::<Array>(&[0]);
         examine::<Locked<Array>>(&[0]);
     }
 
     #[test]
-    fn larger_blocks_are_refused() {
+    fn blocks_above_order_0_are_unsupported() {
         assert_eq!(Array::boot(1024).unwrap().alloc(Order::new(3)), None);
     }
 }

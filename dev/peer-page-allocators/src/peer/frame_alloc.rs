@@ -117,17 +117,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn plain_allocator_conforms_to_the_peer_interface() {
         examine::<Plain>(&[0, 3, 4, 9]);
     }
 
     #[test]
-    fn keeps_the_front_s_promises_behind_its_cache() {
+    fn cached_allocator_conforms_to_the_peer_interface() {
         examine::<Cached>(&[0, 3, 4, 9]);
     }
 
     #[test]
-    fn no_block_is_split_at_first() {
+    fn initial_blocks_are_whole() {
         examine_wholeness::<Plain>();
         examine_wholeness::<Cached>();
     }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn sorted_ranges_conform_to_the_peer_interface() {
         examine::<SortedRanges>(&[0, 3, 4, 9]);
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn books_lie_before_the_first_frame() {
+    fn metadata_precedes_the_first_frame() {
         let reserve = Reserve::with_books(4096, 3 * FRAME_BYTES).unwrap();
         assert_eq!(reserve.base().addr().get() % BLOCK_BYTES_MAX, 0);
         assert_eq!(reserve.books().addr() + 3 * FRAME_BYTES, reserve.base().addr().get());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_byte_is_there_and_zero() {
+    fn last_byte_is_mapped_and_zero() {
         let reserve = Reserve::new(3).unwrap();
         // SAFETY: the byte is inside the mapping, which is zeroed and used only by this test.
         assert_eq!(unsafe { reserve.base().add(reserve.bytes() - 1).read() }, 0);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_front_s_promises() {
+    fn talc_conforms_to_the_peer_interface() {
         examine::<AlignedTalc>(&[0, 3, 4, 9]);
     }
 }

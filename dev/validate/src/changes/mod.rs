@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_between_kernels_that_can_run_the_load() {
+    fn changes_are_between_kernels_that_support_the_load() {
         for change in &CHANGES {
             assert!(change.loads().iter().all(|load| load.cell.is_possible()), "{}", change.heading);
             let alone = freehold_policies::parse(change.alone).unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named() {
+    fn differing_rows_are_summarised() {
         let text = in_short(&[line([1e4, 2e4], [1e4, 1e4]), line([1e4, 1e4], [1e4, 2e4])]);
         assert!(text.starts_with("Rows in which the kernels differ: 1 of 2 (a row)."), "{text}");
         assert!(text.ends_with("on the same recordings: 1 of 2 (a row)."), "{text}");

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_lays_out_otherwise_is_named() {
+    fn caches_with_different_layouts_are_listed() {
         let caches = [cache("dentry", 192, 21, 1, 60), cache("odd", 192, 42, 2, 12), cache("none", 8192, 4, 8, 0)];
         let text = in_short(&caches);
         assert!(text.contains("has 3 caches, 2 of them with sheaves"), "{text}");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_verdict_is_found() {
+    fn wrong_verdict_is_found() {
         assert!(judge(&report_with("undecided"), None).is_ok() && judge(&report_with("no difference"), None).is_ok());
         assert!(judge(&report_with("worse"), None).is_err());
         assert!(judge(&report_with("worse"), Some(("x", "worse"))).is_ok());

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_of_memory_is_found() {
+    fn memory_cgroup_is_found() {
         let [first, second] = &HIERARCHIES;
         let groups = "4:memory:/a/b\n1:cpu:/\n0::/c\n";
         assert_eq!((first.own(groups), second.own(groups)), (Some("a/b".into()), Some("c".into())));

@@ -11,9 +11,9 @@ use crate::workspace::{self, cargo};
 
 /// Tests with more orders of steps than the gate has time for.
 const LONG: [&str; 3] = [
-    "a_list_is_drained_while_its_slab_is_freed_into_here_and_elsewhere",
-    "a_slab_is_settled_while_it_is_freed_into",
-    "the_first_free_of_the_owner_meets_the_end_of_the_slab",
+    "list_drain_during_local_and_remote_frees",
+    "slab_settled_during_a_remote_free",
+    "first_owner_free_at_the_end_of_the_slab",
 ];
 
 /// Runs all tests except the long ones.

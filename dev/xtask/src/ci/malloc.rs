@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_difference_is_noticed() {
+    fn planted_output_difference_is_detected() {
         let plain = ended(0, "one\ntwo\n", "");
         assert_eq!(judge(&plain, &ended(0, "one\ntwo\n", "a warning\n")), Ok(()));
         let sentence = judge(&plain, &ended(0, "one\ntoo\n", "")).unwrap_err();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn another_ending_and_a_complaint_are_noticed() {
+    fn different_exit_or_freehold_message_is_detected() {
         let plain = ended(0, "one\n", "");
         assert!(judge(&plain, &ended(6, "one\n", "")).is_err());
         assert!(judge(&plain, &ended(1 << 8, "one\n", "")).is_err());
@@ -246,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_run_without_proves_nothing() {
+    fn program_failing_without_freehold_proves_nothing() {
         assert!(judge(&ended(1 << 8, "one\n", ""), &ended(1 << 8, "one\n", "")).is_err());
         assert!(judge(&ended(0, "", ""), &ended(0, "", "")).is_err());
     }
 
     #[test]
-    fn each_case_has_a_script_and_each_script_a_case() {
+    fn cases_and_scripts_correspond() {
         let folder = workspace::root().join("dev/xtask/malloc");
         let scripts = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let mut scripts: Vec<_> =

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_failure_will_do() {
+    fn only_the_expected_failure_is_accepted() {
         assert!(judge_outcome(Err(failure("evaluation panicked: their values must coincide"))).is_ok());
         assert!(judge_outcome(Err(failure("expected `;`"))).is_err());
         assert!(judge_outcome(Ok(())).is_err_and(|error| error.to_string() == "`check` compiles"));

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_planted_difference_is_noticed() {
+    fn planted_profile_difference_is_detected() {
         let held = BTreeMap::from([("a".to_owned(), 110.0), ("b".to_owned(), 1.0)]);
         assert_eq!(hold(&held, &[("a", 100.0, 0.1), ("c", 0.0, 0.0)]), Ok(()));
         assert!(hold(&held, &[("a", 100.0, 0.09)]).is_err());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_stands_for_more() {
+    fn sample_is_scaled_to_the_estimated_bytes() {
         let (bytes, address) = sample("1: 200 [0: 0] @ 0x401136 0x401200").unwrap();
         assert!((bytes - 4196.8).abs() < 0.1, "{bytes}");
         assert_eq!(address, "0x401136");

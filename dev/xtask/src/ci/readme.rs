@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_come_from_the_first_block() {
+    fn commands_are_read_from_the_first_block() {
         let text = "# X\n\n```sh\ncargo run --release -- compare   # the main job\ncargo test --workspace\n```\n";
         let commands = parse(text).unwrap();
         assert_eq!(commands.compare, ["run", "--release", "--", "compare"]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_block_is_refused() {
+    fn other_blocks_are_rejected() {
         for block in
             ["", "make\n", "cargo test\ncargo run -- compare\n", "cargo run -- compare\ncargo test\ncargo doc\n"]
         {

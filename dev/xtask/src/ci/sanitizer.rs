@@ -34,12 +34,12 @@ const THREADS: Filter = &["threads::", "preempt::", "--skip", "slab::", "--skip"
 /// Page tests with threads, without the module that interrupts threads, which takes minutes.
 const SOME_THREADS: Filter = &["threads::", "--skip", "slab::", "--skip", "planted"];
 /// Small part of the tests of races between ranges.
-const SOME_RANGES: Filter = &["contig::race::in_batches_with_lists_that_merge"];
+const SOME_RANGES: Filter = &["contig::race::batched_range_with_merge_lists"];
 /// All tests of races between ranges, for the nightly run.
 const RANGES: Filter = &["contig::race::", "--skip", "planted"];
 /// Object test in which all threads run at once. The tests of a kernel's sections are left out, because they destroy a
 /// cache after threads that only the standard library waits for.
-const SOME_OBJECTS: Filter = &["slab::threads::everybody"];
+const SOME_OBJECTS: Filter = &["slab::threads::threads_lose"];
 /// All object tests with threads, including caches that are created and destroyed.
 const OBJECTS: Filter = &["slab::threads::", "slab::comings::", "--skip", "fault"];
 /// Tests that access memory themselves. Pages are only numbers in most tests, but objects are memory.

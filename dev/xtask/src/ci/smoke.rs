@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_read_from_the_help() {
+    fn commands_are_parsed_from_the_help() {
         let help =
             "About.\n\nCommands:\n  compare  Replay\n           and compare\n  help     Print\n\nOptions:\n  -h\n";
         assert_eq!(commands(help).collect::<Vec<_>>(), ["compare", "help"]);

@@ -14,7 +14,7 @@ use crate::stage::Outcome;
 use crate::workspace::cargo;
 
 /// Test that fails if there are no sections to interrupt.
-const ASKED_FIRST: &str = "there_is_something_to_interrupt";
+const ASKED_FIRST: &str = "restartable_sections_are_available";
 /// Report of one test's success. On other processors than x86-64 the test does not exist, and no test is reported as
 /// passed.
 const HAS_PASSED: &str = "1 passed";
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_no_success() {
+    fn missing_result_is_not_a_success() {
         assert_eq!(missing(pass_with(1)).unwrap(), None);
         assert!(missing(pass_with(0)).unwrap().unwrap().contains("x86-64"));
         assert_eq!(

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_function_is_found() {
+    fn innermost_function_is_found() {
         let text = "fn a() {}\nimpl T { fn b() { fn c() { 1 } } }";
         let found = around(text, text.find('1').unwrap()).unwrap();
         assert_eq!(&text[found], "fn c() { 1 }");

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_is_written_at_all_its_uses() {
+    fn constant_is_mutated_at_all_its_uses() {
         let sites = find_sites(&[
             ("a.rs", "pub const MASK: u16 = 0x7fff;\nfn f(a: u16) -> u16 { a & MASK }"),
             ("b.rs", "use super::a::MASK;\nfn g(a: u16) -> [u16; MASK as usize] { a & a::MASK }"),
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_loom_builds_are_left_alone() {
+    fn loom_constants_are_not_mutated() {
         let sites = find_sites(&[("a.rs", "const MOST: u8 = if cfg!(loom) { 4 } else { 10 }; fn f() -> u8 { MOST }")]);
         let mutated: Vec<&str> = sites.iter().map(|site| site.mutated.as_str()).collect();
         assert_eq!(mutated, ["if cfg!(loom) { 4 } else { 11 }", "if cfg!(loom) { 4 } else { 9 }"]);
     }
 
     #[test]
-    fn names_that_two_have_are_each_for_their_own_file() {
+    fn equal_names_are_resolved_per_file() {
         let sites = find_sites(&[
             ("a.rs", "const NIL: u8 = 9; fn f() -> u8 { NIL }"),
             ("b.rs", "const NIL: u8 = 0; fn f() -> u8 { NIL }"),

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_says_which() {
+    fn draw_depends_only_on_seed_and_site() {
         let sites: Vec<Site> = (0..100).map(|number| site(&format!("{number}.rs"), number)).collect();
         let sites: Vec<&Site> = sites.iter().collect();
         assert_eq!(draw_lines(&sites, 1), draw_lines(&sites, 1));

@@ -93,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_project_lists_is_there() {
+    fn listed_equivalent_mutants_exist() {
         let (_, sites) = Subject::core().read().unwrap();
         assert!(!read(&workspace::root().join(EQUIVALENT), &sites).unwrap().is_empty());
     }
 
     #[test]
-    fn entries_are_about_mutants_on_any_line() {
+    fn equivalent_entries_match_mutants_on_any_line() {
         let text = format!("{ENTRY}why = \"a never equals b here\"\n");
         let entries = parse(&text, &[site("(a) <= (b)")]).unwrap();
         assert!(entries[0].is_about(&site("(a) <= (b)")) && !entries[0].is_about(&site("(a) >= (b)")));

@@ -78,7 +78,7 @@ fn write_subject(folder: &Path) -> Subject {
 }
 
 #[test]
-fn caught_survived_and_not_covered_are_told_apart() {
+fn caught_survived_and_uncovered_mutants_are_separated() {
     let folder = tempfile::tempdir().unwrap();
     let subject = write_subject(folder.path());
     let json = folder.path().join("report.json");
@@ -116,7 +116,7 @@ fn make_entry(mutated: &str) -> String {
 }
 
 #[test]
-fn what_is_listed_as_equivalent_may_survive_and_nothing_else() {
+fn only_listed_equivalent_mutants_may_survive() {
     let folder = tempfile::tempdir().unwrap();
     let subject = write_subject(folder.path());
     let list = folder.path().join("equivalent.toml");

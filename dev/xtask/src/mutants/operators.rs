@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_have_the_mistakes_of_their_kind() {
+    fn expressions_have_mutants_of_their_kind() {
         assert_eq!(mutants("a < b + 1"), ["(a) <= (b + 1)", "(a) >= (b + 1)"]);
         assert_eq!(mutants("a && !b"), ["(a) || (!b)", "a", "!b"]);
         assert_eq!(mutants("!is(b)"), ["is(b)"]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_one_off_and_masks_one_bit_short() {
+    fn number_mutants_differ_by_one_and_masks_by_a_bit() {
         assert_eq!(mutants("0x7fff_u16"), ["0x3fffu16"]);
         assert_eq!(mutants("0x30"), ["49", "47"]);
         assert_eq!(mutants("15"), ["16", "14"]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_stay_in_their_conditions() {
+    fn let_conditions_are_detected() {
         assert!(has_let(&syn::parse_str("a && let Some(b) = c").unwrap()));
         assert!(!has_let(&syn::parse_str("a && b").unwrap()));
     }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_lines_at_most() {
+    fn progress_prints_at_most_ten_lines() {
         assert_eq!((1..=408).filter(|done| is_worth_a_line(*done, 408)).count(), 10);
         assert_eq!((1..=3).filter(|done| is_worth_a_line(*done, 3)).count(), 3);
     }

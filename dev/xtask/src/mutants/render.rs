@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_sites_stand_in_the_original_only() {
+    fn inner_mutants_are_nested_in_the_original_branch() {
         let text = "x = a < b + 1;";
         let outer = edit(text, "a < b + 1", Kind::Instead("a <= b + 1".to_owned()));
         let inner = edit(text, "b + 1", Kind::Instead("b - 1".to_owned()));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_conditions_and_bodies_have_forms_of_their_own() {
+    fn statements_conditions_and_bodies_are_rendered_separately() {
         assert_eq!(render_one("f(x);", "f(x)", Kind::LeftOut), "(if crate::mutant::is(7) {} else { f(x); });");
         assert_eq!(
             render_one("if let A = b {}", "let A = b", Kind::NotTaken),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn two_edits_of_one_place_are_a_chain() {
+    fn edits_of_one_place_form_an_else_if_chain() {
         let text = "a += 1;";
         let edits = [edit(text, "a += 1", Kind::Instead("a -= 1".to_owned())), edit(text, "a += 1", Kind::LeftOut)];
         let rendered = render(text, &[(1, &edits[0]), (2, &edits[1])]);

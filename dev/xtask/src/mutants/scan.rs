@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_loom_build_does_is_left_alone() {
+    fn loom_only_code_is_not_mutated() {
         let plain = mutants("fn f(a: u8) -> u8 { a + 1 }");
         assert_eq!(plain, ["(a) - (1)", "0", "2"]);
         assert_eq!(mutants("fn f(a: u8) -> u8 { if cfg!(loom) { 7 } else { a + 1 } }"), plain);

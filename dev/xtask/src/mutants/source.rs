@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_under_a_condition_are_not_followed() {
+    fn conditional_modules_are_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let files = [
             ("src/lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\nmod base;\n"),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_told_apart() {
+    fn suite_endings_are_classified() {
         assert_eq!(run_program("true", &[], 60_000), Ending::Passed);
         assert_eq!(run_program("false", &[], 60_000), Ending::Failed);
         assert_eq!(run_program("tail", &["-f", "/dev/null"], 1), Ending::TimedOut);

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_is_done_once_until_one_fails() {
+    fn each_piece_runs_once_until_a_failure() {
         let sum = AtomicU32::new(0);
         share(3, 1..=10, |number| add(&sum, number)).unwrap();
         assert_eq!(sum.load(Relaxed), 55);

@@ -144,21 +144,21 @@ mod tests {
     }
 
     #[test]
-    fn circle_of_files_is_found() {
+    fn cycle_of_files_is_found() {
         assert_circle(&[(A, "use super::b::X;"), (B, "use crate::page::a::{Y, Z as W};")], &[A, B]);
         assert_circle(&[(A, "use super::b::X;"), (B, "use super::c::Y;"), (C, "use super::{a::Z};")], &[A, B, C]);
         assert_circle(&[(A, "fn f() { super::b::g() }"), (B, "fn g() -> crate::page::a::T { T }")], &[A, B]);
     }
 
     #[test]
-    fn circle_through_names_that_a_folder_exports_is_found() {
+    fn cycle_through_reexported_names_is_found() {
         let front = ("lab/x/src/page/mod.rs", "mod a; mod b; pub use a::X; pub use b::*;");
         let files = [front, (A, "use super::Y; pub struct X;"), (B, "use super::X; pub struct Y;")];
         assert_circle(&files, &[A, B]);
     }
 
     #[test]
-    fn circle_of_folders_is_found() {
+    fn cycle_of_folders_is_found() {
         let files = [
             ("lab/x/src/low/a.rs", "use crate::high::b::B;"),
             ("lab/x/src/high/b.rs", ""),
@@ -170,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn arrows_in_one_direction_are_fine() {
+    fn acyclic_imports_are_accepted() {
         assert!(circles(&[(A, "use super::b::X;"), (B, "use super::c::Y;"), (C, "use super::Front;")]).is_empty());
     }
 
     #[test]
-    fn folders_and_their_files_and_tests_do_not_count() {
+    fn parent_modules_and_tests_are_exempt_from_cycles() {
         assert!(circles(&[(C, "mod d; use d::X;"), (D, "use super::Y;")]).is_empty());
         let test = "#[cfg(test)] use super::a::X; #[cfg(test)] mod tests { use crate::page::a::Y; }";
         assert!(circles(&[(A, "use super::b::X;"), (B, test)]).is_empty());

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_fine() {
+    fn existing_links_are_accepted() {
         assert!(finding_lines("# A\n\n[x](../README.md#how-to-read-it) [y](#a) [z](../engine/core)\n").is_empty());
         assert!(finding_lines("# A\n\n`page/zone.rs` `engine/core/src/page/zone.rs` `engine/core/`\n").is_empty());
         assert!(

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_turns_damage_on_is_found() {
+    fn dependency_that_enables_damage_is_found() {
         for manifest in [
             "[dependencies]\nfreehold = { path = \"../core\", features = [\"damage\", \"host\"] }\n",
             "[build-dependencies]\nfreehold = { path = \"../core\", features = [\"damage\"] }\n",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_other_packages_may() {
+    fn dev_dependencies_and_other_packages_may_use_damage() {
         for manifest in [
             "[dev-dependencies]\nfreehold = { path = \".\", features = [\"damage\", \"host\"] }\n",
             "[target.'cfg(unix)'.dev-dependencies]\nfreehold = { path = \".\", features = [\"damage\"] }\n",

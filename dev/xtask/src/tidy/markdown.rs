@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn anchors_are_those_of_code_hosts() {
+    fn anchors_match_code_hosts() {
         let document = Document::parse("# What `pcp=merge` does, and why\n\n## Cost\n\n## Cost\n");
         assert_eq!(document.anchors, ["what-pcpmerge-does-and-why", "cost", "cost-1"]);
     }
 
     #[test]
-    fn links_and_spans_know_their_line() {
+    fn links_and_spans_record_their_line() {
         let document = Document::parse("# A\n\nSee [b](b.md#c)\nand `x/y.rs`.\n");
         assert_eq!(document.links, [("b.md#c".to_owned(), 3)]);
         assert_eq!(document.spans, [("x/y.rs".to_owned(), 4)]);

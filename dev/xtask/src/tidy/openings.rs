@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_files_are_found() {
+    fn files_without_an_opening_are_found() {
         assert!(is_found("a.rs", "fn main() {}\n"));
         assert!(is_found("a.rs", "//!\nfn main() {}\n"));
         assert!(is_found("a.rs", "//! Utils.\nfn main() {}\n"));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_stories_are_found() {
+    fn empty_openings_are_found() {
         for opening in [
             "//!",
             "//!\n//!\n//!",
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_fine() {
+    fn prose_openings_are_accepted() {
         assert!(!is_found("a.rs", "//! Says what this is for.\n//!\n\nfn main() {}\n"));
         assert!(!is_found("a.sh", "#!/bin/sh\n# Says what this is for.\n"));
         assert!(!is_found("a.md", "# Heading\n\nA paragraph\nof some prose.\n"));

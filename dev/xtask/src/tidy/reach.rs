@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_declaring_reaches() {
+    fn every_form_of_declaration_is_followed() {
         let tree = [
             ("a/Cargo.toml", "[[bin]]\nname = \"x\"\npath = \"src/x.rs\"\n"),
             ("a/src/x.rs", "mod b; #[cfg(test)] #[path = \"odd.rs\"] mod c; mod d { mod e; }"),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn long_function_is_found_wherever_it_hides() {
+    fn long_function_is_found_in_any_item() {
         for wrapped in [
             function_of(71),
             format!("impl S {{ {} }}", function_of(71)),

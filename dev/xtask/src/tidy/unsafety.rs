@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_argument_is_left_alone() {
+    fn code_without_need_for_an_argument_is_accepted() {
         assert_eq!(
             count_findings(PLACE, "// SAFETY: T asks nothing of us\nunsafe impl T for X { unsafe fn f() {} }\n"),
             0

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_code_links_and_texts_are_fine() {
+    fn tables_code_links_and_string_literals_are_exempt() {
         let words = "word ".repeat(32);
         assert_eq!(lines("a.md", &format!("| {words} |\n\n```\n{words}\n```\n")), [0; 0]);
         assert_eq!(lines("a.md", &format!("See [this](https://{}).\n", "a/".repeat(90))), [0; 0]);

@@ -103,7 +103,7 @@ mod tests {
     use crate::base::testing::with_map;
 
     #[test]
-    fn any_block_can_leave_the_list() {
+    fn remove_unlinks_a_block_at_any_position() {
         with_map(|map| {
             let (list, blocks) = (BlockList::new(), [0, 512, 1024, 1536].map(Pfn::new));
             blocks.iter().for_each(|&block| list.push_tail(map, block));

@@ -9,7 +9,7 @@
 //!
 //! Sections are counted from the lowest frame of the configuration, and the last one ends with the highest. The
 //! metadata of 16 MiB of memory takes 48.25 KiB, and that of 128 MiB at 2 GiB takes 386 KiB (`cargo test -p freehold
-//! a_machine_pays`). The slab takes 33 bytes for each frame of its own address range, holes included.
+//! metadata_size`). The slab takes 33 bytes for each frame of its own address range, holes included.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_written_only_where_they_are_not() {
+    fn zeros_are_written_only_into_unzeroed_storage() {
         for (first, made) in [(0, 0), (7, 3)] {
             let mut bytes = [MaybeUninit::new(first); 12];
             let storage = match first {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_aligned_and_take_no_more_than_they_need() {
+    fn arrays_are_aligned_and_take_only_their_size() {
         let mut bytes = [0_u64; 3].map(MaybeUninit::new);
         // SAFETY: the array has 24 bytes, which stay borrowed as this slice. `MaybeUninit<u8>` admits any contents.
         let bytes = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), 24) };

@@ -64,7 +64,7 @@ mod tests {
     use crate::base::testing::with_map;
 
     #[test]
-    fn blocks_come_out_as_they_went_in() {
+    fn chain_is_first_in_first_out() {
         with_map(|map| {
             let mut chain = Chain::default();
             assert!(chain.pop(map).is_none());

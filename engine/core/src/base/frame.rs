@@ -135,7 +135,7 @@ mod tests {
     use crate::base::State;
 
     #[test]
-    fn a_block_is_claimed_once() {
+    fn second_claim_of_a_block_fails() {
         let frame = Frame::default();
         let held = Word::allocated(Order::new(3)).with_refs(1);
         [Word::RESERVED, Word::INTERIOR, held].into_iter().for_each(|word| frame.set(word));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_made_only_where_they_mean_something() {
+    fn broken_and_poisoned_marks_require_a_suitable_state() {
         let frame = Frame::default();
         assert!(!frame.mark_broken() && !frame.mark_poisoned(Order::ZERO) && frame.word() == Word::ABSENT);
         [Word::RESERVED, Word::INTERIOR].into_iter().for_each(|word| frame.set(word));

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_have_linux_values() {
+    fn gfp_masks_have_linux_values() {
         let pinned: [(Gfp, u32); 10] = [
             (Gfp::ATOMIC, 0x820),
             (Gfp::NOWAIT, 0x2800),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradictory_gfp_flags_have_no_type_or_zone() {
         assert_eq!((Gfp::MOVABLE | Gfp::RECLAIMABLE).migratetype(), None);
         assert_eq!((Gfp::DMA | Gfp::DMA32).highest_zone(), None);
         assert_eq!(Gfp::HIGHUSER_MOVABLE.highest_zone(), Some(ZoneKind::Movable));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_four_bits_say_which_zones_and_two_of_them_which_type() {
+    fn low_gfp_bits_select_zone_and_migratetype() {
         use MigrateType::{Movable as M, Reclaimable as R, Unmovable as U};
         use ZoneKind::{Dma, Dma32, Movable, Normal};
         let zones = [Some(Normal), Some(Dma), Some(Normal), None, Some(Dma32), None, None, None];

@@ -326,7 +326,7 @@ mod tests {
     use crate::base::testing::{PAGES, with_map};
 
     #[test]
-    fn a_list_is_a_queue_from_which_any_frame_can_be_taken() {
+    fn list_matches_a_deque_and_removes_any_frame() {
         with_map(|map| {
             let word = Word::zone_free(Order::ZERO, MigrateType::Movable);
             let mut list = List::EMPTY;
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_comes_before_what_was_there() {
+    fn push_run_inserts_before_existing_blocks() {
         with_map(|map| {
             let word = Word::zone_free(Order::new(1), MigrateType::Movable);
             let mut list = List::EMPTY;

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_pays_for_the_frames_that_it_may_have() {
+    fn metadata_size_follows_the_possible_frames() {
         assert_eq!(metadata_size(0, 1 << 12), flat_size(1 << 12), "16 MiB");
         assert_eq!(metadata_size(1 << 19, (1 << 19) + (1 << 15)), flat_size(1 << 15), "128 MiB at 2 GiB");
         assert_eq!(metadata_size(1 << 31, (1 << 31) + (1 << 18)), metadata_size(0, 1 << 18), "1 GiB, wherever it is");
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_lies_in_sections_of_the_table_only() {
+    fn sections_of_a_range_are_clipped_to_the_table() {
         let cut = geometry(1 << 20, 1 << 21);
         let cases = [
             (1 << 20, 1 << 21, 0..32),

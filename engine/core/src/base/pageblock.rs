@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_who_isolates_a_pageblock_finds_the_type_that_the_first_one_found() {
+    fn nested_isolation_preserves_the_original_type() {
         let block = Pageblock::new();
         assert_eq!((block.migratetype(), block.lasting_migratetype()), (MigrateType::Movable, MigrateType::Movable));
         block.set_migratetype(MigrateType::Reclaimable);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pageblock_begins_as_nobodys() {
+    fn new_pageblock_has_no_owner_zone_or_flags() {
         let block = Pageblock::new();
         assert_eq!((block.zone(), block.owner(), block.isolations()), (NO_ZONE, None, 0));
         assert!(!block.is_skipped() && !block.is_listed());

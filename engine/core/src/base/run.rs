@@ -79,7 +79,7 @@ mod tests {
     use crate::base::testing::with_map;
 
     #[test]
-    fn neighbours_in_either_order_become_the_largest_blocks() {
+    fn gather_merges_adjacent_blocks_in_either_order() {
         let order = Order::new;
         let blocks = [(4, 0), (5, 0), (6, 1), (3, 0), (64, 2), (60, 2), (56, 2), (1, 0)];
         let blocks = blocks.map(|(pfn, of)| (Pfn::new(pfn), order(of)));

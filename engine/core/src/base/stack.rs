@@ -178,7 +178,7 @@ mod tests {
     const PUSHES: u32 = 4000;
 
     #[test]
-    fn what_is_taken_is_what_was_pushed_last_first() {
+    fn stack_is_last_in_first_out() {
         with_map(|map| {
             let stack = Stack::new();
             assert_eq!(stack.push(map, Pfn::new(8), Order::new(3)), Some(8));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_stack_tells_who_pushes() {
+    fn push_to_a_closed_stack_returns_none() {
         with_map(|map| {
             let stack = Stack::new();
             stack.close();
@@ -204,7 +204,7 @@ mod tests {
 
     /// Several threads push while one takes: every block is taken exactly once.
     #[test]
-    fn nothing_is_lost_or_taken_twice() {
+    fn concurrent_pushes_are_taken_exactly_once() {
         with_map(|map| {
             let stack = Stack::new();
             let mut taken: Vec<u32> = thread::scope(|scope| {

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_tile_a_range_with_the_largest_natural_blocks() {
+    fn ranges_split_into_the_largest_aligned_blocks() {
         let blocks: [(u32, u8); 5] = [(3, 0), (4, 2), (8, 3), (16, 2), (20, 0)];
         let cut = Pfn::new(3).blocks_up_to(Pfn::new(21), Order::new(3));
         assert!(cut.map(|(pfn, order)| (pfn.raw(), order.get())).eq(blocks));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn buddies_are_each_others() {
+    fn buddy_of_a_buddy_is_the_block() {
         let pfn = Pfn::new(0x1240);
         for order in Order::all() {
             assert_eq!(pfn.buddy(order).buddy(order), pfn);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_a_ladder_with_two_ends() {
+    fn orders_range_from_0_to_10() {
         assert!(Order::all().map(Order::get).eq(0..=10));
         assert!(Order::new(2).to(Order::new(4)).map(Order::pages).eq([4, 8, 16]));
         assert_eq!((Order::ZERO.down(), Order::MAX.up()), (None, None));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_counted_within_blocks() {
+    fn pfn_arithmetic_follows_block_boundaries() {
         let (pfn, order) = (Pfn::new(0x1234), Order::new(4));
         assert_eq!(
             (pfn.align_down(order), pfn.buddy(order), pfn.offset(12)),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_is_no_frames_and_the_last_block_is_never_in_use() {
+    fn largest_pfn_bounds_ranges_and_blocks() {
         let last = u64::from(u32::MAX);
         assert_eq!((Pfn::from_u64(last - 1), Pfn::from_u64(last)), (Some(Pfn::new(u32::MAX - 1)), None));
         assert_eq!(Pfn::new(u32::MAX - 1).checked_offset(1), Some(Pfn::new(u32::MAX)));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_zones_have_the_names_that_linux_prints() {
+    fn zone_kinds_have_linux_names() {
         for kind in ZoneKind::ALL {
             assert_eq!(ZoneKind::from_name(kind.name()), Some(kind));
             assert_eq!(ZoneKind::ALL[kind.index()], kind);

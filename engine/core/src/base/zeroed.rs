@@ -127,7 +127,7 @@ mod tests {
     use crate::base::carve::Carver;
 
     #[test]
-    fn a_table_is_zeros_until_it_is_written() {
+    fn zeroed_table_reads_zero_until_written() {
         let mut table = Zeroed::<u32>::dense(5);
         assert_eq!(*table, [0; 5]);
         table[3] = 7;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_known_to_be_zeros_once() {
+    fn reused_storage_is_zeroed_again() {
         for len in [16, 5 << 20] {
             let mut bytes = ZeroedBytes::new(len);
             let first = Carver::new(bytes.storage()).array(len, |at| at as u8).unwrap();

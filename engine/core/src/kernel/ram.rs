@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_may_be_empty_or_hold_a_page() {
+    fn memory_map_may_be_empty_or_one_page() {
         assert_eq!(pieces(&[], &[]), []);
         assert_eq!(pieces(&[reserved(0, 100)], &[]), []);
         assert_eq!(pieces(&[usable(7, 0)], &[]), []);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_overlaps_do_not_matter() {
+    fn region_order_and_overlap_have_no_effect() {
         let parts = [usable(30, 5), usable(10, 5), usable(15, 5), usable(12, 10), reserved(18, 1)];
         assert_eq!(pieces(&parts, &[]), [(10, 18), (19, 22), (30, 35)]);
         assert_eq!(pieces(&[usable(1, 9), usable(1, 9)], &[]), [(1, 10)]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_frames_are_nobodys() {
+    fn partial_frames_are_excluded() {
         let odd = Region { start: PAGE + 1, end: 5 * PAGE - 1, kind: RegionKind::Usable };
         assert_eq!(pieces(&[odd], &[]), [(2, 4)]);
         assert_eq!(pieces(&[usable(1, 9)], from_ref(&(5 * PAGE + 1..5 * PAGE + 2))), [(1, 5), (6, 10)]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_may_end_where_addresses_do() {
+    fn memory_map_may_end_at_the_last_address() {
         let end = Pfn::END_MAX.raw();
         let all = Region { start: 0, end: u64::MAX, kind: RegionKind::Usable };
         assert_eq!(pieces(&[all], &[]), [(1, end)], "memory without a frame number is used");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_before_it_starts_is_named() {
+    fn region_that_ends_before_its_start_is_reported() {
         let wrong = Region { start: 2, end: 1, kind: RegionKind::Reserved };
         for (regions, named) in [([usable(1, 2), wrong], Some(wrong)), ([usable(1, 2), usable(9, 0)], None)] {
             assert_eq!(MemoryMap::new(regions.into_iter(), PAGE as u32).backwards(), named);
@@ -227,7 +227,7 @@ mod tests {
 
     /// Compares the pieces of random maps of a few frames with a frame-by-frame search.
     #[test]
-    fn pieces_are_what_a_naive_look_finds() {
+    fn pieces_match_a_frame_by_frame_search() {
         const FRAMES: u64 = 40;
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..2000 {

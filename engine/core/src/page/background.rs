@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_drives_and_the_others_are_told_that_it_sleeps() {
+    fn only_one_caller_drives_an_awake_task() {
         let phase = Phase::default();
         assert!(phase.drive().is_none(), "it sleeps");
         assert!(phase.wake() && !phase.wake());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn errands_are_what_they_were_packed_of() {
+    fn errands_round_trip() {
         let errands = Errands::default();
         assert_eq!(errands.take(), None);
         for order in Order::all() {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_meanwhile_is_left_if_it_is_larger() {
+    fn larger_errand_survives_a_finished_run() {
         let done = errand(4, ZoneKind::Normal);
         assert_eq!(left_after(done, errand(4, ZoneKind::Dma)), None);
         assert_eq!(left_after(done, errand(9, ZoneKind::Dma)), Some(errand(9, ZoneKind::Dma)));

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locks_nest_from_lists_to_zones() {
+    fn pcp_lock_nests_outside_zone_lock() {
         let (list, zone) = (CheckedSpinLock::new(), CheckedSpinLock::new());
         list.lock(Rank::Pcp);
         zone.lock(Rank::Zone);
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "was awaited while")]
-    fn a_list_is_not_awaited_under_a_zone() {
+    fn pcp_lock_under_a_zone_lock_panics() {
         let (list, zone) = (CheckedSpinLock::new(), CheckedSpinLock::new());
         zone.lock(Rank::Zone);
         list.lock(Rank::Pcp);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_grants_its_right_in_its_contexts_only() {
+    fn task_flags_grant_rights_only_in_their_contexts() {
         let (nobody, never) = (Task::default(), [false; 4]);
         assert_eq!(rights(nobody), [never; 3]);
         assert_eq!(rights(Task { realtime: true, ..nobody }), [URGENT, never, never]);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_tells_lack_from_pieces() {
+    fn fragmentation_index_separates_shortage_from_fragments() {
         let order = Order::new(9);
         assert_eq!(shape(&[(0, 10_000)], 9).fragmentation_index(order), Some(998), "10,000 single pages");
         assert_eq!(shape(&[(0, 3)], 9).fragmentation_index(order), Some(665), "three pages");
@@ -263,41 +263,41 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusable_is_what_blocks_cannot_be_made_of() {
+    fn unusable_percent_counts_blocks_below_the_order() {
         assert_eq!(shape(&[(0, 512), (10, 1)], 9).unusable_percent(Order::new(9)), 33);
         assert_eq!(shape(&[], 9).unusable_percent(Order::new(9)), 0);
     }
 
     #[test]
-    fn marks_follow_proactiveness() {
+    fn floored_marks_follow_proactiveness() {
         assert_eq!(floored(PROACTIVENESS), Some(ScoreMarks { high: 90, low: 80 }));
         assert_eq!(floored(100), Some(ScoreMarks { high: 15, low: 5 }));
         assert_eq!(floored(0), None);
     }
 
     #[test]
-    fn zones_count_by_their_size_and_a_little_less() {
+    fn weighted_score_divides_by_one_page_more() {
         assert_eq!(weighted_score(100, 1000, 1000), 99, "the kernel divides by one more page");
         assert_eq!(weighted_score(100, 99, 99), 99);
         assert_eq!(weighted_score(80, 250, 999), 20);
     }
 
     #[test]
-    fn marks_stay_within_percent() {
+    fn score_marks_stay_within_0_and_100() {
         assert_eq!(floored(5), Some(ScoreMarks { high: 100, low: 95 }));
         assert_eq!(floored(96), Some(ScoreMarks { high: 15, low: 5 }));
         assert_eq!(floored(1), Some(ScoreMarks { high: 100, low: 99 }));
     }
 
     #[test]
-    fn larger_blocks_count_as_many_of_those_wanted() {
+    fn larger_blocks_count_as_several_suitable_blocks() {
         let free = shape(&[(3, 2), (5, 1), (10, 3)], 4);
         assert_eq!(free, FreeShape { pages: 16 + 32 + 3072, blocks: 6, suitable: 2 + 3 * 64 });
         assert_eq!((gap(Order::ZERO), gap(Order::new(9))), (2, 1024));
     }
 
     #[test]
-    fn no_score_is_too_low_where_marks_are_scaled() {
+    fn scaled_marks_reach_zero() {
         assert_eq!(scaled(PROACTIVENESS), floored(PROACTIVENESS), "both are equal at the default");
         assert_eq!(scaled(90), Some(ScoreMarks { high: 15, low: 10 }));
         assert_eq!(scaled(100), Some(ScoreMarks { high: 0, low: 0 }));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emptied_is_of_use_to_the_request() {
+    fn accepted_sources_follow_policy_and_effort() {
         use MigrateType::{Movable, Unmovable};
         let facts =
             SourceFacts { trial: Trial::Hasty, migratetype: Unmovable, uses_cma: false, wants_pageblock: false };

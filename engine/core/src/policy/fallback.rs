@@ -64,7 +64,7 @@ mod tests {
     const BLOCK: Order = Order::new(9);
 
     #[test]
-    fn movable_requests_claim_from_half_the_order_of_a_pageblock_on() {
+    fn movable_requests_claim_from_half_pageblock_order() {
         assert!(!claimable(3, Movable, Grouping::On) && claimable(4, Movable, Grouping::On));
         assert!(claimable(0, Unmovable, Grouping::On) && claimable(0, Reclaimable, Grouping::On));
         assert!(claimable(0, Movable, Grouping::Off), "pages are not grouped by type");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pageblock_that_is_free_or_alike_is_enough() {
+    fn takeover_needs_half_a_pageblock_free_or_compatible() {
         assert!(takes(256, 0, Reclaimable, Unmovable) && !takes(255, 0, Reclaimable, Unmovable));
         assert!(takes(100, 156, Movable, Unmovable) && !takes(100, 155, Movable, Unmovable));
         // In a movable block, the unmovable pages count as compatible with an unmovable request.

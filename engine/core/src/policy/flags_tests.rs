@@ -161,17 +161,17 @@ fn every_case() -> Vec<Case> {
 }
 
 #[test]
-fn slow_coupled_follows_the_table_for_every_gfp_value() {
+fn slow_coupled_matches_the_table_for_every_gfp_value() {
     assert_eq!(first_wrong_slow(slow_coupled, &representatives(), || ALL), None);
 }
 
 #[test]
-fn slow_plain_follows_the_table_for_every_gfp_value() {
+fn slow_plain_matches_the_table_for_every_gfp_value() {
     assert_eq!(first_wrong_slow(slow_plain, &representatives(), || ALL), None);
 }
 
 #[test]
-fn both_follow_the_table_in_every_case() {
+fn slow_conversions_match_the_table_in_every_case() {
     for convert in [slow_coupled, slow_plain] {
         assert_eq!(first_wrong_slow(convert, &every_case(), before_backgrounds), None);
     }
@@ -186,7 +186,7 @@ const OTHER_ZONE: [(NoFragmentFacts, AllocFlags); 4] = [
 ];
 
 #[test]
-fn no_fragment_follows_its_rule_for_every_gfp_value() {
+fn nofragment_matches_its_rule_for_every_gfp_value() {
     for (facts, flag) in OTHER_ZONE {
         let expected = array::from_fn(|combination| flag | more(combination, MigrateType::Unmovable));
         for convert in [nofragment_coupled, nofragment_plain] {
@@ -197,7 +197,7 @@ fn no_fragment_follows_its_rule_for_every_gfp_value() {
 
 /// Compares the two alternatives on all inputs, without the table.
 #[test]
-fn the_two_ways_agree_on_every_gfp_value() {
+fn coupled_and_plain_agree_on_every_gfp_value() {
     let cases = representatives();
     for gfp in ALL.chain(before_backgrounds()).map(Gfp::from_bits_retain) {
         for (facts, _) in OTHER_ZONE {
@@ -217,7 +217,7 @@ fn expect_fast(flag: AllocFlags, migratetype: MigrateType) -> [AllocFlags; 16] {
 }
 
 #[test]
-fn fast_adds_a_watermark_and_cma_areas_for_every_gfp_value() {
+fn fast_adds_watermark_and_cma_flags_for_every_gfp_value() {
     for (facts, flag) in OTHER_ZONE {
         for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
             for migratetype in MigrateType::ALL {
@@ -232,7 +232,7 @@ fn fast_adds_a_watermark_and_cma_areas_for_every_gfp_value() {
 }
 
 #[test]
-fn slow_asks_the_rival_that_the_policy_names() {
+fn slow_uses_the_conversion_of_the_policy() {
     for case in representatives() {
         for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
             let wrong = first_wrong(before_backgrounds(), case.expected(), |gfp| {
@@ -244,7 +244,7 @@ fn slow_asks_the_rival_that_the_policy_names() {
 }
 
 #[test]
-fn one_fault_in_a_conversion_is_found() {
+fn single_conversion_faults_are_found() {
     let faults: [Slow; 8] = [
         |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, facts) | AllocFlags::CPUSET,
         |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, facts) - AllocFlags::KSWAPD,
@@ -262,7 +262,7 @@ fn one_fault_in_a_conversion_is_found() {
 
 /// Conversions with a bit that is not ignored, an order that is treated differently, and one wrong result among all.
 #[test]
-fn a_fault_that_hides_is_found() {
+fn rare_conversion_faults_are_found() {
     let listens: Slow = |gfp, order, migratetype, facts| {
         slow_plain(gfp, order, migratetype, facts) | only_if(gfp.bits() >> 31 == 1, AllocFlags::OOM)
     };
@@ -281,7 +281,7 @@ fn a_fault_that_hides_is_found() {
 
 /// The algorithm of *coupled*, compiled in every build. It is right only as long as the values coincide.
 #[test]
-fn copying_is_right_exactly_where_the_values_coincide() {
+fn copied_bits_are_right_only_if_the_values_coincide() {
     let copies: Slow = |gfp, order, migratetype, facts| {
         let copied = AllocFlags::from_bits_retain(gfp.bits() & (HIGH | KSWAPD_RECLAIM));
         finish_slow(copied, gfp, order, migratetype, facts)

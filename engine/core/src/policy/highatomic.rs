@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_what_is_idle_goes_in_whole_pageblocks_but_not_the_last() {
+    fn half_of_the_idle_reserve_is_returned_in_pageblocks() {
         assert_eq!(idle_to_give(511, 5120, 512), 0, "no block was idle");
         assert_eq!(idle_to_give(512, 5120, 512), 512);
         assert_eq!(idle_to_give(5 * 512, 5 * 512, 512), 3 * 512);
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hundredth_below_a_pageblock_is_no_reserve() {
+    fn reserve_cap_below_a_pageblock_is_zero() {
         assert_eq!(cap(51_199, 512), 0);
         assert_eq!(cap(51_200, 512), 512);
         assert_eq!(cap(249_856, 512), 2560);
     }
 
     #[test]
-    fn only_rushed_requests_above_order_0_use_the_reserve_at_first() {
+    fn reuse_first_reserve_needs_atomic_above_order_0() {
         let order = Order::new(1);
         let cases = [
             (Gfp::ATOMIC, order, AllocFlags::HIGHATOMIC, "rushed"),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_for_a_boost_that_brings_nothing_may_be_excused() {
+    fn fruitless_boost_runs_are_in_vain_unless_excused() {
         let [plain, boosted, fruitful] = [(0, 0), (0, 512), (1, 0)].map(|(freed, boosted)| RunFacts { freed, boosted });
         let runs = [plain, boosted, fruitful];
         assert_eq!(runs.map(|run| is_in_vain(BoostRuns::Counted, run)), [true, true, false]);

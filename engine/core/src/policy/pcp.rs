@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn refills_grow_while_a_cpu_only_allocates() {
+    fn refill_doubles_while_a_cpu_only_allocates() {
         let limits = Limits { batch: 63, high_min: 252, high_max: 100_000 };
         let mut tuning = Tuning { high: 252, ..Tuning::default() };
         let taken: [u32; 7] = core::array::from_fn(|_| refill_blocks(&mut tuning, &limits, Order::ZERO, CALM));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn shortage_lowers_the_limit_and_stops_growth() {
+    fn low_memory_lowers_high() {
         let limits = Limits { batch: 63, high_min: 252, high_max: 100_000 };
         let mut tuning = Tuning { high: 5000, count: 5000, free_count: 10, ..Tuning::default() };
         let short = Pressure { below_high: true, reclaim_active: false };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn without_lists_a_free_drains_at_once() {
+    fn without_lists_a_free_drains_immediately() {
         let mut tuning = Tuning { count: 1, ..Tuning::default() };
         assert_eq!(limit(&mut tuning, &Limits::NONE, CALM, Cause::Full), 0);
         assert_eq!(drain_pages(&tuning, &Limits::NONE, 0, Cause::Full), 1);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_shares_of_the_zone_and_four_batches_at_least() {
+    fn limits_are_zone_shares_and_at_least_four_batches() {
         let none = Numbers::default();
         assert_eq!(limits_of(1 << 18, 1286, 4, none), Limits { batch: 63, high_min: 321, high_max: 8192 });
         assert_eq!(limits_of(1 << 18, 1286, 0, none), Limits { batch: 63, high_min: 1286, high_max: 32_768 });
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_one_less_than_a_power_of_two() {
+    fn default_batch_is_a_power_of_two_minus_one() {
         let mebibytes = [16, 32, 64, 128, 192, 256, 512, 1024, 2048];
         let batches = mebibytes.map(|mib| default_batch(mib << 8, 4096));
         assert_eq!(batches, [0, 1, 3, 7, 15, 15, 31, 63, 63], "the batch is rounded from 1.5 times the share");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn frees_of_orders_1_to_3_count_from_a_batch_on() {
+    fn high_order_free_count_starts_at_a_batch() {
         let limits = Limits { batch: 60, high_min: 300, high_max: 4000 };
         for (percent, frees) in [(None, 60), (Some(0), 60), (Some(50), 210), (Some(u32::MAX), u32::MAX)] {
             let numbers = Numbers { pcp_free_high: percent, ..Numbers::default() };
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_held_between_its_ends() {
+    fn high_is_clamped_between_its_limits() {
         assert_eq!([0, 252, 1000, 4000, 5000].map(|high| TUNED.clamp(high)), [252, 252, 1000, 4000, 4000]);
         assert!(TUNED.allows(252) && TUNED.allows(5000) && !TUNED.allows(251));
         let wrong_way = Limits { batch: 1, high_min: 10, high_max: 4 };
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refill_of_large_blocks_is_a_batch_of_pages_but_two_blocks_at_least() {
+    fn high_order_refill_is_a_batch_and_at_least_two_blocks() {
         let orders = [1, 2, 3, 5, 9].map(Order::new);
         let blocks = orders.map(|order| refill_blocks(&mut Tuning::default(), &TUNED, order, CALM));
         assert_eq!(blocks, [31, 15, 7, 2, 2]);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refill_leaves_room_for_a_batch_below_the_limit() {
+    fn refill_leaves_room_for_a_batch_below_high() {
         let mut tuning = Tuning { high: 500, count: 100, alloc_factor: 4, ..Tuning::default() };
         assert_eq!(refill_blocks(&mut tuning, &FIXED, Order::ZERO, CALM), 500 - 100 - 63);
         assert_eq!((tuning.alloc_factor, tuning.high), (4, 500), "sixteen batches did not fit");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn reclaim_and_frees_of_large_blocks_lower_the_limit() {
+    fn reclaim_and_high_order_frees_lower_high() {
         let active = Pressure { below_high: true, reclaim_active: true };
         let short = Pressure { below_high: true, reclaim_active: false };
         assert_eq!(limit_of_full(&TUNED, CALM, Cause::HighOrderFrees), (0, 3000 - 63 * 32));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_frees_more_than_its_list_holds_gets_a_longer_one() {
+    fn frees_beyond_high_raise_high() {
         assert_eq!(limit_after_frees(400, 338), (400, 401));
         assert_eq!(limit_after_frees(400, 337), (400, 400), "the list has 400 pages");
         assert_eq!(limit_after_frees(399, 338), (400, 400), "the list is not full");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_gives_back_what_was_freed_lately_but_leaves_a_batch() {
+    fn drain_frees_recent_frees_but_keeps_a_batch() {
         for (free_count, high, pages) in [(0, 300, 63), (100, 300, 100), (500, 300, 237), (500, 62, 1), (500, 63, 0)] {
             let tuning = Tuning { count: 3000, free_count, ..Tuning::default() };
             assert_eq!(drain_pages(&tuning, &TUNED, high, Cause::Full), pages, "{free_count} freed, limit {high}");
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_limit_falls_by_an_eighth_to_what_is_there_less_some_batches() {
+    fn idle_high_decays_by_an_eighth() {
         assert_eq!(decayed(800, 750), (50, 700));
         assert_eq!(decayed(252, 300), (48, 252), "`high_min` stays");
         assert_eq!(decayed(260, 0), (0, 252));

@@ -315,7 +315,7 @@ mod tests {
 
     /// Compares with the slabs of a machine with eight CPUs, as its /proc/slabinfo shows them.
     #[test]
-    fn orders_are_those_of_linux() {
+    fn slab_orders_match_linux() {
         let sizing = SlabSizing::linux(8);
         assert_eq!(sizing.min_objects, 20);
         let pinned = [(8, 0), (64, 0), (192, 0), (256, 1), (512, 2), (1024, 3), (2048, 3), (4096, 3), (8192, 3)];
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheaf_of_large_objects_keeps_no_more_slabs_than_it_may() {
+    fn pin_bound_limits_sheaves_of_large_objects() {
         assert_eq!(PinBound::for_size(2048, Some(4096)), None, "small objects");
         assert_eq!(PinBound::for_size(4096, None), None, "no bound");
         let bound = PinBound::for_size(2049, Some(4096)).expect("the objects are above 2 KiB");
@@ -343,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_may_be_larger_than_the_largest_order_wanted() {
+    fn object_larger_than_max_order_raises_the_order() {
         let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO, waste: SlabWaste::Linux };
         assert_eq!(sizing.order(5000, 4096), Some(Order::new(1)));
         assert_eq!(sizing.order(8 << 20, 4096), None);
     }
 
     #[test]
-    fn few_objects_fill_the_largest_slab_that_leaves_no_room_for_another() {
+    fn order_for_few_fills_the_largest_suitable_slab() {
         let sizing = SlabSizing { min_objects: 1, max_order: Order::new(6), waste: SlabWaste::Linux };
         let cases = [
             (64, Some(0), "64 would fit, to the byte"),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_that_would_waste_more_than_an_eighth_is_larger() {
+    fn slab_grows_if_waste_exceeds_an_eighth() {
         for (size, linux, eighth) in [(1536, 0, 1), (2560, 0, 1), (20 << 10, 3, 4), (24 << 10, 3, 5), (4096, 0, 0)] {
             for (waste, order) in [(SlabWaste::Linux, linux), (SlabWaste::Eighth, eighth)] {
                 let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO, waste };
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_more_cpus_has_more_objects_in_a_slab() {
+    fn min_objects_grows_with_the_cpus() {
         assert_eq!([1, 2, 3, 4, 64].map(|cpus| SlabSizing::linux(cpus).min_objects), [8, 12, 12, 16, 32]);
         assert_eq!(SlabSizing::linux(1).max_order, Order::COSTLY);
     }

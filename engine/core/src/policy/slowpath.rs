@@ -72,7 +72,7 @@ mod tests {
         FailedRequest { costly: true, easily_content: true, this_node: false, passed_over: false };
 
     #[test]
-    fn a_huge_page_where_compaction_was_passed_over_is_reclaimed_for_in_one_round() {
+    fn one_round_policy_reclaims_for_a_deferred_huge_page() {
         let passed_over = FailedRequest { passed_over: true, ..HUGE };
         assert_eq!(after_first_compaction(RetryPolicy::ByOutcome, passed_over), GiveUp);
         assert_eq!(after_first_compaction(RetryPolicy::OneRound, passed_over), GoOn);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_block_that_gives_up_easily_is_never_compacted_for_harder_in_one_round() {
+    fn one_round_policy_skips_harder_compaction_of_noretry() {
         let small = FailedRequest { costly: false, ..HUGE };
         assert_eq!(after_first_compaction(RetryPolicy::ByOutcome, small), TryHarder);
         assert_eq!(after_first_compaction(RetryPolicy::OneRound, small), GoOn);

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserves_lower_the_mark() {
+    fn reserve_flags_lower_the_mark() {
         let flags = AllocFlags::MIN_RESERVE;
         assert_eq!(lowered(1000, flags), 500);
         assert_eq!(lowered(1000, flags | AllocFlags::NON_BLOCK), 375);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_a_small_machine() {
+    fn watermarks_of_a_small_machine_match_linux() {
         // 1 GiB in one zone, default settings: isqrt(16 x 1 GiB in kB) kB.
         let pages = min_free_pages(262_144, 4096);
         assert_eq!(pages, 1024);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_movable_zone_keeps_a_1024th_and_little_at_that() {
+    fn movable_zone_min_is_a_1024th_between_32_and_128() {
         assert_eq!(movable_marks(1 << 14).min, 32, "1/1024 is 16");
         assert_eq!(movable_marks(1 << 16), Watermarks { min: 64, low: 129, high: 194, promo: 259 });
         assert_eq!(movable_marks(1 << 20).min, 128, "1/1024 is 1024");
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn given_marks_go_on_at_their_distance() {
+    fn promo_extends_given_marks_by_their_distance() {
         assert_eq!(Watermarks::given(100, 130, 150), Watermarks { min: 100, low: 130, high: 150, promo: 170 });
         assert_eq!(Watermarks::given(0, 20, 10).promo, 10);
     }
 
     #[test]
-    fn what_is_kept_free_has_bounds_in_bytes() {
+    fn min_free_has_bounds_in_bytes() {
         assert_eq!(min_free_pages(100, 4096), 128 / 4, "128 KiB at least");
         assert_eq!(min_free_pages(1 << 40, 4096), 262_144 / 4, "256 MiB at most");
         assert_eq!(min_free_pages(1 << 14, 65_536), 4096 / 64, "a gibibyte in larger pages");
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_ask_for_no_more_than_a_twentieth() {
+    fn huge_page_min_free_is_capped_at_a_twentieth() {
         assert_eq!(recommended_pages(2, 512, 1 << 20), 2 * 512 * 11);
         assert_eq!(recommended_pages(2, 512, 100_000), 5000);
     }
 
     #[test]
-    fn what_others_may_have_is_not_above_the_mark() {
+    fn unusable_pages_do_not_count_above_the_mark() {
         let level = Level { free: 1000, free_highatomic: 100, free_cma: 10, lowmem_reserve: 1 };
         let none = AllocFlags::empty();
         let ordinary = [(none, 1, 890), (none, 8, 883), (AllocFlags::CMA, 1, 900), (AllocFlags::CMA, 2, 899)];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boost_asks_for_a_zone_of_four_pageblocks() {
+    fn boost_needs_a_zone_of_four_pageblocks() {
         assert_eq!(boosted(0, 3000, BOOST_FACTOR, 2048, 512), Some(512));
         assert_eq!(boosted(0, 3000, BOOST_FACTOR, 2047, 512), None);
         assert_eq!(boosted(512, 100, BOOST_FACTOR, 2048, 512), Some(512), "at least a pageblock, even above the cap");

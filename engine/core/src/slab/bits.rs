@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_what_is_set_in_order() {
+    fn runs_are_consecutive_set_bits() {
         let bits = Bits::from_raw(0b1110_0110_0000_0001 | 1 << 63);
         assert!(runs(bits, 64).eq([0..1, 9..11, 13..16, 63..64]));
         assert!(runs(bits, 2).eq([0..1, 9..11, 13..15, 15..16, 63..64]));

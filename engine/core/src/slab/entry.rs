@@ -136,7 +136,7 @@ mod tests {
     use crate::policy::Policy;
 
     #[test]
-    fn a_cache_that_somebody_looks_at_does_not_close() {
+    fn cache_in_use_by_a_lookup_does_not_close() {
         let entry = CacheEntry::vacant();
         assert!(matches!(entry.find(), Lookup::Vacant) && !entry.close());
         assert!(entry.claim() && !entry.claim());

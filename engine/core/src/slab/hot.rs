@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_where_the_next_object_is_not_the_neighbour() {
+    fn run_ends_at_the_first_non_adjacent_object() {
         assert_eq!([run(&[64]), run(&[64, 128, 192]), run(&[64, 128, 256]), run(&[64, 192])], [1, 3, 2, 1]);
         assert_eq!(
             [run(&[64, 64]), run(&[128, 64]), run(&[64, 128, 128])],
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_starts_of_objects_are_objects() {
+    fn only_object_starts_pass_the_division() {
         let sizes = (WORD..=9000).step_by(WORD as usize).chain([1 << 20, (1 << 20) + 8, (1 << 21) - 8]);
         for size in sizes {
             let layout =

@@ -217,7 +217,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_frame_is_found_by_its_address_and_from_its_metadata() {
+    fn frame_kind_is_found_by_address_and_pfn() {
         with_map(16, |map| {
             let cache = CacheId::new(5);
             map.set_kind(Pfn::new(18), 2, cache);
@@ -234,7 +234,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_block_is_in_the_range_if_all_of_it_is() {
+    fn block_is_in_the_map_only_as_a_whole() {
         with_map(16, |map| {
             for (pfn, order) in [(16, 0), (16, 3), (20, 2), (22, 1), (23, 0)] {
                 assert!(map.has(Pfn::new(pfn), Order::new(order)), "{pfn}, {order}");

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
+    fn memory_base_is_congruent_to_its_first_frame() {
         let bytes = 4096 << Order::MAX.get();
         for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
             assert_eq!(memory(first, nonzero(base), 1, 1).expect_usable(4096, 1), Ok(()), "{first} {base:#x}");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_numbers_for_the_allocators_own_caches_and_not_more_than_a_byte_says() {
+    fn cache_limit_covers_own_caches_and_fits_a_byte() {
         let base = nonzero(4096 << Order::MAX.get());
         for (caches, own, expected) in [(5, 5, Ok(())), (4, 5, Err(SlabError::Caches)), (0, 1, Err(SlabError::Caches))]
         {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_ends_where_frames_and_addresses_do() {
+    fn memory_ends_at_the_last_frame_or_address() {
         let whole = nonzero(4096 << Order::MAX.get());
         let last = u32::MAX - (u32::MAX % BLOCK);
         assert_eq!(memory(last, whole, BLOCK - 1, 1).expect_usable(4096, 1), Ok(()));

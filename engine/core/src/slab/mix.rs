@@ -14,7 +14,7 @@ mod tests {
 
     /// The expected values are those of the generator's authors for the seed 1234567. Each output advances the seed.
     #[test]
-    fn mixing_is_that_of_the_generator() {
+    fn mix_matches_the_reference_generator() {
         let outputs = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         for (at, output) in (0..).zip(outputs) {
             assert_eq!(mix(1_234_567_u64.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(at))), output);

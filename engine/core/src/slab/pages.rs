@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shuffle_names_each_place_once() {
+    fn shuffle_is_a_permutation() {
         for count in [1, 2, 7, 16, 512] {
             for turn in [0, 1, 0x1234_5678_9abc_def0, u64::MAX] {
                 let mut seen = [false; 512];

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_whose_counts_are_not_those_of_its_slabs_is_noticed() {
+    fn wrong_partial_list_counts_are_detected() {
         assert!(is_counted_after(|_, _| ()), "an unchanged list is not counted correctly");
         assert!(is_counted_after(|list, map| list.remove(map, Pfn::new(1))), "a removed slab is still counted");
         assert!(!is_counted_after(|list, _| list.len += 1));

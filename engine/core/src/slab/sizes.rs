@@ -134,7 +134,7 @@ mod tests {
     const ALL: [SlabSizes; 2] = [SlabSizes::Linux, SlabSizes::Fine];
 
     #[test]
-    fn each_request_has_the_smallest_size_that_holds_it() {
+    fn cache_for_returns_the_smallest_sufficient_size() {
         for of in ALL {
             let places: std::vec::Vec<CacheId> = (0..PLACES).map(|place| cache_at(of, place)).collect();
             let table = SizeTable::new(places.as_slice().try_into().unwrap());
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_size_is_what_the_policy_says() {
+    fn largest_size_matches_the_policy() {
         for of in ALL {
             assert_eq!(sizes(of).last().map(|&(bytes, _)| bytes as usize), Some(of.largest()));
         }
     }
 
     #[test]
-    fn sizes_are_four_to_a_doubling_and_multiples_of_16() {
+    fn sizes_are_four_per_doubling_and_multiples_of_16() {
         let fine: std::vec::Vec<u32> = FINE.iter().map(|&(bytes, _)| bytes).collect();
         assert!(fine[1..].iter().all(|bytes| bytes % 16 == 0));
         let from_64 = fine.iter().filter(|&&bytes| bytes >= 64);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_the_size() {
+    fn size_cache_names_contain_the_size() {
         for (bytes, name) in ALL.into_iter().flat_map(sizes) {
             let in_kib = bytes % 1024 == 0;
             let text = if in_kib { std::format!("kmalloc-{}k", bytes / 1024) } else { std::format!("kmalloc-{bytes}") };

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_pushes_onto_a_closed_stack_sees_to_it_and_nobody_else() {
+    fn push_to_a_closed_slab_stack_returns_none() {
         with_map(0, |map| {
             let stack = Stack::new();
             assert_eq!([1, 5, 3].map(|pfn| stack.push(&map, Pfn::new(pfn))), [Some(1), Some(2), Some(3)]);

@@ -197,7 +197,7 @@ mod tests {
     ];
 
     #[test]
-    fn addresses_keep_their_upper_bits() {
+    fn local_word_keeps_upper_address_bits() {
         for slab in KERNEL_SLABS.into_iter().chain([SLAB]) {
             let local = Local::new(end_mark(slab), 512);
             assert_eq!((local.list(slab.get()), local.used()), (end_mark(slab), 512));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_word_counts_and_keeps_its_bit() {
+    fn remote_word_counts_objects_and_keeps_queued() {
         let none = Remote::empty(SLAB);
         assert!(none.is_mark() && none.is_empty() && !none.is_queued());
         let some = none.queued().with_freed(SLAB.get() + 8, 3).with_freed(SLAB.get() + 16, 1);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_object() {
+    fn end_mark_is_not_an_object() {
         assert!(is_mark(EMPTY) && is_mark(end_mark(SLAB)) && !is_mark(SLAB.get()));
     }
 }

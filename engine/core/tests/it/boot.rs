@@ -28,7 +28,7 @@ fn refusal(config: &Config<'_>) -> Option<ConfigError> {
 }
 
 #[test]
-fn wrong_configurations_are_refused() {
+fn invalid_configurations_are_errors() {
     assert_eq!(refusal(&SMALL), None);
     assert_eq!(refusal(&Config { cpu_nodes: &[], ..SMALL }), Some(ConfigError::Cpus));
     assert_eq!(refusal(&Config { nodes: 0, ..SMALL }), Some(ConfigError::Nodes));
@@ -40,7 +40,7 @@ fn wrong_configurations_are_refused() {
 }
 
 #[test]
-fn exactly_the_promised_metadata_is_enough() {
+fn metadata_of_the_reported_size_is_sufficient() {
     let layout = SMALL.metadata_layout::<Host<'_>>();
     let mut bytes = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let start = bytes.as_ptr().align_offset(layout.align());
@@ -61,7 +61,7 @@ fn not_reserved(pfn: u32) -> Result<(), OnlineError> {
 }
 
 #[test]
-fn wrong_ranges_are_refused() {
+fn invalid_ranges_are_errors() {
     let memory = [normal(0, 1024 + 100)];
     let mut metadata = Memory::new(&SMALL, &memory);
     let engine = build(&SMALL, &memory, &mut metadata);
@@ -84,7 +84,7 @@ fn wrong_ranges_are_refused() {
 }
 
 #[test]
-fn adopted_frames_are_allocated_and_can_be_freed() {
+fn adopted_frames_are_allocated_and_freeable() {
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
     let mut metadata = Memory::new(&SMALL, &memory);
     let engine = build(&SMALL, &memory, &mut metadata);
@@ -106,7 +106,7 @@ fn take_all_pages(engine: &PageAllocator<'_, Host<'_>>) -> usize {
 }
 
 #[test]
-fn memory_may_come_later() {
+fn later_onlined_memory_is_allocatable() {
     let (early, late) = (range(ZoneKind::Normal, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 15, 1 << 16));
     let mut first = Memory::new(&SMALL, &[early]);
     let engine = build(&SMALL, &[early], &mut first);
@@ -125,7 +125,7 @@ fn memory_may_come_later() {
 }
 
 #[test]
-fn a_cpu_whose_node_has_no_memory_uses_the_nearest_that_has() {
+fn cpu_on_a_memoryless_node_uses_the_nearest_node() {
     let cpu_nodes = [NodeId(0), NodeId(1), NodeId(2)];
     let config = Config { cpu_nodes: &cpu_nodes, nodes: 3, distances: &[10, 20, 40, 20, 10, 15, 40, 15, 10], ..SMALL };
     let memory = [range(ZoneKind::Normal, 0, 0, 2048), range(ZoneKind::Normal, 2, 2048, 4096)];
@@ -167,7 +167,7 @@ fn policy_on_pinned(policy: Policy) -> Result<Policy, ConfigError> {
 
 /// A platform with fixed rules refuses a configuration with other rules. The numbers still come from the configuration.
 #[test]
-fn rules_that_a_platform_fixes_are_the_only_ones() {
+fn platform_with_fixed_rules_rejects_other_policies() {
     assert_eq!(policy_on_pinned(Policy::FREEHOLD), Err(ConfigError::Policy));
     let numbers = Numbers { pcp_batch: Some(7), ..Numbers::default() };
     let policy = Policy { numbers, ..Policy::LINUX_6_12 };

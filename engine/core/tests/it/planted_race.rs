@@ -17,7 +17,7 @@ impl Ranked for Count {
 
 #[test]
 #[ignore = "a race on purpose"]
-fn two_count_at_once() {
+fn unsound_lock_counter_race() {
     let count = Locked::<OpenDoor, Count>::new(Count(0));
     thread::scope(|scope| {
         for _ in 0..2 {

@@ -78,7 +78,7 @@ fn number_after(text: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn zoneinfo_counts_what_is_there() {
+fn zoneinfo_shows_the_zone_counters() {
     scene(|engine| {
         let mut text = String::new();
         procfs::zoneinfo(engine, &mut text).expect("a string takes all");
@@ -114,7 +114,7 @@ fn shapes(text: &str) -> BTreeSet<String> {
 
 /// Every line that the engine writes about a zone has a counterpart in the output of this machine's kernel.
 #[test]
-fn every_line_is_one_of_this_kernels() {
+fn zoneinfo_lines_match_the_running_kernel() {
     let Ok(theirs) = std::fs::read_to_string("/proc/zoneinfo") else {
         eprintln!("skipped: this system has no /proc/zoneinfo");
         return;
@@ -143,7 +143,7 @@ fn line_shapes(text: &str) -> BTreeSet<(usize, bool)> {
 }
 
 #[test]
-fn buddyinfo_is_shaped_like_this_kernels() {
+fn buddyinfo_shape_matches_the_running_kernel() {
     let Ok(theirs) = std::fs::read_to_string("/proc/buddyinfo") else {
         eprintln!("skipped: this system has no /proc/buddyinfo");
         return;
@@ -157,7 +157,7 @@ fn buddyinfo_is_shaped_like_this_kernels() {
 }
 
 #[test]
-fn zones_without_memory_are_not_shown() {
+fn buddyinfo_omits_zones_without_memory() {
     let memory: [Range; 1] = [range(ZoneKind::Dma32, 0, 0, 4096)];
     with_machine(&config(), &memory, MinFree::Pages(16), |engine| {
         let mut text = String::new();
@@ -193,7 +193,7 @@ fn row_shape(text: &str, name: &str) -> Option<(usize, usize)> {
 }
 
 #[test]
-fn slabinfo_is_shaped_like_this_kernels() {
+fn slabinfo_shape_matches_the_running_kernel() {
     let Ok(theirs) = std::fs::read_to_string("/proc/slabinfo") else {
         eprintln!("skipped: this system has no /proc/slabinfo, or does not show it");
         return;

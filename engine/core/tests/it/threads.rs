@@ -150,31 +150,31 @@ fn work(engine: &PageAllocator<'_, Host>) {
 }
 
 #[test]
-fn with_the_lists_of_linux() {
+fn linux_lists_refill_and_drain() {
     let counts = run(PcpPolicy::Linux);
     assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
 }
 
 #[test]
-fn with_lists_that_merge() {
+fn merge_lists_refill_and_drain() {
     let counts = run(PcpPolicy::Merge);
     assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
 }
 
 #[test]
-fn with_owned_pageblocks() {
+fn owned_pageblocks_refill_and_drain() {
     let counts = run(PcpPolicy::Owned);
     assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
 }
 
 #[test]
-fn with_owned_pageblocks_and_stacks() {
+fn owned_remote_pageblocks_push_to_stacks() {
     let counts = run(PcpPolicy::OwnedRemote);
     assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0 && counts.stack_pushes > 0, "{counts:?}");
 }
 
 #[test]
-fn without_lists() {
+fn no_lists_never_refill_or_drain() {
     let counts = run(PcpPolicy::Off);
     assert_eq!((counts.pcp_refills, counts.pcp_drains), (0, 0));
 }

@@ -101,17 +101,17 @@ fn meet_everywhere(contig: ContigPolicy, kind: PairKind, here: Take, there: Take
 }
 
 #[test]
-fn two_frees_by_the_head() {
+fn two_frees_by_head() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_HEAD);
 }
 
 #[test]
-fn a_free_and_the_drop_of_a_reference() {
+fn free_and_put() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_PUT);
 }
 
 #[test]
-fn a_free_and_a_range() {
+fn free_and_range_free() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_RANGE);
     meet(OwnedRemote, ContigPolicy::OneByOne, PairKind::Referenced, BY_HEAD, BY_RANGE);
 }
@@ -124,34 +124,34 @@ fn two_ranges_of_single_pages() {
 }
 
 #[test]
-fn a_page_and_a_range_around_it() {
+fn page_free_and_enclosing_range_free() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Split, FIRST, BY_RANGE);
 }
 
 #[test]
-fn a_page_of_a_range_and_the_range() {
+fn ranged_page_free_and_range_free() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Ranged, FIRST, BY_RANGE);
     meet(OwnedRemote, ContigPolicy::Batched, PairKind::Ranged, BY_RANGE, BY_RANGE);
     meet(OwnedRemote, ContigPolicy::Batched, PairKind::Ranged, FIRST, IN_BULK);
 }
 
 #[test]
-fn two_that_take_one_page_out_of_its_range() {
+fn two_frees_of_a_ranged_page() {
     meet(OwnedRemote, ContigPolicy::Batched, PairKind::Ranged, FIRST, FIRST);
 }
 
 #[test]
-fn a_page_that_leaves_its_range_without_the_lock_is_found() {
+fn range_mark_cleared_without_the_lock_is_found() {
     finds(Fault::LeavesRangeUnlocked, || meet(Linux, ContigPolicy::Batched, PairKind::Ranged, FIRST, BY_RANGE));
 }
 
 #[test]
-fn a_page_and_a_slice_with_it() {
+fn page_free_and_bulk_free() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Split, FIRST, IN_BULK);
 }
 
 #[test]
-fn a_free_and_a_split() {
+fn free_and_split() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_PAGES);
 }
 
@@ -161,12 +161,12 @@ fn two_frees_of_a_frozen_block() {
 }
 
 #[test]
-fn a_frozen_block_and_half_of_it() {
+fn free_of_a_frozen_block_and_of_its_half() {
     meet_everywhere(ContigPolicy::Batched, PairKind::Frozen, FROZEN, FROZEN_HALF);
 }
 
 #[test]
-fn a_claim_in_two_steps_is_found() {
+fn claim_in_two_steps_is_found() {
     finds(Fault::ClaimInTwoSteps, || meet(Linux, ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_HEAD));
     finds(Fault::ClaimInTwoSteps, || meet(OwnedRemote, ContigPolicy::Batched, PairKind::Split, FIRST, BY_RANGE));
     finds(Fault::ClaimInTwoSteps, || meet(Off, ContigPolicy::Batched, PairKind::Frozen, FROZEN, FROZEN));

@@ -105,7 +105,7 @@ fn whole_pageblock(engine: &Engine) -> Pfn {
 }
 
 #[test]
-fn a_page_comes_home_while_its_owner_allocates() {
+fn remote_free_during_an_allocation_by_the_owner() {
     home_while_allocated(Owned, 10);
     home_while_allocated(OwnedRemote, 2);
 }
@@ -142,7 +142,7 @@ fn expect_written(is_another: bool, mark: Mark) {
 }
 
 #[test]
-fn the_last_two_references_are_dropped_at_once() {
+fn concurrent_puts_of_the_last_two_references() {
     last_two_dropped(|engine, page| engine.put_page(page).expect("one reference is ours"));
     last_two_dropped(free);
 }
@@ -171,7 +171,7 @@ fn write_and_put(engine: &Engine, (page, mark): (Pfn, Mark)) {
 }
 
 #[test]
-fn a_page_comes_home_while_its_owner_drains() {
+fn remote_free_during_a_drain_by_the_owner() {
     run_both(Owned, 10, page, drain, free);
     home_while_drained();
 }
@@ -181,7 +181,7 @@ fn home_while_drained() {
 }
 
 #[test]
-fn two_pages_come_home_while_their_owner_drains() {
+fn two_remote_frees_during_a_drain_by_the_owner() {
     two_home_while_drained();
 }
 
@@ -191,7 +191,7 @@ fn two_home_while_drained() {
 }
 
 #[test]
-fn a_page_comes_home_while_its_owner_goes_offline() {
+fn remote_free_during_offline_of_the_owner() {
     [Owned, OwnedRemote].into_iter().for_each(home_while_offline);
 }
 
@@ -204,7 +204,7 @@ fn home_while_offline(pcp: PcpPolicy) {
 }
 
 #[test]
-fn a_page_comes_home_while_its_pageblock_is_wanted_as_a_range() {
+fn remote_free_during_a_range_allocation() {
     [Owned, OwnedRemote].into_iter().for_each(home_while_wanted);
 }
 
@@ -228,12 +228,12 @@ fn alloc_and_free<S>(engine: &Engine, _: S) {
 }
 
 #[test]
-fn two_cpus_claim_pageblocks_at_once() {
+fn concurrent_claims_of_pageblocks() {
     [Owned, OwnedRemote].into_iter().for_each(|pcp| run_both(pcp, 5, |_| (), alloc_and_free, alloc_and_free));
 }
 
 #[test]
-fn a_pageblock_is_claimed_while_it_is_wanted_as_a_range() {
+fn pageblock_claim_during_a_range_allocation() {
     for pcp in [Owned, OwnedRemote] {
         run_both(pcp, 10, find_next_pageblock, alloc_and_free, alloc_and_free_range);
     }
@@ -250,7 +250,7 @@ fn find_next_pageblock(engine: &Engine) -> Pfn {
 /// Pages are missing from one thread's view because the other thread has pushed them, having seen plenty of memory, or
 /// has put them on its own CPU's list, having seen too little.
 #[test]
-fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
+fn last_remote_frees_during_a_failing_request() {
     // Loom runs `here` first and thereby learns that both threads access the same list, since reading the zone's flags
     // is not a step of the model.
     [Owned, OwnedRemote].into_iter().for_each(|pcp| {
@@ -273,7 +273,7 @@ fn use_up(engine: &Engine, _: Pfn) {
 }
 
 #[test]
-fn two_pages_come_home_at_once() {
+fn two_concurrent_remote_frees() {
     [Owned, OwnedRemote].into_iter().for_each(two_home_at_once);
 }
 
@@ -358,7 +358,7 @@ fn cpu_0_dead(engine: &Engine, _: Pfn) {
 }
 
 #[test]
-fn a_pageblock_is_isolated_while_its_owner_frees_and_calls_back() {
+fn isolation_during_free_and_recall_by_the_owner() {
     [Owned, OwnedRemote].into_iter().for_each(isolated_while_called_back);
 }
 
@@ -367,7 +367,7 @@ fn isolated_while_called_back(pcp: PcpPolicy) {
 }
 
 #[test]
-fn a_pageblock_changes_its_type_while_its_owner_frees_and_calls_back() {
+fn type_change_during_free_and_recall_by_the_owner() {
     [Owned, OwnedRemote].into_iter().for_each(changed_while_called_back);
 }
 
@@ -377,7 +377,7 @@ fn changed_while_called_back(pcp: PcpPolicy) {
 
 /// The free is the last action of the CPU that goes offline.
 #[test]
-fn a_cpu_goes_offline_while_it_frees_and_another_refills() {
+fn cpu_offline_during_its_free_and_a_remote_refill() {
     [Owned, OwnedRemote].into_iter().for_each(offline_while_refilled);
 }
 
@@ -388,7 +388,7 @@ fn offline_while_refilled(pcp: PcpPolicy) {
 /// A frame is on one stack at a time: pages that two CPUs push while a third thread takes the stack are found exactly
 /// once.
 #[test]
-fn a_stack_is_taken_whole() {
+fn concurrent_pushes_during_a_stack_take() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.max_branches = 100_000;
@@ -411,7 +411,7 @@ fn a_stack_is_taken_whole() {
 /// CPU 1 finds a part of a pageblock in the zone and opens no whole one, regardless of the pages that CPU 0 frees
 /// meanwhile.
 #[test]
-fn a_pageblock_is_opened_when_nothing_smaller_would_do() {
+fn whole_pageblock_is_split_only_without_smaller_blocks() {
     opened_while_freed();
 }
 
@@ -435,14 +435,14 @@ fn free_and_drain(engine: &Engine, page: Pfn) {
 }
 
 #[test]
-fn faults_of_the_stack_are_found() {
+fn planted_stack_faults_are_found() {
     finds(Fault::PushOverwrites, || two_home_at_once(OwnedRemote));
     finds(Fault::TakeInTwoSteps, two_home_while_drained);
     finds(Fault::DrainLeavesStack, home_while_drained);
 }
 
 #[test]
-fn faults_of_order_are_found() {
+fn planted_ordering_faults_are_found() {
     finds(Fault::PushUnreleased, || home_while_allocated(OwnedRemote, 2));
     finds(Fault::TakeUnacquired, || home_while_allocated(OwnedRemote, 2));
     finds(Fault::CountsUnordered, || last_two_dropped(|engine, page| engine.put_page(page).expect("one is ours")));
@@ -450,7 +450,7 @@ fn faults_of_order_are_found() {
 }
 
 #[test]
-fn faults_of_closing_are_found() {
+fn planted_closing_faults_are_found() {
     finds(Fault::PushForgetsClosed, || home_while_offline(OwnedRemote));
     finds(Fault::OfflineStaysOpen, || home_while_offline(OwnedRemote));
     finds(Fault::OfflineStaysOpen, || home_while_offline(Owned));
@@ -458,7 +458,7 @@ fn faults_of_closing_are_found() {
 }
 
 #[test]
-fn faults_of_ownership_are_found() {
+fn planted_ownership_faults_are_found() {
     finds(Fault::OwnerStays, home_while_drained);
     finds(Fault::OwnerStays, || home_while_wanted(Owned));
     for scene in [isolated_while_called_back, changed_while_called_back, offline_while_refilled] {

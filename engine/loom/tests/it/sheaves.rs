@@ -116,17 +116,17 @@ fn barn_between(scene: &Scene) {
 }
 
 #[test]
-fn a_full_sheaf_and_an_empty_one_meet_in_the_barn() {
+fn full_and_empty_sheaf_exchange_in_the_barn() {
     run(barn_between, [(0, free_own), (1, alloc_one)]);
 }
 
 #[test]
-fn a_barn_is_emptied_while_cpus_exchange() {
+fn barn_shrink_during_an_exchange() {
     run(barn_between, [(0, free_own), (1, alloc_one), (2, shrink)]);
 }
 
 #[test]
-fn a_main_sheaf_is_replaced_while_its_cpu_is_drained() {
+fn main_sheaf_replacement_during_a_drain() {
     replaced_while_drained();
 }
 
@@ -135,7 +135,7 @@ fn replaced_while_drained() {
 }
 
 #[test]
-fn a_cpu_is_drained_while_it_pops_and_pushes() {
+fn drain_during_pop_and_push() {
     drained_while_used();
 }
 
@@ -167,7 +167,7 @@ fn moved_at_each_look(set_up: fn(&Scene), other: (u16, Act), moved: Act, then: f
 }
 
 #[test]
-fn a_main_sheaf_is_left_alone_by_who_was_moved_from_its_cpu() {
+fn migrated_caller_does_not_replace_the_main_sheaf() {
     left_alone_by_who_was_moved();
 }
 
@@ -183,7 +183,7 @@ fn free_and_alloc_two(scene: &Scene, own: Object) {
 }
 
 #[test]
-fn nothing_is_left_to_a_cpu_that_went_offline() {
+fn offline_cpu_keeps_no_sheaf() {
     left_offline();
 }
 
@@ -197,12 +197,12 @@ fn left_offline() {
 }
 
 #[test]
-fn faults_of_taking_are_found() {
+fn planted_taking_faults_are_found() {
     finds(Fault::DisownsUnfenced, drained_while_used);
 }
 
 #[test]
-fn faults_of_replacing_are_found() {
+fn planted_replacement_faults_are_found() {
     finds(Fault::ReplacesOutside, left_alone_by_who_was_moved);
     finds(Fault::KeepsOffline, left_offline);
 }

@@ -88,7 +88,7 @@ fn free_second_and_alloc(scene: &Scene, [_, two, _]: Objects) {
 fn nothing(_: &Scene) {}
 
 #[test]
-fn a_free_elsewhere_meets_the_end_of_the_owners_list() {
+fn remote_free_at_the_end_of_the_owners_list() {
     POLICIES.into_iter().for_each(freed_elsewhere);
 }
 
@@ -110,17 +110,17 @@ fn alloc_and_read(scene: &Scene, [one, ..]: Objects) {
 }
 
 #[test]
-fn the_first_free_of_the_owner_meets_one_from_elsewhere() {
+fn first_owner_free_and_remote_free() {
     run(HALF, Scene::used_up, [(0, free_first), (1, free_second)], nothing);
 }
 
 #[test]
-fn a_slab_of_the_node_is_taken_while_it_is_freed_into() {
+fn node_slab_taken_during_a_remote_free() {
     run(HALF, Scene::at_node, [(0, alloc_one), (1, free_second_and_alloc)], nothing);
 }
 
 #[test]
-fn a_slab_is_settled_while_it_is_freed_into() {
+fn slab_settled_during_a_remote_free() {
     settled_while_freed_into();
 }
 
@@ -136,17 +136,17 @@ fn use_up_and_free_first(scene: &Scene) -> Objects {
 }
 
 #[test]
-fn a_list_is_drained_while_its_slab_is_freed_into() {
+fn list_drain_during_a_remote_free() {
     run(HALF, Scene::fill, [(2, shrink), (1, free_second_and_alloc)], nothing);
 }
 
 #[test]
-fn a_list_is_drained_while_its_slab_is_freed_into_here_and_elsewhere() {
+fn list_drain_during_local_and_remote_frees() {
     run(HALF, Scene::fill, [(2, shrink), (0, free_first), (1, free_second_and_alloc)], nothing);
 }
 
 #[test]
-fn a_list_is_drained_while_its_cpu_pops_and_pushes() {
+fn list_drain_during_pop_and_push() {
     drained_while_used();
 }
 
@@ -161,7 +161,7 @@ fn alloc_and_free_first(scene: &Scene, [one, ..]: Objects) {
 }
 
 #[test]
-fn the_first_free_of_the_owner_meets_the_end_of_the_slab() {
+fn first_owner_free_at_the_end_of_the_slab() {
     first_free_meets_the_end();
 }
 
@@ -183,12 +183,12 @@ fn free_second_and_shrink(scene: &Scene, objects: Objects) {
 
 /// The CPU that freed the last object but one has not pushed the slab yet when the slab becomes wholly free.
 #[test]
-fn a_slab_goes_while_it_is_pushed() {
+fn slab_freed_during_a_pending_push() {
     run(HALF, Scene::used_up, [(1, free_first), (2, free_second_and_shrink)], nothing);
 }
 
 #[test]
-fn a_slab_is_taken_over_while_its_cpu_frees_into_it() {
+fn slab_takeover_during_an_owner_free() {
     taken_over_while_freed_into();
 }
 
@@ -197,7 +197,7 @@ fn taken_over_while_freed_into() {
 }
 
 #[test]
-fn a_cpu_goes_offline_while_its_slab_is_pushed() {
+fn cpu_offline_during_a_slab_push() {
     let acts: [(u16, Act); 2] = [(2, |scene, _| scene.slab.cpu_dead(CpuId(0))), (1, free_first)];
     run(HALF, Scene::used_up, acts, all_are_found);
 }
@@ -210,7 +210,7 @@ fn all_are_found(scene: &Scene) {
 }
 
 #[test]
-fn two_slabs_of_a_cpu_that_is_offline_are_pushed_at_once() {
+fn two_slab_pushes_to_an_offline_cpu() {
     pushed_offline();
 }
 
@@ -227,7 +227,7 @@ fn fill_two_and_go_offline(scene: &Scene) -> Objects {
 
 /// The thread that refills for that CPU has been moved to another CPU, and takes the slab that was just pushed.
 #[test]
-fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
+fn slab_push_to_an_offline_cpu_during_a_refill() {
     run(HALF, use_up_and_go_offline, [(2, alloc_after_two_looks), (1, free_first)], all_are_found);
 }
 
@@ -249,7 +249,7 @@ fn alloc_after_two_looks(scene: &Scene, _: Objects) {
 /// The number of slabs that wait for a CPU exceeds the limit, and the CPU that freed into the last one gives all of
 /// them to the node.
 #[test]
-fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
+fn owner_checks_its_slabs_above_the_waiting_limit() {
     run(HALF, fill_five, [(0, alloc_three), (1, free_second)], nothing);
 }
 
@@ -271,7 +271,7 @@ fn alloc_three(scene: &Scene, _: Objects) {
 
 /// Too many slabs wait for a CPU, so one of them goes to the node while its owner frees into it.
 #[test]
-fn waiting_slabs_go_to_the_node_while_their_cpu_frees_into_one() {
+fn waiting_slabs_move_to_the_node_during_an_owner_free() {
     waiting_slabs_go();
 }
 
@@ -281,7 +281,7 @@ fn waiting_slabs_go() {
 
 /// The second thread has preempted the first on the same CPU.
 #[test]
-fn a_cpu_frees_into_a_slab_while_it_turns_to_it() {
+fn free_into_a_slab_becoming_current() {
     run(HALF, fill_two_and_free_first, [(0, alloc_one), (0, free_second)], nothing);
 }
 
@@ -293,14 +293,14 @@ fn fill_two_and_free_first(scene: &Scene) -> Objects {
 }
 
 #[test]
-fn two_requests_of_a_cpu_refill_its_list() {
+fn two_refills_of_one_cpu() {
     run(HALF, Scene::at_node, [(0, alloc_one), (0, alloc_one)], nothing);
 }
 
 /// The slab is on no list yet when its last object in use is freed, so the other CPU has to detect that it is wholly
 /// free.
 #[test]
-fn two_free_all_of_a_full_slab_of_the_node() {
+fn two_frees_that_empty_a_full_node_slab() {
     two_free_all();
 }
 
@@ -316,14 +316,14 @@ fn fill_two(scene: &Scene) -> Objects {
 }
 
 #[test]
-fn faults_of_drains_are_found() {
+fn planted_drain_faults_are_found() {
     finds(Fault::DrainLooksOnce, drained_while_used);
     finds(Fault::DisownsUnfenced, taken_over_while_freed_into);
     finds(Fault::DisownsUnfenced, waiting_slabs_go);
 }
 
 #[test]
-fn faults_of_order_are_found() {
+fn planted_ordering_faults_are_found() {
     for objects in POLICIES {
         finds(Fault::PushUnreleased, || freed_elsewhere(objects));
         // Without owners, the thread that takes all objects of a slab then releases the slab, and that atomic step
@@ -335,7 +335,7 @@ fn faults_of_order_are_found() {
 }
 
 #[test]
-fn faults_of_holding_are_found() {
+fn planted_hold_faults_are_found() {
     finds(Fault::MeetsNobody, two_free_all);
     finds(Fault::TakesQueue, settled_while_freed_into);
     finds(Fault::LetsGoEarly, settled_while_freed_into);

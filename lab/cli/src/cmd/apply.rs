@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_a_size_or_a_share_of_what_is_free() {
+    fn amount_is_a_size_or_a_share_of_free_memory() {
         fn pages(text: &str) -> Result<u64, String> {
             text.parse::<Amount>().map(|amount| amount.pages(1000))
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fixed_in_a_start_is_wanted() {
+    fn target_pages_match_the_fixed_pages_of_a_start() {
         let figures = age::figures(60, 1000);
         let start = draw_start(&age::layout(60, 1000), 1);
         let wanted: Vec<PageSet> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_locks_to_tell_have_no_error_and_tables_fit() {
+    fn small_lock_counts_have_no_error_and_tables_fit() {
         let row = Row {
             workload: "steady",
             cpus: 2,

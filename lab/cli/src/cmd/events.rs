@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_set_names_the_known_ones() {
+    fn unknown_event_set_error_lists_the_known_sets() {
         assert!(event_sets("irq").unwrap_err().contains("reclaim, compaction, writeback, migration, sched, and all"));
     }
 }

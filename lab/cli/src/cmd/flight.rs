@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units() {
+    fn pause_accepts_time_units() {
         assert_eq!(
             ["60s", "60", "1.5min", "2h", "250ms", "0s"].map(|text| pause(text).unwrap().as_millis()),
             [60_000, 60_000, 90_000, 7_200_000, 250, 0]

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_positive_numbers() {
+    fn seconds_must_be_positive_and_finite() {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         for bad in ["0", "-1", "x", "inf", "NaN", "1e300"] {
             assert!(seconds(bad).is_err(), "{bad}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spool_lies_beside_the_recording() {
+    fn default_spool_is_the_folder_of_the_recording() {
         use clap::Parser;
 
         #[derive(Parser)]

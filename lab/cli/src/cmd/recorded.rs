@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_loudly() {
+    fn lost_events_are_reported_prominently() {
         let quiet = ending_of(&summary());
         assert!(quiet.contains("1,234,567 events in 2.5 s") && quiet.contains("no event was lost"), "{quiet}");
         assert!(quiet.ends_with("\n  a note\n"), "{quiet}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_runs_on_is_told() {
+    fn still_running_command_is_reported() {
         let text = ending_of(&Summary { command: Some("sleep".to_owned()), ..summary() });
         assert!(text.starts_with("sleep: still running"), "{text}");
     }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_of_it_is_told_with_every_note() {
+    fn snapshot_summary_includes_every_note() {
         let notes = vec!["a note".to_owned(), "another".to_owned()];
         let taken = SnapshotSummary { rows: 1_234_567, notes };
         let text = describe_snapshot(&taken, Path::new("/no/such/file"));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn page_flags_wait_beside_the_snapshot() {
+    fn default_snapshot_spool_is_the_output_folder() {
         for (out, spool, expected) in
             [("s.parquet", None, "."), ("a/s.parquet", None, "a"), ("a/s.parquet", Some("b"), "b")]
         {

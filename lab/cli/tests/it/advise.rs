@@ -29,7 +29,7 @@ fn set() -> Facts {
 }
 
 #[test]
-fn a_calm_machine_is_left_as_it_is() {
+fn calm_machine_gets_no_advice() {
     let said = text(&["advise", &bundled("oracle-calm.parquet")]);
     for part in ["leave all settings: no gain", "Memory was never short", "vm.watermark_boost_factor", "none"] {
         assert!(said.contains(part), "no {part:?} in\n{said}");
@@ -38,7 +38,7 @@ fn a_calm_machine_is_left_as_it_is() {
 }
 
 #[test]
-fn the_json_has_the_shape_that_scripts_rely_on() {
+fn advise_json_has_the_documented_members() {
     let found = json(&["advise", &bundled("oracle-calm.parquet"), "--all", "--json", "-"]);
     for member in ["recordings", "policy", "margin", "settings", "not_judged", "caveats", "assumptions"] {
         assert!(found.get(member).is_some(), "no {member}");
@@ -64,7 +64,7 @@ fn the_json_has_the_shape_that_scripts_rely_on() {
 }
 
 #[test]
-fn everything_is_shown_on_demand() {
+fn all_option_shows_every_candidate() {
     let recording = bundled("oracle-calm.parquet");
     let few = text(&["advise", &recording]);
     let all = text(&["advise", &recording, "--all"]);
@@ -74,7 +74,7 @@ fn everything_is_shown_on_demand() {
 }
 
 #[test]
-fn several_recordings_of_one_machine_are_judged_together() {
+fn recordings_of_a_machine_are_judged_together() {
     let sandbox = Sandbox::new();
     let recordings = ["a.parquet", "b.parquet", "c.parquet"].map(|name| {
         std::fs::copy(bundled("oracle-calm.parquet"), sandbox.path(name)).unwrap();
@@ -88,7 +88,7 @@ fn several_recordings_of_one_machine_are_judged_together() {
 }
 
 #[test]
-fn what_cannot_carry_advice_is_refused() {
+fn unsuitable_recordings_are_refused() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording_with("good.parquet", &set());
     assert_refused(&freehold(&["advise", &sandbox.recording("unset.parquet")]), "has no recorded value of any setting");

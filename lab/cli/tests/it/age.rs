@@ -29,7 +29,7 @@ fn free_pages(arguments: &[&str]) -> u64 {
 }
 
 #[test]
-fn an_age_is_the_same_figures_in_a_table_in_json_and_in_a_file() {
+fn age_figures_agree_in_table_json_and_file() {
     let sandbox = Sandbox::new();
     let out = sandbox.argument("old.parquet");
     let drawn = json(&["age", "--age", "60", "--memory", "1GiB", "--out", &out, "--json", "-"]);
@@ -49,14 +49,14 @@ fn write_and_read(sandbox: &Sandbox, name: &str, seed: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_same_seed_writes_the_same_bytes() {
+fn age_file_depends_only_on_the_seed() {
     let sandbox = Sandbox::new();
     assert_eq!(write_and_read(&sandbox, "a.parquet", "7"), write_and_read(&sandbox, "b.parquet", "7"));
     assert_ne!(write_and_read(&sandbox, "a.parquet", "7"), write_and_read(&sandbox, "c.parquet", "8"));
 }
 
 #[test]
-fn a_run_begins_as_it_is_told() {
+fn sim_starts_from_the_given_age_or_file() {
     let sandbox = Sandbox::new();
     let (plan, out) = (plan(&sandbox), sandbox.argument("old.parquet"));
     text(&["age", "--age", "80", "--memory", "64MiB", "--out", &out]);
@@ -70,7 +70,7 @@ fn a_run_begins_as_it_is_told() {
 }
 
 #[test]
-fn a_fleet_draws_ages() {
+fn fleet_draws_ages() {
     let sandbox = Sandbox::new();
     let drawn = format!("{PLAN}[fleet.draw]\n\"machine.age\" = {{ least = 10, most = 90 }}\n");
     std::fs::write(sandbox.path("plan.toml"), drawn).unwrap();
@@ -79,7 +79,7 @@ fn a_fleet_draws_ages() {
 }
 
 #[test]
-fn what_makes_no_start_is_refused() {
+fn invalid_starts_are_refused() {
     let sandbox = Sandbox::new();
     let plan = plan(&sandbox);
     let rows = [Row { pfn: 0, order: 0, ..Row::new(Kind::StartFree) }];

@@ -26,7 +26,7 @@ fn bundled(name: &str) -> PathBuf {
 }
 
 #[test]
-fn an_answer_is_what_the_program_prints() {
+fn library_answer_equals_the_program_output() {
     origin::built_from(freehold_cli::COMMIT);
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
@@ -72,7 +72,7 @@ fn ended(words: &[&str]) -> Result<(), Cancellation> {
 }
 
 #[test]
-fn work_that_is_ended_stops_in_the_middle_and_leaves_nothing() {
+fn cancelled_work_stops_and_leaves_no_files() {
     let pressure = bundled("pressure.parquet");
     let pressure = pressure.to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();

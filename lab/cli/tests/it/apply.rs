@@ -74,7 +74,7 @@ impl Holder {
 }
 
 #[test]
-fn what_cannot_be_is_refused_beforehand() {
+fn impossible_apply_options_are_refused() {
     for (arguments, why) in [
         (&["age", "--memory", "50%"][..], "give --apply, or a size"),
         (&["age", "--apply", "--with", "pins,pins", "--memory", "64MiB"], "the same kind is given twice"),
@@ -106,7 +106,7 @@ fn what_cannot_be_is_refused_beforehand() {
 }
 
 #[test]
-fn others_than_root_are_refused() {
+fn apply_without_root_is_refused() {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
     command.args(["age", "--apply"]);
     if rustix::process::geteuid().is_root() {
@@ -119,7 +119,7 @@ fn others_than_root_are_refused() {
 }
 
 #[test]
-fn a_limit_in_the_way_is_named() {
+fn obstructing_resource_limit_is_reported() {
     if !can_apply() {
         return;
     }
@@ -132,7 +132,7 @@ fn a_limit_in_the_way_is_named() {
 }
 
 #[test]
-fn pins_lie_page_by_page_and_a_status_is_passed_on() {
+fn pins_hold_the_planned_pages_and_pass_on_the_exit_status() {
     if !can_apply() {
         return;
     }
@@ -150,7 +150,7 @@ fn holds_memory(kind: &Value) -> bool {
 }
 
 #[test]
-fn every_kind_holds_something() {
+fn every_apply_kind_holds_memory() {
     if !can_apply() {
         return;
     }
@@ -172,7 +172,7 @@ fn every_kind_holds_something() {
 }
 
 #[test]
-fn a_signal_ends_it_and_it_tells_what_it_did() {
+fn sigterm_ends_apply_with_a_report() {
     if !can_apply() {
         return;
     }
@@ -186,7 +186,7 @@ fn a_signal_ends_it_and_it_tells_what_it_did() {
 }
 
 #[test]
-fn what_goes_on_renews_pins_and_keeps_their_number() {
+fn sustain_renews_pins_and_keeps_their_number() {
     if !can_apply() {
         return;
     }
@@ -201,7 +201,7 @@ fn what_goes_on_renews_pins_and_keeps_their_number() {
 }
 
 #[test]
-fn killed_it_takes_its_command_with_it() {
+fn killed_apply_ends_its_command() {
     if !can_apply() {
         return;
     }
@@ -235,7 +235,7 @@ fn checked(kind: &str) -> Option<(Output, Value)> {
 }
 
 #[test]
-fn compaction_does_not_bring_back_what_is_pinned() {
+fn compaction_does_not_undo_pins() {
     if can_apply()
         && let Some((output, proof)) = checked("pins")
     {
@@ -245,7 +245,7 @@ fn compaction_does_not_bring_back_what_is_pinned() {
 }
 
 #[test]
-fn the_check_fails_where_nothing_is_pinned() {
+fn check_fails_without_pins() {
     if can_apply()
         && let Some((output, proof)) = checked("movable")
     {

@@ -23,12 +23,12 @@ fn assert_every_reader_refuses(sandbox: &Sandbox, name: &str, part: &str) {
 }
 
 #[test]
-fn a_missing_file_is_refused() {
+fn missing_file_is_refused() {
     assert_every_reader_refuses(&Sandbox::new(), "nowhere.parquet", "nowhere.parquet");
 }
 
 #[test]
-fn a_foreign_file_is_refused() {
+fn foreign_file_is_refused() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("notes.txt"), "not a recording, and long enough to be a footer\n").unwrap();
     assert_every_reader_refuses(&sandbox, "notes.txt", "not a Parquet file");
@@ -37,14 +37,14 @@ fn a_foreign_file_is_refused() {
 }
 
 #[test]
-fn a_folder_is_refused() {
+fn folder_is_refused() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("folder")).unwrap();
     assert_every_reader_refuses(&sandbox, "folder", "folder");
 }
 
 #[test]
-fn a_truncated_file_is_refused() {
+fn truncated_file_is_refused() {
     let sandbox = Sandbox::new();
     let whole = fs::read(sandbox.recording("whole.parquet")).unwrap();
     for kept in [whole.len() - 1, whole.len() / 2, 16] {
@@ -54,7 +54,7 @@ fn a_truncated_file_is_refused() {
 }
 
 #[test]
-fn a_corrupt_file_is_refused() {
+fn corrupt_file_is_refused() {
     let sandbox = Sandbox::new();
     let mut bytes = fs::read(sandbox.recording("whole.parquet")).unwrap();
     for byte in &mut bytes[200..240] {
@@ -65,14 +65,14 @@ fn a_corrupt_file_is_refused() {
 }
 
 #[test]
-fn a_recording_of_an_unknown_kernel_is_refused() {
+fn unknown_kernel_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.recording_with("bsd.parquet", &Facts { kernel_release: "14.1-RELEASE".to_owned(), ..facts() });
     assert_every_reader_refuses(&sandbox, "bsd.parquet", "14.1-RELEASE");
 }
 
 #[test]
-fn zones_that_the_engine_cannot_hold_are_refused() {
+fn unsupported_zones_are_refused() {
     let sandbox = Sandbox::new();
     let mut far = facts();
     far.zones_start[0].start_pfn = 1 << 40;
@@ -98,7 +98,7 @@ fn events_out_of_order_are_refused() {
 }
 
 #[test]
-fn a_policy_with_a_typo_is_refused_with_the_near_name() {
+fn misspelled_policy_error_suggests_the_nearest_name() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording("good.parquet");
     for (policy, near) in [
@@ -115,7 +115,7 @@ fn a_policy_with_a_typo_is_refused_with_the_near_name() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_noticed_on_stdout_and_in_the_json_file() {
+fn full_disk_is_an_error_on_stdout_and_in_the_json_file() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording("good.parquet");
     assert_refused(&freehold(&["inspect", &good, "--json", "/dev/full"]), "/dev/full");
@@ -129,7 +129,7 @@ fn a_full_disk_is_noticed_on_stdout_and_in_the_json_file() {
 }
 
 #[test]
-fn a_json_file_that_cannot_be_made_leaves_nothing() {
+fn unwritable_json_file_leaves_nothing() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording("good.parquet");
     assert_refused(&freehold(&["inspect", &good, "--json", &sandbox.argument("no/such/out.json")]), "out.json");
@@ -137,7 +137,7 @@ fn a_json_file_that_cannot_be_made_leaves_nothing() {
 }
 
 #[test]
-fn wrong_usage_has_exit_status_2_and_names_the_near_command() {
+fn wrong_usage_exits_with_2_and_suggests_a_command() {
     let output = freehold(&["comapre"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("'compare'"), "{}", stderr(&output));
@@ -170,7 +170,7 @@ fn recording_without_root_is_refused() {
 }
 
 #[test]
-fn a_report_without_a_place_to_go_is_refused_before_the_work() {
+fn unwritable_or_duplicate_outputs_are_refused_early() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording("good.parquet");
     let nowhere = sandbox.argument("nowhere/out");
@@ -186,7 +186,7 @@ fn a_report_without_a_place_to_go_is_refused_before_the_work() {
 }
 
 #[test]
-fn a_recording_is_not_overwritten_by_what_is_said_of_it() {
+fn report_never_overwrites_its_recording() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     std::os::unix::fs::symlink(&recording, sandbox.path("link")).unwrap();

@@ -45,7 +45,7 @@ fn mallocs(sandbox: &Sandbox, answers: [&str; 2]) -> String {
 }
 
 #[test]
-fn the_list_names_every_benchmark_and_case() {
+fn list_contains_every_benchmark_and_case() {
     let listed = json(&["bench", "--list", "--json", "-"]);
     let names: Vec<_> =
         listed["benches"].as_array().unwrap().iter().map(|bench| bench["name"].as_str().unwrap()).collect();
@@ -61,7 +61,7 @@ fn the_list_names_every_benchmark_and_case() {
 }
 
 #[test]
-fn results_have_the_promised_shape_and_carry_their_recipe() {
+fn bench_json_has_the_documented_shape_and_recipe() {
     let found = json(&quick(&["--json", "-"]));
     let recipe = &found["recipe"];
     for member in ["command", "freehold", "build", "cpu_model", "kernel_release", "clock"] {
@@ -100,7 +100,7 @@ fn assert_row(row: &Value) {
 }
 
 #[test]
-fn each_policy_b_has_its_own_table() {
+fn each_policy_b_has_a_table() {
     let rivals = ["--a", "freehold", "--b", "linux-6.12", "--b", "linux-6.12,flags=plain"];
     let said = text(&[&quick(&["flags"])[..], &rivals].concat());
     for part in
@@ -114,7 +114,7 @@ fn each_policy_b_has_its_own_table() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_anything_is_measured() {
+fn unwritable_output_is_refused_before_measuring() {
     let sandbox = Sandbox::new();
     // Measuring would be refused for another reason.
     let broken = peers(&sandbox, "ERR no memory");
@@ -136,7 +136,7 @@ fn what_cannot_be_written_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn programs_that_list_nothing_are_refused_before_anything_is_measured() {
+fn programs_with_an_invalid_list_are_refused_early() {
     let sandbox = Sandbox::new();
     let broken = peers(&sandbox, "ERR no memory");
     let arguments = quick(&["pages", "slab", "--peers", &broken, "--mallocs", "/bin/true"]);
@@ -144,7 +144,7 @@ fn programs_that_list_nothing_are_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn peers_stand_beside_the_engine() {
+fn peers_are_compared_with_the_engine() {
     let sandbox = Sandbox::new();
     let program = peers(&sandbox, "OK 1000 10");
     let found = json(&quick(&["pages", "--json", "-", "--peers", &program]));
@@ -158,7 +158,7 @@ fn peers_stand_beside_the_engine() {
 }
 
 #[test]
-fn peers_that_are_broken_are_refused() {
+fn broken_peers_are_refused() {
     let sandbox = Sandbox::new();
     assert_refused(&freehold(&quick(&["pages", "--peers", &sandbox.argument("none")])), "there is no program");
     for answer in ["ERR no memory", "OK 0 0", "nonsense"] {
@@ -168,7 +168,7 @@ fn peers_that_are_broken_are_refused() {
 }
 
 #[test]
-fn mallocs_stand_beside_ours() {
+fn mallocs_are_compared_with_freehold() {
     let sandbox = Sandbox::new();
     let program = mallocs(&sandbox, ["OK 100 500", "OK 100 500 1000"]);
     let found = json(&quick(&["slab", "--json", "-", "--mallocs", &program]));
@@ -195,7 +195,7 @@ fn mallocs_stand_beside_ours() {
 }
 
 #[test]
-fn mallocs_that_are_broken_or_missing_are_told() {
+fn broken_mallocs_are_refused_and_missing_peers_hinted() {
     let sandbox = Sandbox::new();
     assert_refused(&freehold(&quick(&["slab", "--mallocs", &sandbox.argument("none")])), "there is no program");
     for answers in [["ERR no memory", "OK 1 1 1"], ["OK 100", "OK 100 5 5"], ["OK 100 5", "OK 100 5 0"]] {
@@ -208,7 +208,7 @@ fn mallocs_that_are_broken_or_missing_are_told() {
 
 /// Tests are built with another profile than `dist`.
 #[test]
-fn figures_are_refused_by_a_build_that_is_not_for_figures() {
+fn bench_figures_require_the_dist_profile() {
     for arguments in [&["flags", "--runs", "1"][..], &["malloc", "--runs", "1"]] {
         let output = freehold(&[&["bench"], arguments].concat());
         assert_refused(&output, "cargo build --profile dist");
@@ -216,7 +216,7 @@ fn figures_are_refused_by_a_build_that_is_not_for_figures() {
 }
 
 #[test]
-fn bad_input_is_refused_in_one_sentence() {
+fn invalid_bench_options_are_refused() {
     for (arguments, part) in [
         (&["flgas"][..], "perhaps `flags` is meant"),
         (&["zebra"], "there are flags, contig, pages, compaction, slab, harness"),

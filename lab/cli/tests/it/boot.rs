@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::{Sandbox, assert_refused, freehold, stderr};
 
 #[test]
-fn what_is_no_kernel_is_refused() {
+fn invalid_kernel_images_are_refused() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("bzImage"), "no kernel at all, but long enough to have a header".repeat(40)).unwrap();
     let out = sandbox.argument("out.parquet");
@@ -21,7 +21,7 @@ fn what_is_no_kernel_is_refused() {
 }
 
 #[test]
-fn a_guest_that_cannot_be_is_refused() {
+fn invalid_guest_options_are_refused() {
     for (options, part) in [
         (["--memory", "12M"], "at least"),
         (["--memory", "1T"], "512M or 1G"),
@@ -38,7 +38,7 @@ fn a_guest_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_is_missing_is_told_before_a_kernel_is_fetched() {
+fn missing_folders_are_refused_before_a_kernel_is_fetched() {
     let sandbox = Sandbox::new();
     let (nowhere, folder) = (sandbox.argument("nowhere/out.parquet"), sandbox.argument(""));
     for (options, part) in [
@@ -52,7 +52,7 @@ fn what_is_missing_is_told_before_a_kernel_is_fetched() {
 }
 
 #[test]
-fn two_kernels_are_two() {
+fn kernel_diff_requires_two_kernels() {
     for arguments in [
         vec!["diff"],
         vec!["diff", "--kernels", "6.12"],

@@ -35,7 +35,7 @@ fn check(table: &str) -> (Value, Option<i32>) {
 }
 
 #[test]
-fn a_check_believes_this_machine_s_table_more_than_one_that_is_wrong() {
+fn check_prefers_the_calibrated_table_to_a_wrong_table() {
     let sandbox = Sandbox::new();
     let (table, wrong) = (sandbox.argument("table.toml"), sandbox.argument("wrong.toml"));
     let said = text(&["calibrate", "--turns", "1", "--name", "test", "--out", &table]);
@@ -49,14 +49,14 @@ fn a_check_believes_this_machine_s_table_more_than_one_that_is_wrong() {
 }
 
 #[test]
-fn a_table_says_how_it_was_made() {
+fn cost_table_contains_its_recipe() {
     let made = json(&["calibrate", "--turns", "1", "--json", "-"]);
     assert!(made["recipe"]["command"].as_str().unwrap().starts_with("freehold calibrate"), "{made}");
     assert!(made["costs"]["alloc_ps"].as_u64().unwrap() > 0 && made["checked"].is_null(), "{made}");
 }
 
 #[test]
-fn bad_input_is_refused_in_one_sentence() {
+fn invalid_calibrate_options_are_refused() {
     let sandbox = Sandbox::new();
     let table = sandbox.argument("table.toml");
     fs::write(&table, "name = \"half\"\nalloc_ps = 3\n").unwrap();

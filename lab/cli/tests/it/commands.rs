@@ -59,7 +59,7 @@ fn assert_metrics(metrics: &Value) {
 }
 
 #[test]
-fn without_arguments_the_help_is_printed() {
+fn no_arguments_print_the_help() {
     let help = text(&[]);
     for command in ["compare", "advise", "record", "inspect", "replay", "diff", "policies", "completions"] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
@@ -73,7 +73,7 @@ fn count_zone_locks(report: &Value) -> u64 {
 }
 
 #[test]
-fn a_replay_under_another_setting_says_so() {
+fn replay_reports_a_changed_setting() {
     let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
     let report = json(&["replay", &file, "--setting", "vm.percpu_pagelist_high_fraction=1000", "--json", "-"]);
     let recorded = json(&["replay", &file, "--json", "-"]);
@@ -90,7 +90,7 @@ fn a_replay_under_another_setting_says_so() {
 }
 
 #[test]
-fn b_under_another_setting_is_a_unless_it_is_named() {
+fn setting_b_applies_to_the_policy_of_a_by_default() {
     let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
     let report = json(&["compare", &file, "--setting-b", "vm.min_free_kbytes=90112", "--json", "-"]);
     assert_eq!(report["comparisons"][0]["b"], "A with vm.min_free_kbytes=90112");
@@ -98,7 +98,7 @@ fn b_under_another_setting_is_a_unless_it_is_named() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused() {
+fn invalid_settings_are_refused() {
     let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
     for (setting, near) in [
         ("vm.swappiness=1", "it can change vm.min_free_kbytes"),
@@ -113,7 +113,7 @@ fn settings_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn completions_and_manual_pages_name_the_commands() {
+fn completions_and_manual_pages_contain_the_commands() {
     let script = text(&["completions", "bash"]);
     assert!(script.contains("compare") && script.contains("--policy"));
     let sandbox = Sandbox::new();
@@ -131,7 +131,7 @@ fn completions_and_manual_pages_name_the_commands() {
 }
 
 #[test]
-fn a_closed_stdout_is_noticed() {
+fn closed_stdout_is_an_error() {
     let program = assert_cmd::cargo::cargo_bin("freehold");
     let command = format!("{} policies >&-", program.display());
     let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
@@ -139,7 +139,7 @@ fn a_closed_stdout_is_noticed() {
 }
 
 #[test]
-fn policies_lists_what_the_parser_takes() {
+fn listed_policy_values_are_accepted() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let listed = json(&["policies", "--json", "-"]);
@@ -161,7 +161,7 @@ fn policies_lists_what_the_parser_takes() {
 }
 
 #[test]
-fn inspect_counts_what_is_in_the_file() {
+fn inspect_counts_match_the_file() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let found = json(&["inspect", &recording, "--json", "-"]);
@@ -182,7 +182,7 @@ fn inspect_counts_what_is_in_the_file() {
 }
 
 #[test]
-fn a_diff_of_a_recording_with_itself_shows_no_change() {
+fn diff_of_a_recording_with_itself_shows_no_change() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let found = json(&["diff", &recording, &recording, "--json", "-"]);
@@ -195,7 +195,7 @@ fn a_diff_of_a_recording_with_itself_shows_no_change() {
 }
 
 #[test]
-fn compare_has_the_promised_shape() {
+fn compare_json_has_the_documented_shape() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let rivals = ["--b", "freehold", "--b", "linux-6.12,pcp=off"];
@@ -226,7 +226,7 @@ fn compare_has_the_promised_shape() {
 }
 
 #[test]
-fn what_is_played_as_recorded_is_not_measured() {
+fn recorded_reclaim_is_not_measured() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let found = json(&["compare", &recording, "--reclaim", "recorded", "--json", "-"]);
@@ -237,7 +237,7 @@ fn what_is_played_as_recorded_is_not_measured() {
 }
 
 #[test]
-fn a_policy_against_itself_makes_no_difference_anywhere() {
+fn policy_against_itself_shows_no_difference() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let found = json(&["compare", &recording, "--b", "linux-6.12", "--json", "-"]);
@@ -249,7 +249,7 @@ fn a_policy_against_itself_makes_no_difference_anywhere() {
 }
 
 #[test]
-fn the_verdict_comes_in_every_format() {
+fn verdict_is_written_in_every_format() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let files = ["csv", "markdown", "mmtests"].map(|format| (format, sandbox.argument(format)));
@@ -267,7 +267,7 @@ fn the_verdict_comes_in_every_format() {
 }
 
 #[test]
-fn the_same_question_has_the_same_answer_to_the_byte() {
+fn repeated_comparison_is_byte_identical() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let arguments = ["compare", &recording, "--cpus", "8", "--json", "-"];
@@ -275,7 +275,7 @@ fn the_same_question_has_the_same_answer_to_the_byte() {
 }
 
 #[test]
-fn json_in_a_file_comes_beside_the_tables() {
+fn json_file_is_written_in_addition_to_the_tables() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let file = sandbox.argument("out.json");
@@ -291,7 +291,7 @@ fn is_colored(arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn colour_is_for_terminals_and_for_those_who_insist() {
+fn color_is_off_without_a_terminal_unless_forced() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     assert!(!is_colored(&["inspect", &recording]));
@@ -300,7 +300,7 @@ fn colour_is_for_terminals_and_for_those_who_insist() {
 }
 
 #[test]
-fn the_readme_shows_the_first_screen() {
+fn readme_contains_the_first_screen() {
     let screen = text(&["compare"]);
     assert!(screen.lines().count() < 40, "a terminal of 40 lines has room for a prompt too:\n{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");

@@ -16,7 +16,7 @@ fn functions(found: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn each_conversion_is_counted_and_listed() {
+fn each_conversion_is_disassembled_and_counted() {
     let found = json(&["disasm", "flags", "--json", "-"]);
     assert_eq!(found["architecture"], "x86_64");
     let functions = functions(&found);
@@ -33,7 +33,7 @@ fn each_conversion_is_counted_and_listed() {
 }
 
 #[test]
-fn tables_show_what_the_json_holds() {
+fn disasm_tables_match_the_json() {
     let found = json(&["disasm", "--json", "-"]);
     let said = text(&["disasm"]);
     for function in functions(&found) {
@@ -47,21 +47,21 @@ fn tables_show_what_the_json_holds() {
 }
 
 #[test]
-fn contents_are_listed() {
+fn disasm_subjects_are_listed() {
     let listed = json(&["disasm", "--list", "--json", "-"]);
     assert_eq!(listed["subjects"][0]["name"], "flags");
     assert!(text(&["disasm", "--list"]).contains("slow_coupled, slow_plain"));
 }
 
 #[test]
-fn an_unknown_name_is_refused_with_the_near_one() {
+fn unknown_disasm_subject_error_suggests_the_nearest_name() {
     assert_refused(&freehold(&["disasm", "flasg"]), "`flags`");
     assert_refused(&freehold(&["disasm", "flags", "zebra", "--list"]), "there are flags");
 }
 
 /// A stripped program prints the same as the unstripped one. Skipped if binutils are missing.
 #[test]
-fn a_stripped_program_knows_as_much() {
+fn stripped_program_disassembles_alike() {
     let sandbox = Sandbox::new();
     let stripped = sandbox.path("freehold");
     fs::copy(cargo_bin("freehold"), &stripped).unwrap();

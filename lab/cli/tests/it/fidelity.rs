@@ -22,7 +22,7 @@ fn error(report: &Value, row: &str) -> f64 {
 }
 
 #[test]
-fn the_engine_does_what_the_pinned_kernel_did() {
+fn calm_replay_is_within_the_fidelity_bounds() {
     let report = replay("oracle-calm.parquet", "linux-6.12");
     for (row, bound) in [
         ("free_pages", 0.01),
@@ -36,7 +36,7 @@ fn the_engine_does_what_the_pinned_kernel_did() {
 }
 
 #[test]
-fn servers_under_mallocs_that_give_back_are_what_the_kernel_did() {
+fn replays_of_malloc_servers_are_within_the_fidelity_bounds() {
     for malloc in ["jemalloc", "tcmalloc", "glibc"] {
         let report = replay(&format!("malloc-{malloc}.parquet"), "linux-6.18");
         for (row, bound) in [("free_pages", 0.01), ("blocks_taken", 0.05), ("blocks_drained", 0.05)] {
@@ -46,7 +46,7 @@ fn servers_under_mallocs_that_give_back_are_what_the_kernel_did() {
 }
 
 #[test]
-fn without_percpu_lists_it_would_show() {
+fn missing_percpu_lists_lower_the_fidelity() {
     let faithful = replay("oracle-calm.parquet", "linux-6.12");
     let without = replay("oracle-calm.parquet", "linux-6.12,pcp=off");
     for row in ["blocks_taken", "blocks_drained"] {
@@ -55,7 +55,7 @@ fn without_percpu_lists_it_would_show() {
 }
 
 #[test]
-fn under_pressure_the_engine_comes_nearer_by_itself_than_by_playing_what_was_done() {
+fn simulated_reclaim_is_closer_than_recorded_reclaim() {
     let decided = replay("oracle-pressure.parquet", "linux-6.12");
     let played = replay_with("oracle-pressure.parquet", "linux-6.12", "recorded");
     for row in ["blocks_taken", "blocks_drained"] {
@@ -65,7 +65,7 @@ fn under_pressure_the_engine_comes_nearer_by_itself_than_by_playing_what_was_don
 }
 
 #[test]
-fn it_reclaims_and_compacts_about_as_much_as_the_pinned_kernel_did() {
+fn reclaim_and_compaction_are_within_the_fidelity_bounds() {
     let report = replay("oracle-pressure.parquet", "linux-6.12");
     for row in ["pgsteal_kswapd", "pgscan_kswapd", "compact_migrate_scanned", "compact_isolated", "huge_pages_served"] {
         assert!(error(&report, row) <= 0.75, "{row} is {:.3} away", error(&report, row));
@@ -73,7 +73,7 @@ fn it_reclaims_and_compacts_about_as_much_as_the_pinned_kernel_did() {
 }
 
 #[test]
-fn on_a_large_machine_it_compacts_about_as_much_and_does_not_look_over_all_of_it_again_and_again() {
+fn large_machine_compaction_is_within_the_fidelity_bounds() {
     let report = replay("pressure.parquet", "linux-6.12");
     for row in ["compact_migrate_scanned", "compact_isolated", "pgmigrate_success", "huge_pages_served"] {
         assert!(error(&report, row) <= 0.75, "{row} is {:.3} away", error(&report, row));
@@ -85,7 +85,7 @@ fn on_a_large_machine_it_compacts_about_as_much_and_does_not_look_over_all_of_it
 }
 
 #[test]
-fn without_direct_compaction_it_would_show() {
+fn missing_direct_compaction_lowers_the_fidelity() {
     // No fragmentation index is above 1000, so no zone is ever worth compacting for a request.
     let without = replay("oracle-pressure.parquet", "linux-6.12,compaction.extfrag_threshold=1000");
     let faithful = replay("oracle-pressure.parquet", "linux-6.12");

@@ -61,7 +61,7 @@ impl Fleet {
 }
 
 #[test]
-fn results_have_the_promised_shape_and_carry_their_recipe() {
+fn fleet_json_has_the_documented_shape_and_recipe() {
     let fleet = Fleet::new();
     let found = fleet.json(&["--hosts", "7", "--b", B, "--b", "freehold"]);
     assert!(found["recipe"]["command"].as_str().unwrap().starts_with("freehold fleet "), "{}", found["recipe"]);
@@ -89,7 +89,7 @@ fn hosts_of(fleet: &Fleet, seed: &str, hosts: &str) -> Value {
 }
 
 #[test]
-fn the_same_fleet_gives_the_same_numbers_and_another_seed_other_hosts() {
+fn fleet_hosts_depend_only_on_the_seed() {
     let fleet = Fleet::new();
     assert_eq!(hosts_of(&fleet, "1", "3"), hosts_of(&fleet, "1", "3"));
     assert_ne!(hosts_of(&fleet, "1", "3"), hosts_of(&fleet, "2", "3"));
@@ -102,14 +102,14 @@ fn policies_of(fleet: &Fleet, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_plan_of_ones_own_brings_its_policies() {
+fn custom_plan_sets_the_policies() {
     let fleet = Fleet::from_plan(&PLAN.replace("duration_ms", &format!("a = 'freehold'\nb = ['{B}']\nduration_ms")));
     assert_eq!(policies_of(&fleet, &[]), serde_json::json!(["freehold", B]));
     assert_eq!(policies_of(&fleet, &["--b", "linux-6.12"]), serde_json::json!(["freehold", "linux-6.12"]));
 }
 
 #[test]
-fn tables_name_policies_draws_and_on_demand_hosts() {
+fn fleet_tables_contain_policies_draws_and_optional_hosts() {
     let fleet = Fleet::new();
     let said = fleet.text(&["--b", B, "--hosts", "2"]);
     for words in
@@ -127,7 +127,7 @@ fn plan_of_webhosts(seconds: u32) -> String {
 }
 
 #[test]
-fn a_fleet_whose_memory_never_filled_says_so() {
+fn fleet_reports_memory_that_never_filled() {
     let host = ["--b", "linux-6.12,highatomic=skip-costly", "--hosts", "1"];
     let said = Fleet::from_plan(&plan_of_webhosts(75).replace("duration_ms = 1", "duration_ms = 10")).text(&host);
     assert!(said.contains("Memory never filled"), "{said}");
@@ -138,7 +138,7 @@ fn a_fleet_whose_memory_never_filled_says_so() {
 }
 
 #[test]
-fn an_interrupted_fleet_goes_on_and_brings_the_same() {
+fn interrupted_fleet_resumes_with_equal_results() {
     let fleet = Fleet::new();
     let state = fleet.sandbox.argument("state.jsonl");
     let arguments = ["--b", B, "--hosts", "3", "--resume", &state];
@@ -155,7 +155,7 @@ fn an_interrupted_fleet_goes_on_and_brings_the_same() {
 }
 
 #[test]
-fn what_was_done_is_believed_and_not_done_again() {
+fn resumed_runs_are_not_repeated() {
     let fleet = Fleet::new();
     let state = fleet.sandbox.argument("state.jsonl");
     let arguments = ["--b", B, "--hosts", "2", "--resume", &state];
@@ -169,7 +169,7 @@ fn what_was_done_is_believed_and_not_done_again() {
 }
 
 #[test]
-fn nothing_is_left_behind_when_all_is_done() {
+fn finished_fleet_leaves_no_state_file() {
     let fleet = Fleet::new();
     fleet.text(&["--b", B, "--hosts", "2"]);
     assert_eq!(fs::read_dir(fleet.sandbox.path("state/freehold")).unwrap().count(), 0);
@@ -181,7 +181,7 @@ fn resume(fleet: &Fleet, state: &str, more: &[&str]) -> Output {
 }
 
 #[test]
-fn mistakes_are_one_sentence() {
+fn fleet_mistakes_are_reported_in_one_line() {
     let fleet = Fleet::new();
     let state = fleet.sandbox.argument("state.jsonl");
     fleet.text(&["--b", B, "--hosts", "1", "--resume", &state]);

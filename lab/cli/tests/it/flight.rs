@@ -55,7 +55,7 @@ fn recordings(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_request_makes_a_recording_that_every_command_reads() {
+fn signal_writes_a_recording_that_every_command_reads() {
     let _alone = ALONE.lock();
     if !can_record() {
         return;
@@ -90,7 +90,7 @@ fn a_request_makes_a_recording_that_every_command_reads() {
 
 /// A recording has no gaps, so the window restarts after tracing was switched off.
 #[test]
-fn tracing_that_somebody_switches_off_is_noticed() {
+fn externally_disabled_tracing_is_detected() {
     let _alone = ALONE.lock();
     if !can_record() {
         return;
@@ -110,7 +110,7 @@ fn tracing_that_somebody_switches_off_is_noticed() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_the_flight_goes_on() {
+fn full_disk_does_not_end_the_flight_recorder() {
     let _alone = ALONE.lock();
     if !can_record() {
         return;
@@ -131,7 +131,7 @@ fn a_full_disk_is_said_and_the_flight_goes_on() {
 }
 
 #[test]
-fn what_a_killed_recorder_leaves_the_next_one_removes() {
+fn next_flight_removes_leftovers_of_a_killed_recorder() {
     let _alone = ALONE.lock();
     if !can_record() {
         return;
@@ -149,7 +149,7 @@ fn what_a_killed_recorder_leaves_the_next_one_removes() {
 }
 
 #[test]
-fn a_flight_ends_with_its_command() {
+fn flight_ends_with_its_command() {
     let _alone = ALONE.lock();
     if !can_record() {
         return;
@@ -164,7 +164,7 @@ fn a_flight_ends_with_its_command() {
 }
 
 #[test]
-fn what_cannot_be_flown_is_refused() {
+fn invalid_flight_options_are_refused() {
     let _alone = ALONE.lock();
     assert_refused(&freehold(&["record", "--flight", "60s", "--out", "r.parquet"]), "make the folder");
     for (arguments, words) in [
@@ -184,7 +184,7 @@ fn what_cannot_be_flown_is_refused() {
 
 /// The systemd unit uses existing options.
 #[test]
-fn the_unit_is_a_command_of_ours() {
+fn systemd_unit_uses_valid_options() {
     let _alone = ALONE.lock();
     if !can_record() {
         return;

@@ -39,7 +39,7 @@ fn under_freehold() -> Cat {
 }
 
 #[test]
-fn a_process_under_freehold_shows_its_heap() {
+fn heap_of_a_process_under_freehold_is_shown() {
     let cat = under_freehold();
     let heap = &json(&["heap", &cat.pid(), "--json", "-"]);
     assert_eq!(heap["process"]["name"], "cat");
@@ -51,14 +51,14 @@ fn a_process_under_freehold_shows_its_heap() {
 }
 
 #[test]
-fn any_other_process_is_one_sentence() {
+fn heap_of_another_process_is_an_error() {
     let cat = Cat::start(&mut Command::new("cat"));
     assert_refused(&freehold(&["heap", &cat.pid()]), "(cat) does not run with Freehold's malloc");
     assert_refused(&freehold(&["heap", "4294967295"]), "there is no process 4294967295");
 }
 
 #[test]
-fn a_recording_knows_the_heaps_of_its_command() {
+fn recording_contains_the_heaps_of_its_command() {
     if !can_record() {
         return;
     }

@@ -18,7 +18,7 @@ fn sample(name: &str) -> String {
 }
 
 #[test]
-fn what_perf_recorded_is_shown_and_replayed_and_its_guesses_are_told() {
+fn imported_perf_data_is_replayed_with_its_guesses() {
     let sandbox = Sandbox::new();
     let out = sandbox.argument("r.parquet");
     let said = text(&["import", &sample("perf.data"), "--memory", "32GiB", "-o", &out]);
@@ -35,7 +35,7 @@ fn what_perf_recorded_is_shown_and_replayed_and_its_guesses_are_told() {
 }
 
 #[test]
-fn programs_are_told_what_was_taken() {
+fn import_json_reports_taken_and_skipped_events() {
     let sandbox = Sandbox::new();
     let out = sandbox.argument("r.parquet");
     let told = json(&["import", &sample("trace-v7-zstd.dat"), "-o", &out, "--json", "-"]);
@@ -61,7 +61,7 @@ fn assert_import_refused(words: &[&str], part: &str) {
 }
 
 #[test]
-fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
+fn invalid_import_is_refused_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     let out = sandbox.argument("r.parquet");
     fs::write(sandbox.path("notes"), "hello\n").unwrap();
@@ -84,7 +84,7 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
 }
 
 #[test]
-fn a_full_disk_in_the_middle_leaves_nothing() {
+fn full_disk_during_import_leaves_nothing() {
     let sandbox = Sandbox::new();
     let Some(disk) = SmallDisk::mount(sandbox.path("disk")) else {
         return eprintln!("skipped: this machine does not mount a tmpfs");
@@ -104,7 +104,7 @@ fn a_full_disk_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn viewers_get_files_of_their_own() {
+fn export_writes_chrome_and_pprof_files() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     let (chrome, pprof) = (sandbox.argument("r.json"), sandbox.argument("r.pb.gz"));
@@ -178,7 +178,7 @@ fn count_by_kind(lives: &Lives) -> BTreeMap<(Kind, u8), i32> {
 }
 
 #[test]
-fn one_run_recorded_by_freehold_and_by_perf_agrees_in_every_count() {
+fn freehold_and_perf_recordings_agree_in_every_count() {
     if !can_record() || !Command::new("perf").arg("--version").output().is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: needs root, tracefs and perf");
         return;

@@ -149,7 +149,7 @@ fn gaps(sandbox: &Sandbox, spoil: impl Fn(&mut Vec<Row>, &mut Facts), says: &str
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_every_command() {
+fn contradictory_recordings_are_refused_by_every_command() {
     let sandbox = Sandbox::new();
     let gaps: Vec<_> = CASES
         .iter()
@@ -161,7 +161,7 @@ fn what_cannot_be_is_refused_by_every_command() {
 }
 
 #[test]
-fn a_check_that_is_left_out_is_noticed() {
+fn missing_check_is_detected() {
     let sandbox = Sandbox::new();
     let gaps = gaps(&sandbox, |_, facts| facts.duration *= 100, "");
     let names: Vec<_> = gaps.iter().map(|gap| gap.split(' ').next().unwrap_or_default()).collect();
@@ -170,7 +170,7 @@ fn a_check_that_is_left_out_is_noticed() {
 }
 
 #[test]
-fn a_foreign_writer_is_named_and_shown_the_rules() {
+fn foreign_writer_is_reported_with_the_format_document() {
     let sandbox = Sandbox::new();
     let (mut rows, facts) = (rows(), facts());
     rows[EVENT].order = 40;
@@ -205,7 +205,7 @@ fn assert_all_refuse(sandbox: &Sandbox, part: &str) {
 }
 
 #[test]
-fn a_packing_that_is_not_read_is_named() {
+fn unsupported_codec_or_encoding_is_reported() {
     let sandbox = Sandbox::new();
     // The description of a column: its name, then the codec (0 none, 2 GZIP) as a zigzag number.
     patch(&sandbox, b"\x18\x04time\x15\x00", b"\x18\x04time\x15\x04");
@@ -219,7 +219,7 @@ fn a_packing_that_is_not_read_is_named() {
 }
 
 #[test]
-fn text_that_is_none_is_refused() {
+fn invalid_utf8_is_refused() {
     let sandbox = Sandbox::new();
     patch(&sandbox, b"6.12.1-test", b"6.12.1-\xff\xfe\x80t");
     assert_all_refuse(&sandbox, "bad.parquet");
@@ -255,7 +255,7 @@ fn assert_harmless(bytes: &[u8], arguments: &[&str]) {
 }
 
 #[test]
-fn hostile_texts_reach_no_terminal() {
+fn hostile_texts_are_escaped_in_all_output() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording("good.parquet");
     for text in [HOSTILE.to_owned(), "long".repeat(1 << 18), format!("\u{1b}{}", "\n".repeat(1 << 16))] {
@@ -271,7 +271,7 @@ fn hostile_texts_reach_no_terminal() {
 }
 
 #[test]
-fn hostile_names_and_arguments_reach_no_terminal() {
+fn hostile_names_and_arguments_are_escaped_in_all_output() {
     let sandbox = Sandbox::new();
     let good = sandbox.recording("good.parquet");
     let hostile = sandbox.recording("a\u{1b}[2J\nb.parquet");

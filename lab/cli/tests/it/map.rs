@@ -11,7 +11,7 @@ fn sums(document: &Value) -> &Value {
 }
 
 #[test]
-fn a_map_has_every_pageblock_and_the_frames_of_one() {
+fn map_covers_every_pageblock_and_frame() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("small.parquet");
     let document = json(&["map", &recording, "--json", "-"]);
@@ -36,7 +36,7 @@ fn count_used(document: &Value) -> u64 {
 }
 
 #[test]
-fn a_map_is_of_the_moment_that_was_asked_for() {
+fn map_shows_the_requested_time() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("small.parquet");
     // Of every two events, the second frees the page that the first allocated.
@@ -46,7 +46,7 @@ fn a_map_is_of_the_moment_that_was_asked_for() {
 }
 
 #[test]
-fn what_a_recording_shows_is_a_map_too() {
+fn inspect_shows_the_recorded_map() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("small.parquet");
     let shown = text(&["inspect", &recording, "--map"]);
@@ -56,7 +56,7 @@ fn what_a_recording_shows_is_a_map_too() {
 }
 
 #[test]
-fn a_page_is_written_whole_or_not_at_all() {
+fn html_page_is_written_whole_or_not_at_all() {
     let sandbox = Sandbox::new();
     let (recording, page) = (sandbox.recording("small.parquet"), sandbox.argument("page.html"));
     text(&["replay", &recording, "--html", &page]);

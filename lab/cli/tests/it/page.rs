@@ -201,7 +201,7 @@ const SUMS: &str = "freehold.data.maps.map((map, at) => map.sides.map((_, side) 
 })))";
 
 #[test]
-fn what_a_page_shows_is_what_the_json_says() {
+fn drawn_plots_match_the_json() {
     let Some(program) = program() else { return };
     let sandbox = Sandbox::new();
     let (file, document) = compared(&sandbox);
@@ -235,7 +235,7 @@ fn what_a_page_shows_is_what_the_json_says() {
 
 /// Tests bars with names below them, and lines over numbers of CPUs.
 #[test]
-fn bars_and_doubled_numbers_are_drawn_where_they_belong() {
+fn bars_and_logarithmic_axes_are_drawn_correctly() {
     let Some(program) = program() else { return };
     let sandbox = Sandbox::new();
     let file = sandbox.argument("page.html");
@@ -252,7 +252,7 @@ fn bars_and_doubled_numbers_are_drawn_where_they_belong() {
 }
 
 #[test]
-fn the_slider_moves_and_the_keyboard_reaches_every_cell() {
+fn slider_and_cells_are_reachable_by_keyboard() {
     let Some(program) = program() else { return };
     let sandbox = Sandbox::new();
     let (file, document) = compared(&sandbox);
@@ -289,7 +289,7 @@ fn the_slider_moves_and_the_keyboard_reaches_every_cell() {
 }
 
 #[test]
-fn a_link_leads_to_a_moment_and_a_block() {
+fn link_selects_a_time_and_a_pageblock() {
     let Some(program) = program() else { return };
     let sandbox = Sandbox::new();
     let (file, _) = compared(&sandbox);
@@ -302,7 +302,7 @@ fn a_link_leads_to_a_moment_and_a_block() {
 }
 
 #[test]
-fn names_of_tasks_stay_text() {
+fn task_names_are_not_interpreted_as_html() {
     let Some(program) = program() else { return };
     let sandbox = Sandbox::new();
     let mut facts = facts();
@@ -319,7 +319,7 @@ fn names_of_tasks_stay_text() {
 }
 
 #[test]
-fn it_fits_a_phone_and_follows_the_night_and_goes_to_paper() {
+fn page_fits_a_phone_supports_dark_mode_and_prints() {
     let Some(program) = program() else { return };
     let sandbox = Sandbox::new();
     let (file, _) = compared(&sandbox);

@@ -91,7 +91,7 @@ impl World {
 }
 
 #[test]
-fn a_recording_balances() {
+fn recorded_events_balance() {
     if !can_record() {
         return;
     }
@@ -125,7 +125,7 @@ fn record_process_starts(sandbox: &Sandbox, name: &str, words: &[&str]) -> Reade
 }
 
 #[test]
-fn asked_for_events_are_recorded_and_others_are_not() {
+fn only_requested_event_sets_are_recorded() {
     if !can_record() {
         return;
     }
@@ -143,7 +143,7 @@ fn asked_for_events_are_recorded_and_others_are_not() {
 }
 
 #[test]
-fn only_the_commands_names_are_kept() {
+fn only_names_of_the_commands_tasks_are_kept() {
     if !can_record() {
         return;
     }
@@ -178,7 +178,7 @@ fn ctrl_c_keeps_the_recording() {
 }
 
 #[test]
-fn ctrl_c_in_the_first_scan_keeps_nothing_and_starts_nothing() {
+fn ctrl_c_during_the_first_scan_keeps_nothing() {
     if !can_record() {
         return;
     }
@@ -194,7 +194,7 @@ fn ctrl_c_in_the_first_scan_keeps_nothing_and_starts_nothing() {
 }
 
 #[test]
-fn a_second_ctrl_c_gives_the_recording_up() {
+fn second_ctrl_c_discards_the_recording() {
     if !can_record() {
         return;
     }
@@ -210,7 +210,7 @@ fn a_second_ctrl_c_gives_the_recording_up() {
 }
 
 #[test]
-fn tracefs_is_mounted_no_longer_than_it_is_needed() {
+fn tracefs_is_unmounted_after_the_recording() {
     if !can_record() {
         return;
     }
@@ -230,7 +230,7 @@ fn tracefs_is_mounted_no_longer_than_it_is_needed() {
 }
 
 #[test]
-fn a_recording_ends_when_its_time_is_over() {
+fn recording_ends_after_its_duration() {
     if !can_record() {
         return;
     }
@@ -244,7 +244,7 @@ fn a_recording_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_failing_command_is_told_and_kept() {
+fn failing_command_is_reported_and_recorded() {
     if !can_record() {
         return;
     }
@@ -256,7 +256,7 @@ fn a_failing_command_is_told_and_kept() {
 }
 
 #[test]
-fn what_cannot_be_recorded_leaves_nothing() {
+fn failed_recording_leaves_nothing() {
     if !can_record() {
         return;
     }
@@ -273,7 +273,7 @@ fn what_cannot_be_recorded_leaves_nothing() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing() {
+fn full_disk_during_recording_leaves_nothing() {
     if !can_record() {
         return;
     }

@@ -8,13 +8,13 @@ use std::process::Output;
 use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
 
 #[test]
-fn a_program_runs_as_it_would() {
+fn run_preserves_output_and_exit_status() {
     assert_eq!(text(&["run", "--", "printf", "%s-%s", "a", "b c"]), "a-b c");
     assert_eq!(freehold(&["run", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
 }
 
 #[test]
-fn its_malloc_is_ours() {
+fn run_uses_freehold_malloc() {
     let output = freehold(&["run", "--stats", "--", "ls", "/"]);
     let said = stderr(&output);
     assert!(
@@ -26,13 +26,13 @@ fn its_malloc_is_ours() {
 }
 
 #[test]
-fn what_is_given_joins_what_the_environment_says() {
+fn set_options_extend_the_environment() {
     let seen = text(&["run", "--set", "keep=1M", "--", "sh", "-c", "echo $FREEHOLD_OPTIONS"]);
     assert_eq!(seen, "return=helper,keep=1M\n");
 }
 
 #[test]
-fn the_library_can_be_had_and_is_written_once() {
+fn library_is_printed_and_written_once() {
     let path = text(&["run", "--print-library"]);
     let path = path.trim_end();
     let written = fs::metadata(path).unwrap().modified().unwrap();
@@ -41,7 +41,7 @@ fn the_library_can_be_had_and_is_written_once() {
 }
 
 #[test]
-fn what_cannot_be_run_is_one_sentence() {
+fn failed_run_is_reported_in_one_line() {
     assert_refused(&freehold(&["run", "--", "no-such-program"]), "cannot run `no-such-program`");
     assert_refused(&freehold(&["run", "--set", "keep=much", "--", "ls"]), "invalid option `keep=much`");
     assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "the options are return=");
@@ -60,7 +60,7 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_hardened_program_says_what_was_misused_and_by_whom() {
+fn hardened_program_reports_the_misuse_and_its_callers() {
     // Addresses in the program itself. The calling function is found even where the compiler jumps to slow paths.
     let places = "freehold (0x";
     for (case, what, places_named) in [
@@ -84,7 +84,7 @@ fn a_hardened_program_says_what_was_misused_and_by_whom() {
 }
 
 #[test]
-fn misuse_is_counted_by_malloc() {
+fn misuse_outcomes_are_counted_per_malloc() {
     let report = json(&["bench", "corruption", "--quick", "--json", "-"]);
     let (mallocs, cases) = (report["mallocs"].as_array().unwrap(), report["cases"].as_array().unwrap());
     assert_eq!((&mallocs[0], &mallocs[1]), (&"freehold".into(), &"freehold, hardened".into()));
@@ -123,7 +123,7 @@ fn run_with_profile(file: &Path, words: &[&str]) -> Output {
 }
 
 #[test]
-fn a_profile_is_written_and_the_status_is_the_programs() {
+fn profile_is_written_and_the_exit_status_passed_on() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("heap.pb.gz");
     assert!(run_with_profile(&file, &["ls", "/"]).status.success());
@@ -136,7 +136,7 @@ fn a_profile_is_written_and_the_status_is_the_programs() {
 }
 
 #[test]
-fn a_signal_is_passed_on_to_a_profiled_program() {
+fn signal_is_passed_on_to_a_profiled_program() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("heap.pb.gz");
     // The program signals its parent, and ends with the status of its handler when the signal is passed on.
@@ -146,7 +146,7 @@ fn a_signal_is_passed_on_to_a_profiled_program() {
 }
 
 #[test]
-fn tables_of_a_malloc_are_chosen() {
+fn table_option_selects_malloc_tables() {
     let tables = ["pairs", "resident", "threads", "start", "forks"];
     let chosen = tables.iter().flat_map(|table| ["--table", table]);
     let mut arguments = vec!["bench", "malloc", "--quick", "--runs", "1", "--json", "-"];
@@ -168,7 +168,7 @@ fn tables_of_a_malloc_are_chosen() {
 }
 
 #[test]
-fn a_load_of_a_malloc_is_made_alone() {
+fn single_malloc_load_runs_alone() {
     let cost = json(&["load", "malloc", "pairs", "--least", "100", "--most", "200", "--live", "3", "--percent", "1"]);
     assert_eq!(cost["steps"], 10_000);
     assert!((300..=600).contains(&cost["live_bytes"].as_u64().unwrap()), "{cost}");
@@ -177,7 +177,7 @@ fn a_load_of_a_malloc_is_made_alone() {
 }
 
 #[test]
-fn children_of_forks_end_well() {
+fn forked_children_exit_successfully() {
     let cost = json(&["run", "--", env!("CARGO_BIN_EXE_freehold"), "load", "malloc", "forks", "--percent", "2"]);
     assert_eq!((&cost["steps"], &cost["lost"]), (&100.into(), &0.into()));
 }

@@ -31,7 +31,7 @@ fn plan(sandbox: &Sandbox, text: &str) -> String {
 }
 
 #[test]
-fn the_list_names_every_plan() {
+fn list_contains_every_plan() {
     let listed = json(&["sim", "--list", "--json", "-"]);
     let said = text(&["sim", "--list"]);
     for plan in listed["plans"].as_array().unwrap() {
@@ -41,7 +41,7 @@ fn the_list_names_every_plan() {
 }
 
 #[test]
-fn results_have_the_promised_shape_and_carry_their_recipe() {
+fn sim_json_has_the_documented_shape_and_recipe() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
     let found = json(&["sim", &path, "--b", "linux-6.12,pcp=owned", "--json", "-"]);
@@ -75,7 +75,7 @@ fn results_of(path: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
+fn sim_results_depend_only_on_plan_and_seed() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
     assert_eq!(results_of(&path, &[]), results_of(&path, &[]));
@@ -90,7 +90,7 @@ fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
-fn a_quick_run_has_one_seed_unless_more_are_asked_for() {
+fn quick_run_has_one_seed_by_default() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
     let quick = ["sim", &path, "--quick", "--json", "-"];
@@ -99,7 +99,7 @@ fn a_quick_run_has_one_seed_unless_more_are_asked_for() {
 }
 
 #[test]
-fn dearer_locks_cost_time_and_are_named_in_the_recipe() {
+fn expensive_lock_transfer_lowers_throughput() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
     let [cheap, dear] =
@@ -111,7 +111,7 @@ fn dearer_locks_cost_time_and_are_named_in_the_recipe() {
 }
 
 #[test]
-fn tables_name_policies_numbers_of_cpus_and_swept_values() {
+fn sim_tables_contain_policies_cpus_and_swept_values() {
     let sandbox = Sandbox::new();
     let said = text(&["sim", &plan(&sandbox, PLAN), "--b", "linux-6.12,pcp=owned", "--b", "freehold"]);
     for words in
@@ -126,7 +126,7 @@ fn print_as(path: &str, format: &str) -> String {
 }
 
 #[test]
-fn every_format_has_the_verdict() {
+fn every_format_contains_the_verdict() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
     let csv = print_as(&path, "--csv");
@@ -143,7 +143,7 @@ fn every_format_has_the_verdict() {
 }
 
 #[test]
-fn throughput_is_not_told_without_latency_nor_our_policy_without_its_reason() {
+fn throughput_is_reported_with_latency_and_caveats() {
     let sandbox = Sandbox::new();
     let said = text(&["sim", &plan(&sandbox, PLAN), "--b", "freehold"]);
     let verdict = said.find("freehold: throughput ").unwrap();
@@ -152,7 +152,7 @@ fn throughput_is_not_told_without_latency_nor_our_policy_without_its_reason() {
 }
 
 #[test]
-fn recordings_that_the_program_carries_are_played_wherever_it_runs() {
+fn bundled_recordings_are_playable_in_any_folder() {
     let sandbox = Sandbox::new();
     let mut command = Command::cargo_bin("freehold").unwrap();
     let output = command
@@ -177,7 +177,7 @@ fn run_within(kibibytes: u32, arguments: &str) -> Output {
 }
 
 #[test]
-fn what_does_not_fit_in_memory_is_refused_before_the_work() {
+fn oversized_simulation_is_refused_before_the_run() {
     assert_refused(&run_within(4 << 20, "sim webhost --memory 1TiB"), "simulate less memory");
     assert_refused(&run_within(4 << 20, "fleet webhost --memory 1TiB --hosts 2"), "simulate less memory");
     let small = run_within(4 << 20, "sim webhost --memory 64MiB --cpus 2 --quick");
@@ -185,7 +185,7 @@ fn what_does_not_fit_in_memory_is_refused_before_the_work() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_anything_is_simulated() {
+fn unwritable_output_is_refused_before_the_run() {
     for option in ["--json", "--csv", "--markdown", "--mmtests", "--picture"] {
         // Simulating this would take hours.
         let output = freehold(&["sim", "purge", "--seeds", "1000", option, "no/such/folder/x.svg"]);
@@ -196,7 +196,7 @@ fn what_cannot_be_written_is_refused_before_anything_is_simulated() {
 }
 
 #[test]
-fn a_picture_is_drawn_beside_the_tables() {
+fn picture_and_page_are_written_in_addition_to_tables() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
     let (picture, page) = (sandbox.argument("a.svg"), sandbox.argument("a.html"));
@@ -212,7 +212,7 @@ fn a_picture_is_drawn_beside_the_tables() {
 }
 
 #[test]
-fn mistakes_in_plans_and_options_are_one_sentence() {
+fn plan_and_option_mistakes_are_reported_in_one_line() {
     let sandbox = Sandbox::new();
     let broken = plan(&sandbox, &PLAN.replace("kind = 'pingpong'", "kind = 'pingpnog'"));
     assert_refused(
@@ -258,7 +258,7 @@ const SMALL_HOST: [&str; 11] = [
 ];
 
 #[test]
-fn counters_are_printed_in_the_format_of_proc_vmstat() {
+fn counters_are_printed_in_vmstat_format() {
     let said = text(&[&SMALL_HOST[..], &["--vmstat"]].concat());
     let heads: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(heads.len(), 2, "{said}");
@@ -274,7 +274,7 @@ fn counters_are_printed_in_the_format_of_proc_vmstat() {
 }
 
 #[test]
-fn a_host_whose_memory_never_filled_says_so() {
+fn host_reports_memory_that_never_filled() {
     let calm = [&SMALL_HOST[..], &["--set", "warmup_ms=0", "--set", "duration_ms=10"]].concat();
     assert!(text(&calm).contains("Memory never filled, so the policies were not tested"));
     let counted = text(&[&calm[..], &["--vmstat"]].concat());
@@ -284,7 +284,7 @@ fn a_host_whose_memory_never_filled_says_so() {
 }
 
 #[test]
-fn json_has_the_counters_if_they_are_asked_for() {
+fn json_contains_counters_on_request() {
     let sandbox = Sandbox::new();
     let file = sandbox.argument("out.json");
     let said = text(&[&SMALL_HOST[..], &["--vmstat", "--json", &file]].concat());
@@ -306,7 +306,7 @@ fn json_has_the_counters_if_they_are_asked_for() {
 }
 
 #[test]
-fn only_a_host_at_a_set_pace_has_a_table_of_its_pressure() {
+fn only_paced_hosts_have_a_pressure_table() {
     let sandbox = Sandbox::new();
     let said = text(&SMALL_HOST);
     assert!(said.contains("huge pages") && said.contains("The demand is the same"), "{said}");
@@ -315,14 +315,14 @@ fn only_a_host_at_a_set_pace_has_a_table_of_its_pressure() {
 }
 
 #[test]
-fn counters_are_refused_where_nothing_is_run() {
+fn vmstat_option_conflicts_with_list() {
     let output = freehold(&["sim", "--vmstat", "--list"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_web_host_that_makes_no_sense_is_refused() {
+fn inconsistent_web_host_is_refused() {
     for (change, says) in [
         ("workload.anon_percent=90", "`workload.anon_percent` makes 92 %"),
         ("workload.turnover_s=0", "`workload.turnover_s` is 0"),

@@ -16,7 +16,7 @@ fn made(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn a_snapshot_is_shown_without_what_happens() {
+fn snapshot_is_shown_without_event_counts() {
     let sandbox = Sandbox::new();
     let shown = text(&["inspect", &made(&sandbox)]);
     assert!(shown.contains("a snapshot"), "{shown}");
@@ -27,7 +27,7 @@ fn a_snapshot_is_shown_without_what_happens() {
 }
 
 #[test]
-fn there_is_nothing_in_a_snapshot_to_replay() {
+fn snapshot_is_refused_by_replaying_commands() {
     let sandbox = Sandbox::new();
     let snapshot = made(&sandbox);
     for arguments in [
@@ -41,7 +41,7 @@ fn there_is_nothing_in_a_snapshot_to_replay() {
 }
 
 #[test]
-fn this_machine_in_a_snapshot() {
+fn snapshot_of_this_machine_matches_zoneinfo() {
     let can = rustix::process::geteuid().is_root() && std::fs::File::open("/proc/kpageflags").is_ok();
     if !can {
         return eprintln!("skipped: a snapshot needs root, and /proc/kpageflags");
@@ -69,7 +69,7 @@ fn this_machine_in_a_snapshot() {
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_written_leaves_nothing() {
+fn unwritable_snapshot_leaves_nothing() {
     let sandbox = Sandbox::new();
     let output = freehold(&["snapshot", "--out", &sandbox.argument("no/such/folder.parquet")]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));

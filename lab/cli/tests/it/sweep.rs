@@ -14,7 +14,7 @@ use crate::common::{Sandbox, assert_refused, freehold, json, stderr};
 use serde_json::Value;
 
 #[test]
-fn the_bytes_are_the_same_however_many_do_it_and_in_whatever_order() {
+fn sweep_output_is_independent_of_jobs_and_order() {
     let mut sweep = Sweep::new(PLAN, 3);
     is_done(&sweep.run("one", &["--jobs", "1"]));
     sweep.files.reverse();
@@ -25,7 +25,7 @@ fn the_bytes_are_the_same_however_many_do_it_and_in_whatever_order() {
 }
 
 #[test]
-fn what_is_there_is_not_done_again_and_what_is_cut_is() {
+fn existing_parts_are_kept_and_truncated_parts_redone() {
     let sweep = Sweep::new(PLAN, 2);
     is_done(&sweep.run("a", &[]));
     let whole = sweep.tree("a");
@@ -38,7 +38,7 @@ fn what_is_there_is_not_done_again_and_what_is_cut_is() {
 }
 
 #[test]
-fn a_sweep_that_was_killed_goes_on() {
+fn killed_sweep_resumes() {
     let cpus: Vec<String> = (1..=20).map(|cpus| cpus.to_string()).collect();
     let plan = format!("{}{}]\n", PLAN.split("'recorded'").next().unwrap(), cpus.join(","));
     let sweep = Sweep::new(&plan, 2);
@@ -76,7 +76,7 @@ fn tree_so_far(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn two_sweeps_into_one_folder_do_no_harm() {
+fn concurrent_sweeps_into_a_folder_are_safe() {
     let sweep = Sweep::new(PLAN, 3);
     let outputs = thread::scope(|scope| {
         let both = [(), ()].map(|()| scope.spawn(|| sweep.run("shared", &[])));
@@ -89,7 +89,7 @@ fn two_sweeps_into_one_folder_do_no_harm() {
 }
 
 #[test]
-fn a_recording_that_is_none_is_named_and_the_rest_goes_on() {
+fn invalid_recordings_are_reported_and_skipped() {
     let mut sweep = Sweep::new(PLAN, 2);
     sweep.files.push(sweep.plan.clone());
     sweep.files.push(sweep.sandbox.argument("missing.parquet"));
@@ -110,7 +110,7 @@ fn a_recording_that_is_none_is_named_and_the_rest_goes_on() {
 }
 
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn irregular_file_is_skipped_without_blocking() {
     let mut sweep = Sweep::new(PLAN, 1);
     let pipe = sweep.sandbox.argument("pipe.parquet");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -124,7 +124,7 @@ fn what_is_no_file_is_not_waited_for() {
 }
 
 #[test]
-fn many_copies_are_one_line() {
+fn duplicate_recordings_are_reported_in_one_line() {
     let mut sweep = Sweep::new(PLAN, 1);
     for number in 0..5 {
         let copy = sweep.sandbox.argument(&format!("copy{number}.parquet"));
@@ -140,7 +140,7 @@ fn many_copies_are_one_line() {
 
 /// A title or a comment changes no result.
 #[test]
-fn a_plan_that_says_the_same_is_the_same() {
+fn equivalent_plan_keeps_the_results() {
     let sweep = Sweep::new(PLAN, 1);
     is_done(&sweep.run("a", &[]));
     let before = sweep.tree("a");
@@ -150,7 +150,7 @@ fn a_plan_that_says_the_same_is_the_same() {
 }
 
 #[test]
-fn a_file_may_be_called_by_any_bytes() {
+fn file_name_may_contain_any_bytes() {
     let sweep = Sweep::new(PLAN, 1);
     let named = sweep.sandbox.path("").join(OsStr::from_bytes(b"\xff\xfe.parquet"));
     fs::rename(&sweep.files[0], &named).unwrap();
@@ -161,7 +161,7 @@ fn a_file_may_be_called_by_any_bytes() {
 }
 
 #[test]
-fn names_of_recordings_may_be_hostile() {
+fn hostile_recording_names_are_escaped() {
     let mut sweep = Sweep::new(PLAN, 1);
     let name = "..=%2e a\u{1b}[31m\n\u{e9}";
     let hostile = sweep.sandbox.path(&format!("{name}.parquet"));
@@ -178,7 +178,7 @@ fn names_of_recordings_may_be_hostile() {
 }
 
 #[test]
-fn a_look_changes_nothing() {
+fn dry_run_changes_nothing() {
     let sweep = Sweep::new(PLAN, 2);
     let output = sweep.run("a", &["--dry-run"]);
     is_done(&output);
@@ -188,7 +188,7 @@ fn a_look_changes_nothing() {
 
 /// Compares complete reports: measures, intervals, verdicts and sentences.
 #[test]
-fn the_verdict_is_that_of_a_comparison() {
+fn sweep_verdict_equals_the_comparison() {
     let recordings = ["guest-build", "guest-files", "oracle-calm"]
         .map(|name| format!("{}/../../recordings/{name}.parquet", env!("CARGO_MANIFEST_DIR")));
     let names = recordings.each_ref().map(String::as_str);
@@ -227,7 +227,7 @@ fn sweep_with(sandbox: &Sandbox, text: &str, into: &str, jobs: &str) -> (Value, 
 }
 
 #[test]
-fn simulations_and_fleets_are_swept_too() {
+fn simulations_and_fleets_are_swept() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
     let sim =
@@ -245,7 +245,7 @@ fn simulations_and_fleets_are_swept_too() {
 }
 
 #[test]
-fn a_simulation_is_judged_by_the_cpus_of_its_axis() {
+fn simulation_memory_follows_the_cpus_axis() {
     let sandbox = Sandbox::new();
     let plan = sandbox.argument("plan.toml");
     let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n\
@@ -263,7 +263,7 @@ fn sweep_within_limit(sandbox: &Sandbox, plan: &str, jobs: &str, into: &str) -> 
 
 /// Each task takes 128 MiB of address space and a little more; sixteen do not fit into the limit.
 #[test]
-fn fewer_at_a_time_take_less_memory() {
+fn fewer_jobs_need_less_memory() {
     let sandbox = Sandbox::new();
     let plan = sandbox.argument("plan.toml");
     fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
@@ -274,7 +274,7 @@ fn fewer_at_a_time_take_less_memory() {
 
 /// Each plan on the page is copied into a file, and the commands below it are run.
 #[test]
-fn the_plans_of_the_page_do_what_it_says() {
+fn documented_sweep_plans_work() {
     let page = include_str!("../../../../docs/sweep.md");
     let plans: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     let [replays, simulations] = plans.as_slice() else { panic!("the page has two plans") };
@@ -291,7 +291,7 @@ fn the_plans_of_the_page_do_what_it_says() {
 }
 
 #[test]
-fn mistakes_in_a_plan_are_told_in_one_sentence() {
+fn sweep_plan_mistakes_are_reported_in_one_line() {
     let sweep = Sweep::new(PLAN, 1);
     for (text, part) in [
         (
@@ -354,7 +354,7 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
 }
 
 #[test]
-fn a_command_that_makes_no_sense_is_refused() {
+fn invalid_sweep_arguments_are_refused() {
     let sweep = Sweep::new(PLAN, 1);
     let into = sweep.sandbox.argument("a");
     assert_refused(&freehold(&["sweep", &sweep.plan, "--into", &into]), "name some after the plan");

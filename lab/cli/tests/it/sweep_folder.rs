@@ -9,7 +9,7 @@ use crate::common::sweep::{PLAN, Sweep, is_done, parts, tree};
 use crate::common::{assert_refused, freehold, stderr};
 
 #[test]
-fn a_folder_with_something_else_is_refused_and_left_alone() {
+fn folder_with_other_contents_is_refused_and_unchanged() {
     let sweep = Sweep::new(PLAN, 1);
     is_done(&sweep.run("a", &[]));
     let before = sweep.tree("a");
@@ -30,7 +30,7 @@ fn a_folder_with_something_else_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_part_of_another_task_is_refused() {
+fn part_of_another_task_is_refused() {
     let sweep = Sweep::new(PLAN, 1);
     is_done(&sweep.run("a", &[]));
     let tree = sweep.tree("a");
@@ -41,7 +41,7 @@ fn a_part_of_another_task_is_refused() {
 
 /// A part that is damaged, duplicated or in the wrong place is not counted as a result.
 #[test]
-fn every_part_is_counted_once_and_as_it_was_written() {
+fn damaged_or_duplicate_parts_are_refused() {
     let sweep = Sweep::new(PLAN, 1);
     is_done(&sweep.run("a", &[]));
     let (tree, folder) = (sweep.tree("a"), sweep.sandbox.path("a"));
@@ -69,7 +69,7 @@ fn every_part_is_counted_once_and_as_it_was_written() {
 }
 
 #[test]
-fn what_no_sweep_made_stays() {
+fn foreign_files_in_a_folder_are_kept() {
     let sweep = Sweep::new(PLAN, 1);
     let making = sweep.sandbox.path("a/_making");
     fs::create_dir_all(&making).unwrap();
@@ -90,7 +90,7 @@ fn what_no_sweep_made_stays() {
 }
 
 #[test]
-fn where_nothing_is_done_there_is_no_more_to_see() {
+fn empty_sweep_reports_no_comparison() {
     let mut sweep = Sweep::new(PLAN, 1);
     sweep.files[0].clone_from(&sweep.plan);
     let said = String::from_utf8(sweep.run("a", &[]).stdout).unwrap();
@@ -101,7 +101,7 @@ fn where_nothing_is_done_there_is_no_more_to_see() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_what_is_done_stays_whole() {
+fn full_disk_keeps_finished_parts_intact() {
     let sweep = Sweep::new(PLAN, 8);
     let Some(disk) = SmallDisk::mount(sweep.sandbox.path("disk")) else {
         return eprintln!("skipped: this machine does not mount a tmpfs");

@@ -11,7 +11,7 @@ const TASKS: u64 = 10;
 
 #[test]
 #[ignore = "takes minutes: cargo xtask nightly --only sweep"]
-fn ten_thousand_tasks_are_one_sweep() {
+fn sweep_of_ten_thousand_tasks_completes() {
     let sandbox = Sandbox::new();
     let plan = sandbox.argument("plan.toml");
     let cpus =

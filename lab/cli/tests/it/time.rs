@@ -27,14 +27,14 @@ fn refused_after_compaction(task: u32, from: u64, until: u64) -> [Row; 3] {
 const END: u64 = 3_000_000;
 
 #[test]
-fn a_recording_may_end_in_the_middle_of_a_stall() {
+fn unfinished_stall_is_not_counted() {
     let begins = [Kind::DirectReclaimBegin, Kind::CompactionBegin].map(|kind| event(END, 1, kind));
     let found = replayed(&begins, &facts());
     assert_eq!(found["stalls"]["recorded"]["requests"], 0, "it has no end, so nobody knows how long it took");
 }
 
 #[test]
-fn a_task_that_waits_may_never_be_seen_again() {
+fn waiting_task_may_have_no_further_events() {
     let found = replayed(&refused_after_compaction(2, END, END + 5000), &facts());
     assert_eq!(found["stalls"]["recorded"]["requests"], 1, "{found}");
     let failed = found["failures"].as_array().expect("the table of failures");
@@ -42,7 +42,7 @@ fn a_task_that_waits_may_never_be_seen_again() {
 }
 
 #[test]
-fn a_clock_may_step_by_a_century() {
+fn clock_may_jump_by_a_century() {
     let century = 3_155_760_000_000_000_000;
     let facts = Facts { duration: century + 1, ..facts() };
     let found = replayed(&refused_after_compaction(1, END, century), &facts);
@@ -50,7 +50,7 @@ fn a_clock_may_step_by_a_century() {
 }
 
 #[test]
-fn recordings_without_events_of_the_scheduler_carry_a_bracket() {
+fn recording_without_scheduler_events_has_stall_bounds() {
     let found = replayed(&[], &facts());
     let [least, most] = ["later_at_least", "later_at_most"].map(|end| found["stalls"][end].as_i64());
     assert_eq!((least, most), (Some(0), Some(0)), "nobody stalled");

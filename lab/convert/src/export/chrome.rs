@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_ends_and_what_never_began_is_passed_over() {
+    fn spans_are_closed_and_unopened_ends_skipped() {
         let events = viewed(&[
             row(Kind::CompactionEnd, 1),
             row(Kind::DirectReclaimBegin, 2),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_add_up_what_happened_in_a_window() {
+    fn counters_are_summed_per_window() {
         let free = Row { order: 4, ..row(Kind::StartFree, 0) };
         let failed = Row { pfn: NO_PFN, ..row(Kind::Alloc, 150_000) };
         let events = viewed(&[free, row(Kind::Alloc, 1), row(Kind::Alloc, 2), row(Kind::Free, 120_000), failed]);

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_of_the_kernel_stand_between_order_and_task() {
+    fn kernel_stack_is_between_order_and_task() {
         let count = StackCount { frames: vec![1, 0], task: 0, order: 0, samples: 3 };
         let symbols = ["do_anonymous_page", "alloc_pages"].map(str::to_owned).to_vec();
         let stacks = Some(StackFacts { period: 256, symbols, stacks: vec![count] });
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_held_until_its_last_page_is_freed() {
+    fn block_is_held_until_its_last_page_is_freed() {
         let task = Task { pid: 7, name: "cc1".to_owned() };
         let facts = Facts { page_size: 4096, tasks: vec![Task::default(), task], ..Facts::default() };
         let mut holders = Holders::new(&facts);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_events_is_as_long_as_it_says() {
+    fn event_list_length_must_match_its_header() {
         assert_eq!(check_events(&list(1, 128, 2)), Some(()));
         for bad in [list(1, 128, 3), list(2, 128, 2), list(1, 8, 2), list(u32::MAX, 128, 2), list(1, 64, 2)] {
             assert_eq!(check_events(&bad), None);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn records_fill_the_data() {
+    fn records_must_fill_the_data() {
         let two = [record(9, 12, b"abcd"), record(2, 8, b"")].concat();
         let traces = [4, 5, u64::MAX].map(|size: u64| [record(AUXTRACE, 16, &size.to_ne_bytes()), vec![0; 4]].concat());
         for good in [&two, &traces[0]] {

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_where_the_format_says() {
+    fn sample_fields_follow_the_format() {
         let format = SampleFormat::TIME | SampleFormat::CPU | SampleFormat::CALLCHAIN | SampleFormat::RAW;
         let mut data = Vec::new();
         for word in [77_u64, 3, 2, 0xaa, 0xbb] {

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_have_their_order_and_their_pageblocks_type() {
+    fn page_owner_blocks_have_order_and_pageblock_type() {
         for line in [
             "PFN 0x1001 type Unmovable Block 8 type Reclaimable Flags 0x17ffffc0000200(slab|node=0|zone=2)",
             "PFN 4097 type Unmovable Block 8 type Reclaimable Flags 0x17ffffc0000200(slab)",

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_where_they_belong() {
+    fn event_values_fill_the_row_fields() {
         let alloc = parse_row("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO");
         assert_eq!(
             (alloc.pfn, alloc.order, alloc.migratetype, alloc.gfp, alloc.cpu),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_failed_has_no_page() {
+    fn failed_request_has_no_page() {
         for pfn in ["0x0", "0", "0xffffffffffffffff", "18446744073709551615", "-1"] {
             let text = format!("mm_page_alloc: page=(nil) pfn={pfn} order=9 migratetype=1 gfp_flags=none");
             assert_eq!(parse_row(&text).pfn, NO_PFN, "{pfn}");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_no_zero() {
+    fn unparsable_values_are_errors_instead_of_zero() {
         let alloc = |pfn: &str, order: &str, kind: &str, flags: &str| {
             format!("mm_page_alloc: page=1 pfn={pfn} order={order} migratetype={kind} gfp_flags={flags}")
         };
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_found_by_their_whole_name() {
+    fn event_names_are_matched_whole() {
         assert_eq!(named_in(b"x: kmem:mm_page_free: y"), Some((8, "mm_page_free")));
         for line in ["mm_page_free_batched: x", "_mm_page_free: x", "xmm_page_free", ""] {
             assert_eq!(named_in(line.as_bytes()), None, "{line}");

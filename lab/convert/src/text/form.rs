@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_without_events_have_names() {
+    fn texts_without_events_are_identified() {
         for (text, expected) in [
             ("[ 1976.217652] worker/3: page allocation failure: order:4, mode:0x40dc0\n", "kernel log"),
             ("[    1.000000] Linux version 6.12\n[    1.000001] Command line: x\n", "kernel log"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_read_have_a_reason() {
+    fn unreadable_lines_have_a_reason() {
         for (line, missing, expected) in [
             ("load 77 1000.5: kmem:mm_page_alloc: page=0 pfn=1", Missing::Header, "perf script -F"),
             ("load 77 [000] kmem:mm_page_alloc: page=0 pfn=1", Missing::Time, "perf script -F"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_and_separators_are_expected() {
+    fn stacks_and_separators_are_expected_lines() {
         for line in ["", "\tffffffff81 __free (vmlinux)", "   7f12ab34cd main", " => __alloc_pages", "-------"] {
             assert!(is_expected(line.as_bytes()), "{line}");
         }

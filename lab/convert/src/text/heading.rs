@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_tell_of_the_machine_and_of_the_recording() {
+    fn headings_describe_machine_and_recording() {
         let mut source = SourceFacts::default();
         let text = "# os release : 6.18.4\n# arch : x86_64\n# nrcpus online : 4\n# total memory : 2048 kB\n\
                     # cmdline : /usr/bin/perf record -c 3 -C 1 -e kmem:*\n\

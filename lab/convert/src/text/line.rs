@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_prints_in_its_own_way() {
+    fn lines_of_every_tool_are_parsed() {
         let expected = Some(("sh", 12520, 1, 56_854_976_975_000, "mm_page_free"));
         for line in [
             "              sh-12520   [001] d..2. 56854.976975: mm_page_free: page=0 pfn=0x1 order=0",
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_hold_anything() {
+    fn task_names_may_contain_any_text() {
         for name in ["a b", "[0] 1.0: x: ", "kworker/0:1-a", "-", "x [000]", "<b>&\u{1b}[2J"] {
             let line = format!("{name}-7 [001] d..1. 1.000001: mm_page_free: pfn=1");
             assert_eq!(parse(&line), Some((name.trim(), 7, 1, 1_000_001_000, "mm_page_free")), "{name}");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_lacks_is_named() {
+    fn missing_part_of_a_line_is_reported() {
         for (line, expected) in [
             ("", Missing::Header),
             ("[", Missing::Header),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_none_are_told_apart() {
+    fn unusual_timestamps_are_classified() {
         for (time, expected) in
             [("12345", Stamp::Ticks), ("-1.5", Stamp::Negative), ("0.5", Stamp::Nanoseconds(500_000_000))]
         {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_in_several_ways() {
+    fn loss_messages_are_parsed_in_every_form() {
         assert_eq!(lost(b"CPU:1 [LOST 34 EVENTS]"), Some(Item::Lost(34)));
         assert_eq!(lost(b"CPU:1 [34 EVENTS DROPPED]"), Some(Item::Lost(34)));
         assert_eq!(lost(b"CPU:0 [LOST EVENTS]"), Some(Item::Gap));

@@ -360,7 +360,7 @@ mod tests {
     const EVENT: &str = "mm_page_free: page=0 pfn=0x10 order=1";
 
     #[test]
-    fn events_are_rows_and_names_are_told_when_they_change() {
+    fn events_become_rows_and_renames_are_reported_on_change() {
         let text = format!(
             "  sh-7 [001] d..2. 1.000002: {EVENT}\n  sh-7 [001] ..... 1.000003: {EVENT}\n\
              cc1-7 [001] 1.000004: {EVENT}\n\
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_its_parents_name_until_it_takes_its_own() {
+    fn births_are_read_from_both_events() {
         let text = "sh-7 [001] 1.1: task_newtask: pid=8 comm=sh clone_flags=0\n\
                     sh-7 [001] 1.2: sched_process_fork: comm=sh pid=7 child_comm=sh child_pid=9\n";
         let born = items(text).0.into_iter().filter_map(|item| match item {
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_read_are_counted_by_reason() {
+    fn unreadable_lines_are_counted_by_reason() {
         let text = format!(
             "$ cat trace\nsh-7 [001] 1.1: {EVENT}\nhello\nsh-7 [001] 1.2: mm_page_free: page=0 pfn=z order=1\n\
              sh-7 [001] 12345: {EVENT}\nsh-7 [001] -1.5: {EVENT}\na very long word before sh-7 [001] 1.6: {EVENT}\n\
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_log_puts_before_a_line_is_no_name() {
+    fn log_prefixes_are_not_part_of_a_name() {
         let text = format!(
             "Nov 26 12:00:00 host7 kernel:           load-77   [000] ..... 1.1: {EVENT}\n\
              [   12.000000]     load-77        0d..2. 1200000us : {EVENT}\n[   12.1] usb 1-1: new device\n"
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_cut() {
+    fn overlong_line_is_cut() {
         let long = [vec![b'x'; LINE_MAX as usize + 9], b"\nshort\nlast".to_vec()].concat();
         let (mut file, mut line) = (&long[..], Vec::new());
         assert_eq!(next_line(&mut file, &mut line).unwrap(), Some(End::TooLong));

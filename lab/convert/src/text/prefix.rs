@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logs_begin_in_several_ways() {
+    fn log_prefixes_are_stripped() {
         for prefix in [
             "[   12.000001] ",
             "<4>[   12.000001] ",

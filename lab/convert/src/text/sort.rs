@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_is_dropped_and_counted() {
+    fn late_events_are_dropped_and_counted() {
         let many = 3 * WINDOW as u64;
         let (out, _, drops) = sorted((10..many).chain([1, many]));
         assert_eq!((out.len() as u64, drops.count(Counted::Events(Kind::Free))), (many - 9, 1));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_joined_to_itself_is_noticed() {
+    fn duplicated_file_is_detected() {
         assert_eq!(sorted((0..50).chain(0..50)).1.doubled, 50);
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_say_what_the_machine_was() {
+    fn options_describe_the_machine() {
         let mut head = Head::new(Tracing::default());
         head.take(option::UNAME, b"Linux host 6.18.4 x86_64\0").unwrap();
         head.take(option::CPUSTAT, b"CPU: 0\nentries: 5\noverrun: 3\ndropped events: 4\nread events: 9\n\0").unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_none_are_refused() {
+    fn unsupported_clocks_are_errors() {
         for (clock, is_understood) in [("counter", false), ("x86-tsc", false), ("local", true)] {
             let head = Head { clock: clock.to_owned(), ..Head::new(Tracing::default()) };
             assert_eq!(head.clock().is_ok(), is_understood, "{clock}");

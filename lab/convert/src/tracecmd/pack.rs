@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_packed_is_unpacked_as_far_as_it_is_said_to_reach() {
+    fn unpacking_stops_at_the_stated_size() {
         let text = vec![7; 100_000];
         let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
         zlib.write_all(&text).unwrap();

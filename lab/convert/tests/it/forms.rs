@@ -42,7 +42,7 @@ fn import_lines(text: &str) -> Result<ImportSummary, String> {
 }
 
 #[test]
-fn every_form_says_the_same() {
+fn every_text_form_yields_equal_rows() {
     let none = MachineOverrides::default();
     let (_, expected, _) = import_file("plain.txt", &none).unwrap();
     for name in ["crlf.txt", "latency-report.txt", "ftrace-dump.txt", "syslog.txt", "period.txt", "per-cpu.txt"] {
@@ -60,7 +60,7 @@ fn are_alike(one: &Row, other: &Row) -> bool {
 }
 
 #[test]
-fn carriage_returns_are_no_part_of_a_value() {
+fn carriage_returns_are_not_part_of_a_value() {
     let (summary, rows, _) = import_file("crlf-mixed.txt", &MachineOverrides::default()).unwrap();
     assert_eq!(summary.dropped_events, 0);
     let claims = rows.iter().filter(|row| row.kind == Kind::ExtFrag && row.args[2] == 1).count();
@@ -68,7 +68,7 @@ fn carriage_returns_are_no_part_of_a_value() {
 }
 
 #[test]
-fn what_is_not_read_is_named_with_what_to_do() {
+fn unreadable_files_are_refused_with_advice() {
     let none = MachineOverrides::default();
     for (name, what, instead) in [
         ("utf16.txt", "UTF-16", "iconv"),
@@ -87,7 +87,7 @@ fn what_is_not_read_is_named_with_what_to_do() {
 }
 
 #[test]
-fn frames_above_1_tib_are_taken_where_memory_is_said_to_reach_there() {
+fn frames_above_1_tib_need_a_stated_memory_size() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("r.parquet");
     let zoneinfo = folder.path().join("zoneinfo");
@@ -111,7 +111,7 @@ fn frames_above_1_tib_are_taken_where_memory_is_said_to_reach_there() {
 }
 
 #[test]
-fn flags_that_are_numbers_have_classes() {
+fn numeric_flags_are_classified() {
     let (summary, rows, _) = import_file("gfp-numbers.txt", &MachineOverrides::default()).unwrap();
     assert_eq!(counts(&summary), [11, 6]);
     let flags: Vec<u32> = rows.iter().filter(|row| row.kind == Kind::Alloc).map(|row| row.gfp).collect();
@@ -121,7 +121,7 @@ fn flags_that_are_numbers_have_classes() {
 }
 
 #[test]
-fn a_line_that_is_cut_is_reported() {
+fn cut_line_is_reported() {
     let (summary, ..) = import_file("cut-line.txt", &MachineOverrides::default()).unwrap();
     assert!(summary.is_cut && counts(&summary) == [10, 9], "{:?}", summary.kinds);
     // Cuts at the beginning and in the middle. A cut in the middle is refused if it affects more than one event in a
@@ -137,7 +137,7 @@ fn a_line_that_is_cut_is_reported() {
 }
 
 #[test]
-fn one_damaged_line_in_a_hundred_is_reported_and_more_are_refused() {
+fn up_to_1_percent_damaged_lines_are_accepted() {
     // Each copy is later, and of other pages.
     let lines = |copies: usize| -> String {
         let copy = |number: usize| {
@@ -162,7 +162,7 @@ fn one_damaged_line_in_a_hundred_is_reported_and_more_are_refused() {
 
 /// Changes of the plain text, and parts of the sentences with which they are refused.
 #[test]
-fn other_texts_are_read_or_refused_by_their_reason() {
+fn other_texts_are_read_or_refused_with_a_reason() {
     let text = plain();
     let clean = |text: String| {
         let summary = import_lines(&text).unwrap();
@@ -226,7 +226,7 @@ fn sampled_texts_are_refused() {
 }
 
 #[test]
-fn orders_above_ten_are_taken() {
+fn orders_above_ten_are_accepted() {
     let event = |what: &str, time: usize| format!("load-77 [000] ..... 1000.{time:06}: {what}\n");
     let flags = "migratetype=1 gfp_flags=GFP_KERNEL";
     let text = event(&format!("mm_page_alloc: page=0 pfn=0x4000 order=13 {flags}"), 1)
@@ -242,7 +242,7 @@ fn orders_above_ten_are_taken() {
 }
 
 #[test]
-fn what_the_user_states_does_not_contradict_the_file() {
+fn user_options_must_not_contradict_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("events.txt"), folder.path().join("r.parquet"));
     let heading = "# os release : 6.18.4\n# arch : x86_64\n# nrcpus online : 4\n# total memory : 8000000 kB\n";

@@ -89,12 +89,12 @@ fn fuzz_sample(name: &str) {
 }
 
 #[test]
-fn damaged_files_of_perf_are_refused_or_read() {
+fn damaged_perf_files_are_refused_or_read() {
     ["perf.data", "perf-zstd.data", "perf-pipe.data"].iter().for_each(|name| fuzz_sample(name));
 }
 
 #[test]
-fn damaged_files_of_trace_cmd_are_refused_or_read() {
+fn damaged_trace_cmd_files_are_refused_or_read() {
     ["trace-v6.dat", "trace-v7-zstd.dat"].iter().for_each(|name| fuzz_sample(name));
 }
 
@@ -129,7 +129,7 @@ fn damaged_starts_are_refused_or_used() {
 }
 
 #[test]
-fn the_harness_finds_a_planted_panic() {
+fn harness_finds_a_planted_panic() {
     // A reader that trusts the number of bytes in the header.
     let planted = |bytes: &[u8]| {
         let size = bytes.get(8..16).and_then(|size| size.try_into().ok()).map_or(0, u64::from_le_bytes) as usize;

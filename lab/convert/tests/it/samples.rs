@@ -38,7 +38,7 @@ const COUNTS: [(&str, [u64; 4], u64); 8] = [
 
 /// The numbers are those of `perf script` and `trace-cmd report`; see tests/samples/README.md for the commands.
 #[test]
-fn every_event_is_taken_once() {
+fn every_event_is_imported_once() {
     for (name, expected, batched) in COUNTS {
         let (imported, rows, facts) = imported(name);
         assert_eq!(counts(&imported), expected, "{name}");
@@ -54,7 +54,7 @@ fn every_event_is_taken_once() {
 }
 
 #[test]
-fn what_perf_prints_is_what_its_file_says() {
+fn perf_script_text_equals_the_perf_file() {
     let (_, binary, of_binary) = imported("perf.data");
     let (_, printed, of_printed) = imported("perf-script.txt");
     assert_eq!(differences(&binary, &printed), 0);
@@ -82,7 +82,7 @@ fn are_alike(one: &Row, other: &Row) -> bool {
 }
 
 #[test]
-fn a_recording_of_no_start_is_one_all_the_same() {
+fn import_without_a_start_state_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("r.parquet");
     import(&sample("perf.data"), &out, &MachineOverrides::default(), None).unwrap();
@@ -96,7 +96,7 @@ fn a_recording_of_no_start_is_one_all_the_same() {
 }
 
 #[test]
-fn the_start_may_be_page_flags_page_owner_or_a_recording() {
+fn start_may_be_page_flags_page_owner_or_recording() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let event = |pfn: u64, what: &str| format!("sh-7 [000] d..2. 1.{pfn:06}: {what} pfn={pfn:#x} order=0");
@@ -141,7 +141,7 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
 }
 
 #[test]
-fn one_byte_less_is_told() {
+fn missing_last_byte_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (cut, out) = (folder.path().join("cut"), folder.path().join("r.parquet"));
     // A text that ends after a complete line is not recognised as cut.
@@ -156,7 +156,7 @@ fn one_byte_less_is_told() {
 }
 
 #[test]
-fn losses_are_told() {
+fn lost_events_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let event = |time: u64, what: &str| format!("sh-7 [000] d..2. 1.{time:06}: {what} pfn=0x1 order=0\n");
     let alloc = "mm_page_alloc: migratetype=1 gfp_flags=GFP_USER";
@@ -168,7 +168,7 @@ fn losses_are_told() {
 }
 
 #[test]
-fn hostile_names_stay_names() {
+fn hostile_names_are_preserved() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["<script>", "\u{1b}[2Jx", "a\" b\\", "[1] 2.0: x:", "'; DROP"];
     let event =
@@ -187,7 +187,7 @@ fn hostile_names_stay_names() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
+fn invalid_import_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let event = |what: &str| format!("sh-7 [000] d..2. 1.000001: {what}\n");
     let alloc = event("mm_page_alloc: pfn=0x1 order=0 migratetype=1 gfp_flags=GFP_USER");
@@ -246,7 +246,7 @@ fn resampled(event: u64, period: u64, is_frequency: bool) -> Vec<u8> {
 }
 
 #[test]
-fn sampled_events_of_perf_are_refused_by_their_option() {
+fn sampled_perf_events_are_refused_with_their_option() {
     const FREE: u64 = 0x28f;
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("perf.data"), folder.path().join("r.parquet"));
@@ -260,7 +260,7 @@ fn sampled_events_of_perf_are_refused_by_their_option() {
 }
 
 #[test]
-fn a_recording_of_one_command_says_so_and_its_children_have_names() {
+fn recording_of_a_single_command_is_marked_partial() {
     for name in ["perf.data", "perf-zstd.data", "perf-script.txt"] {
         let (imported, _, facts) = imported(name);
         let partial = imported.partial.unwrap_or_default();
@@ -271,7 +271,7 @@ fn a_recording_of_one_command_says_so_and_its_children_have_names() {
 }
 
 #[test]
-fn events_that_the_kernel_counted_and_the_file_lacks_are_noticed() {
+fn events_missing_from_the_file_are_detected() {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("trace.dat"), folder.path().join("r.parquet"));
     let mut bytes = fs::read(sample("trace-v6.dat")).unwrap();

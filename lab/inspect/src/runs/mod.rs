@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_and_differs_is_told() {
+    fn reproducible_differences_between_runs_are_reported() {
         let told = compare_runs(&[(1000, 3), (1010, 4), (990, 2)], &[(2000, 3), (2020, 2), (1980, 4)]);
         assert_eq!(verdict(&told, "blocks drained to the zone"), Some(Verdict::Worse));
         assert_eq!(verdict(&told, "requests that failed"), Some(Verdict::TooFewEvents));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_one_kernel_lacks_is_no_zero() {
+    fn counter_missing_in_one_kernel_is_not_compared() {
         let [a, b] = [["pgfault", "old"], ["pgfault", "thp_fault_alloc"]].map(|names| {
             let vmstat_names = names.map(str::to_owned).to_vec();
             vec![Inspection { vmstat_names, ..run(10, 0) }; 3]

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_a_command_line() {
+    fn call_becomes_a_command_line() {
         let path = Value::Path("x.parquet".into());
         let settings = Value::List(vec![text("a=1"), text("b=2")]);
         assert_eq!(
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused_in_a_sentence() {
+    fn invalid_calls_are_refused_in_one_sentence() {
         assert_eq!(
             refusal("replay", &[], &[("polcy", text("x"))]),
             "replay() has no keyword polcy; did you mean policy?"
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clap_refuses_is_said_with_the_names_of_keywords() {
+    fn clap_errors_are_expressed_with_keywords() {
         assert_eq!(
             clap_refusal("replay", &[("recording", text("x")), ("cpus", int(0))]),
             "replay(): invalid value '0' for 'cpus': give a number of CPUs from 1 to 512"

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_have_the_options_of_commands_and_no_formats() {
+    fn functions_have_command_options_except_formats() {
         let replay = Function::for_command("replay");
         assert_eq!(keyword_names(&replay), ["policy", "cpus", "reclaim", "pace", "setting", "explain", "page"]);
         assert_eq!(replay.positions.len(), 1);

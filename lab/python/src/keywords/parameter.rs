@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_those_of_the_options() {
+    fn parameter_types_match_the_options() {
         assert_eq!(declaration("replay", "policy"), "policy: str = \"linux-6.12\"");
         assert_eq!(declaration("replay", "cpus"), "cpus: int = None");
         assert_eq!(declaration("replay", "explain"), "explain: bool = False");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_by_position() {
+    fn files_are_positional_parameters() {
         let recordings = parameter("advise", "recordings");
         assert!(recordings.is_many && recordings.is_required && recordings.spelling == Spelling::Place);
         assert_eq!(parameter("record", "command").spelling, Spelling::Last);

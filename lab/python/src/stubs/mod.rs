@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn committed_stubs_are_those_of_the_command_line() {
+    fn committed_stubs_match_the_command_line() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/python/freehold/_freehold.pyi");
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         let is_same = committed == text();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_one_of_pythons() {
+    fn signatures_are_valid_python() {
         assert_eq!(
             first_line("replay"),
             "replay(recording, *, policy=\"linux-6.12\", cpus=None, reclaim=\"model\", pace=\"work\", setting=(), \
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn docstrings_name_keywords_and_not_options() {
+    fn docstrings_contain_keywords_and_no_options() {
         let doc = docstring(&Function::for_command("compare"));
         assert!(doc.contains("with setting_b: policy A") && !doc.contains(" --"), "{doc}");
         assert!(doc.lines().all(|line| line.chars().count() <= WIDTH), "{doc}");

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_gets_names_of_ours_and_a_pattern_its_own() {
+    fn flight_files_are_named_by_folder_or_pattern() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(folder.path(), 3).unwrap();
         let time = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_nothing_else_does() {
+    fn prune_removes_only_the_oldest_flight_files() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(folder.path(), 2).unwrap();
         let ours = [
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_given_twice() {
+    fn file_names_are_not_reused() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(folder.path(), 2).unwrap();
         let first = files.next(Trigger::Asked);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_refused() {
+    fn missing_folder_is_an_error() {
         let files = Files::new(Path::new("/no/such/folder/"), 2).unwrap();
         assert!(files.expect_folder().unwrap_err().to_string().contains("/no/such/folder"));
     }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_kernels_own_warning_is_one() {
+    fn only_kernel_log_warnings_are_failures() {
         let warning = "kworker/0:1: page allocation failure: order:4, mode:0xcc0(GFP_KERNEL), nodemask=(null)\n";
         assert!(is_failure(format!("4,1204,5632178,-;{warning}").as_bytes()));
         assert!(!is_failure(format!("12,1204,5632178,-;{warning}").as_bytes()), "user space says so");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_and_written() {
+    fn trigger_names_round_trip() {
         for text in ["allocstall", "failure", "thp-failure", "psi=10%", "psi=0.5%", "asked"] {
             assert_eq!(text.parse::<Trigger>().unwrap().to_string(), text);
         }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_grow_fire() {
+    fn growing_counters_fire_triggers() {
         let all = [Trigger::AllocStall, Trigger::Failure, Trigger::ThpFailure, Trigger::Pressure(10.0), Trigger::Asked];
         let gauges = Gauges::find(&all, &readings()).unwrap();
         let before = reading(1, [1, 2, 3, 4], 1_000_000);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_kernel_does_not_tell_is_refused() {
+    fn trigger_without_kernel_support_is_an_error() {
         let bare = Readings { names: Vec::new(), pressure_names: Vec::new(), ..readings() };
         for trigger in [Trigger::AllocStall, Trigger::ThpFailure, Trigger::Pressure(1.0)] {
             assert!(Gauges::find(&[trigger], &bare).unwrap_err().to_string().contains(trigger.name()));

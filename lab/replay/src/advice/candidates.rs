@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_left_out() {
+    fn current_values_are_not_candidates() {
         assert_eq!(tried(&[(SCALE_FACTOR, " 10")]), ["vm.watermark_scale_factor=50", "vm.watermark_scale_factor=200"]);
         let defrag = tried(&[(DEFRAG, "always defer defer+madvise [madvise] never")]);
         assert!(defrag.len() == 3 && !defrag.iter().any(|setting| setting.ends_with("=madvise")), "{defrag:?}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_free_than_anyone_would_give_up() {
+    fn min_free_candidates_are_capped() {
         let all = ["vm.min_free_kbytes=40000", "vm.min_free_kbytes=10000"];
         assert_eq!(tried(&[(MIN_FREE, "20000")]), all, "of 1 GiB");
         assert_eq!(tried(&[(MIN_FREE, "0")]), [""; 0]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nudges_are_near_what_is_set() {
+    fn nudges_are_close_to_the_current_value() {
         assert_eq!(nudges_of("20000")[..2], ["vm.min_free_kbytes=19800", "vm.min_free_kbytes=19900"]);
         assert_eq!(nudges_of("20000").len(), 4);
         assert_eq!(nudges_of("0"), [""; 0]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_takes_every_value_and_every_setting_has_some() {
+    fn candidate_values_are_valid_for_every_setting() {
         for name in settings::names() {
             let values: Vec<&Row> = TABLE.iter().filter(|(of, ..)| *of == name).collect();
             assert!(values.len() >= 3, "{name}");

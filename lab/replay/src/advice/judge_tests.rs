@@ -103,7 +103,7 @@ fn doubted(both: Both) -> Doubt {
 }
 
 #[test]
-fn the_first_concern_that_changes_decides() {
+fn first_changed_concern_decides() {
     assert_eq!(found(&[(AllocStalls, 1000, 500)]), Finding::Gain { concern: 1, size: 0.5 });
     assert_eq!(found(&[(AllocStalls, 1000, 500), (PagesScanned, 1000, 2000)]), Finding::Gain { concern: 1, size: 0.5 });
     assert_eq!(found(&[(FailedAllocations, 0, 100), (AllocStalls, 1000, 500)]), Finding::Costs { concern: 0 });
@@ -111,7 +111,7 @@ fn the_first_concern_that_changes_decides() {
 }
 
 #[test]
-fn one_recording_is_worth_testing_at_most() {
+fn single_recording_is_at_most_worth_testing() {
     let verdict = judge(&[both(&[(AllocStalls, 1000, 500)])], 0, &all_right());
     assert_eq!(verdict.level, Level::WorthTesting);
 }
@@ -126,7 +126,7 @@ fn all_right() -> TrackRecord {
 }
 
 #[test]
-fn a_recommendation_needs_recordings_from_different_times_and_right_predictions() {
+fn recommendation_needs_distinct_times_and_a_track_record() {
     let at = |since: u64| Both { machine: machine(since), ..both(&[(AllocStalls, 1000, 500)]) };
     let different = [at(0), at(1), at(2)];
     assert_eq!(judge(&different, 0, &all_right()).level, Level::Recommended);
@@ -143,7 +143,7 @@ fn a_recommendation_needs_recordings_from_different_times_and_right_predictions(
 
 /// A loss that the replay does not reproduce prevents a recommendation and is shown.
 #[test]
-fn losses_count_whether_they_are_judged_or_not() {
+fn unjudged_losses_prevent_a_recommendation() {
     let mut recordings = [0, 1, 2].map(|since| {
         let counts = [(AllocStalls, 1000, 500), (PagesScanned, 1000, 3500)];
         Both { machine: machine(since), ..both(&counts) }
@@ -165,14 +165,14 @@ fn miss(both: &mut Both, metric: Metric) {
 }
 
 #[test]
-fn few_events_and_little_work_say_nothing() {
+fn few_events_are_doubtful() {
     assert_eq!(doubted(both(&[(AllocStalls, 15, 2)])), Doubt::TooFewEvents);
     assert_eq!(doubted(both(&[(ZoneLockAcquisitions, 90, 30)])), Doubt::TooFewEvents, "of 10,000 requests");
     assert_eq!(found(&[(ZoneLockAcquisitions, 9000, 3000)]), Finding::Gain { concern: 5, size: 2.0 / 3.0 });
 }
 
 #[test]
-fn a_change_that_varied_watermarks_make_too_is_none() {
+fn changes_within_watermark_nudges_are_doubtful() {
     let nudged = |stalls: u64| Both {
         nudged: vec![outcome(&[(AllocStalls, stalls)], 1.0)],
         ..both(&[(AllocStalls, 1000, 500)])
@@ -189,7 +189,7 @@ fn record_huge_pages(both: &mut Both, recorded: f64, replayed: f64) {
 
 /// A gain of 6.8 % that only compensates the replay's own error of -6.8 % is no gain.
 #[test]
-fn a_gain_has_to_exceed_the_error_of_the_replay() {
+fn gain_must_exceed_the_replay_error() {
     let found = |recorded: f64| {
         let mut both = both(&[(HugePagesServed, 10_000, 10_680)]);
         record_huge_pages(&mut both, recorded, 10_000.0);
@@ -200,7 +200,7 @@ fn a_gain_has_to_exceed_the_error_of_the_replay() {
 }
 
 #[test]
-fn a_gain_has_to_fit_the_room_that_was_recorded() {
+fn gain_must_not_exceed_the_recorded_room() {
     let found = |then: u64| judge(&[both(&[(HugePagesServed, 1000, then)])], 0, &TrackRecord::default()).finding;
     assert_eq!(found(2500), Finding::Doubtful { doubt: Doubt::NoRoom }, "1000 faults were denied a huge page");
     assert!(matches!(found(1900), Finding::Gain { concern: 3, .. }));
@@ -208,7 +208,7 @@ fn a_gain_has_to_fit_the_room_that_was_recorded() {
 
 /// A reduction of work is no gain if the replay does not reproduce it; fewer requests may be.
 #[test]
-fn work_has_to_be_reproduced() {
+fn work_reduction_requires_reproduced_work() {
     let off_by_a_fifth = |metric: Metric, now: u64, then: u64| {
         let mut both = both(&[(metric, now, then)]);
         for row in &mut both.now.fidelity {
@@ -223,7 +223,7 @@ fn work_has_to_be_reproduced() {
 
 /// One pass of kswapd that is postponed past the end of a recording is no gain.
 #[test]
-fn pages_scanned_have_to_rest_on_several_passes() {
+fn scan_gain_requires_several_kswapd_passes() {
     let passes = |now: f64, then: f64| {
         let mut both = both(&[(PagesScanned, 9000, 3000)]);
         for (outcome, passes) in [(&mut both.now, now), (&mut both.then, then)] {
@@ -237,7 +237,7 @@ fn pages_scanned_have_to_rest_on_several_passes() {
 }
 
 #[test]
-fn a_gain_has_to_show_before_the_end_of_the_recording() {
+fn gain_must_appear_before_the_end_of_the_recording() {
     let course = |early: u64, end: u64| {
         let moments = [(0, 0), (70, early), (100, end)];
         let moments = moments.map(|(time, allocstall)| Moment { time, allocstall, ..Moment::default() });
@@ -251,14 +251,14 @@ fn a_gain_has_to_show_before_the_end_of_the_recording() {
 }
 
 #[test]
-fn a_loss_that_is_not_reproduced_may_still_cost() {
+fn unreproduced_loss_still_counts_as_a_cost() {
     let mut trade = both(&[(FailedAllocations, 100, 900), (AllocStalls, 1000, 500)]);
     miss(&mut trade, FailedAllocations);
     assert_eq!(judge(&[trade], 0, &TrackRecord::default()).finding, Finding::Costs { concern: 0 });
 }
 
 #[test]
-fn most_recordings_have_to_show_a_gain_and_none_a_loss() {
+fn gain_requires_a_majority_and_no_loss() {
     let of = |pairs: &[(u64, u64)]| {
         let recordings: Vec<Both> = pairs.iter().map(|&(now, then)| both(&[(AllocStalls, now, then)])).collect();
         judge(&recordings, 0, &TrackRecord::default())
@@ -273,7 +273,7 @@ fn most_recordings_have_to_show_a_gain_and_none_a_loss() {
 }
 
 #[test]
-fn a_gain_is_not_worth_much_memory() {
+fn gain_does_not_justify_much_memory() {
     let locks = [both(&[(ZoneLockAcquisitions, 9000, 3000)])];
     let track = TrackRecord::default();
     assert!(matches!(judge(&locks, 0, &track).finding, Finding::Gain { .. }), "16 MiB of 4 GiB is little");
@@ -283,7 +283,7 @@ fn a_gain_is_not_worth_much_memory() {
 }
 
 #[test]
-fn the_mildest_value_that_gains_enough_is_the_best() {
+fn mildest_sufficient_value_is_best() {
     let gaining = |then: u64| judge(&[both(&[(AllocStalls, 1000, then)])], 0, &TrackRecord::default());
     let values = [gaining(990), gaining(300), gaining(200), gaining(100)];
     assert_eq!(best(&values.iter().collect::<Vec<_>>()), Some(1), "-70 % of -90 %");

@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn few_losses_will_do() {
+    fn up_to_1_percent_lost_events_are_accepted() {
         assert_eq!(refused(&[&machine(0)]), "");
         assert_eq!(refused(&[&machine(99)]), "");
         assert!(refused(&[&machine(101)]).contains("dropped 1.0 % of the events while a.parquet"));
     }
 
     #[test]
-    fn recordings_are_of_one_machine_set_alike() {
+    fn recordings_must_have_equal_machines_and_settings() {
         let one = machine(0);
         assert_eq!(refused(&[&one, &machine(9)]), "");
         let larger = Facts { cpus: 4, ..one.clone() };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_settings_has_none_to_change() {
+    fn recording_without_settings_is_refused() {
         let mut facts = machine(0);
         facts.settings.clear();
         assert!(refused(&[&facts]).contains("has no recorded value of any setting"));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reproduced_nowhere_carries_no_advice() {
+    fn unreproduced_recording_is_refused() {
         assert!(is_reproduced(&outcome_with_stalls(101.0)));
         assert!(!is_reproduced(&outcome_with_stalls(1000.0)));
         let error = not_reproduced(&["a.parquet".to_owned()]).to_string();

@@ -70,7 +70,7 @@ fn unwrapped(text: &str) -> String {
 }
 
 #[test]
-fn the_best_setting_comes_first_with_how_to_apply_and_undo_it() {
+fn advice_lists_the_best_setting_first_with_apply_and_undo() {
     let report = advice(&[("vm.watermark_boost_factor=0", 700), ("transparent_hugepage.defrag=defer", 100)], 1);
     let order: Vec<&str> = report.proposed().map(|(setting, _)| setting.name).collect();
     assert_eq!(order, ["transparent_hugepage.defrag", "vm.watermark_boost_factor"]);
@@ -99,7 +99,7 @@ fn several_recordings_have_an_interval() {
 }
 
 #[test]
-fn where_nothing_is_gained_nothing_is_to_be_applied() {
+fn no_gain_proposes_no_setting() {
     let report = advice(&[("vm.watermark_boost_factor=0", 1500)], 1);
     let text = report.text(Style::PLAIN);
     assert!(text.contains("leave all settings: no gain") && !text.contains("Recipe"), "{text}");

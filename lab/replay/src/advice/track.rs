@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_has_its_shape() {
+    fn track_record_file_round_trips() {
         let record = TrackRecord::load();
         assert_eq!(record.to_json(), FILE, "as the oracle writes it");
         assert!(!record.settings.is_empty());
@@ -131,7 +131,7 @@ mod tests {
 
     /// One run of the oracle writes both.
     #[test]
-    fn the_page_says_the_same() {
+    fn fidelity_page_matches_the_track_record() {
         let page = include_str!("../../../../docs/fidelity.md");
         let record = TrackRecord::load();
         let mut settings = Predictions::default();
@@ -151,7 +151,7 @@ mod tests {
 
     /// Each row of the page is about one metric or a part of one.
     #[test]
-    fn directions_by_metric_are_those_of_the_page() {
+    fn fidelity_page_directions_match_by_metric() {
         let page = include_str!("../../../../docs/fidelity.md");
         let rows = page
             .lines()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn few_words_tell_how_often_it_came_true() {
+    fn track_record_summary_is_formatted() {
         let some = Predictions { pairs: 1, decided: 3, right: 2, with_interval: 9, within: 8 };
         assert_eq!(some.in_short(), "direction 2 of 3, size 8 of 9");
         let open = Predictions { decided: 0, right: 0, ..some };

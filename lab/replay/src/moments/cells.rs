@@ -201,7 +201,7 @@ mod tests {
     use freehold_report::report::map::TYPES;
 
     #[test]
-    fn types_have_the_same_numbers_in_a_map() {
+    fn map_types_are_numbered_as_migrate_types() {
         assert_eq!(MigrateType::ALL.map(MigrateType::name), TYPES);
     }
 }

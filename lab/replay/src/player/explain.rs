@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_kept_and_only_the_first() {
+    fn decision_log_keeps_the_first_differences() {
         let stall = Stall { row: 3, end: 7, time: (10, 30), task: 1, gfp: 0, order: 9, failed: false };
         let mut decision_log = DecisionLog::new(&[stall]);
         decision_log.note(&claim_at(7, Some(512)), Fate::Stalled { ns: 5 });

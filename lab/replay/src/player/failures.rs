@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_count_once_until_something_else_is_asked_for() {
+    fn repeated_failures_count_once_until_another_request() {
         let tasks = ["", "dd"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let facts = Facts { tasks, ..Facts::default() };
         let mut failures = Failures::default();

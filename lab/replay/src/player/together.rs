@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn further_pages_are_known_by_their_cpu() {
+    fn later_pages_of_a_range_are_matched_by_cpu() {
         let all = [range_at(5, 10, 3, 0), range_at(6, 50, 2, 1)];
         let mut neighbours = Neighbours::new(&all, 2);
         let rows = [(4, free(0, 9)), (5, free(0, 10)), (6, free(1, 50)), (7, free(0, 11)), (8, free(1, 51))];

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_told_one_by_one_and_many_together() {
+    fn few_recordings_are_listed_and_many_summarised() {
         let all: Vec<RecordingFacts> = (0..20).map(facts).collect();
         assert_eq!(recordings(&all[..1], file), "0.parquet: Linux 6.12.1, 2 CPUs, 1.5 s");
         assert_eq!(recordings(&all, file), "20 recordings: Linux 6.12.1, 2 to 3 CPUs, 30.0 s in all");

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_the_shape_that_scripts_rely_on() {
+    fn comparison_json_has_the_documented_shape() {
         let json = serde_json::to_value(report(Detail::Differences)).unwrap();
         assert_eq!(json["a"], "linux-6.12");
         assert_eq!(json["recordings"][0]["file"], "build.parquet");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_comes_first_and_the_rest_is_folded() {
+    fn verdict_is_first_and_details_are_hidden() {
         let text = report(Detail::Differences).text(Style::PLAIN);
         assert!(text.starts_with("A: linux-6.12; B: freehold\nbuild: "), "{text}");
         for part in [
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_under_which_memory_runs_out_is_told_unless_the_replay_errs() {
+    fn out_of_memory_is_reported_unless_the_replay_errs() {
         let short = Some(OutOfMemory { time: 1_500_000_000, task: "cc1".to_owned(), pages: 7 });
         for (recorded, nudged, is_reported) in [(&None, &None, true), (&short, &None, false), (&None, &short, false)] {
             let nudged = vec![outcome_short_of_memory("linux-6.12", nudged)];
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn b_is_called_what_it_was_replayed_as() {
+    fn b_is_named_by_its_replayed_rules() {
         let mut report = report(Detail::Differences);
         for kernel in ["6.18.5", "6.12.1", "7.1"] {
             report.kernels.push(Release::parse(kernel).unwrap());
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_has_tables_and_caveats_once() {
+    fn full_report_has_tables_and_unique_caveats() {
         let text = report(Detail::All).text(Style::PLAIN);
         assert!(text.contains("bulk allocation without event"), "{text}");
         assert_eq!(text.matches("Reclaim is replayed as recorded.").count(), 1, "{text}");

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_measure_has_a_name_of_its_own() {
+    fn measure_names_are_unique() {
         for measure in FidelityMeasure::list() {
             assert_eq!(FidelityMeasure::parse(measure.name()), Some(measure));
         }

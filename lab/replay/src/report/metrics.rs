@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_are_checked_by_measures_that_are_listed() {
+    fn metrics_use_listed_measures() {
         for measure in Metric::ALL.iter().flat_map(|metric| metric.fidelity_sums().iter().copied().flatten()) {
             assert!(FidelityMeasure::list().any(|listed| listed == *measure), "{measure:?} is not listed");
         }

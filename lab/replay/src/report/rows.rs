@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_lock_acquisitions_are_better_and_more_are_worse() {
+    fn fewer_lock_acquisitions_are_better() {
         let row = judge_counts(Metric::ZoneLockAcquisitions, 200, 100);
         assert_eq!((row.verdict, row.change), (Verdict::Better, Some(-0.5)));
         assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 100, 200).verdict, Verdict::Worse);
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_within_the_margin_is_no_difference() {
+    fn change_within_the_margin_is_no_change() {
         assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 696, 698).verdict, Verdict::NoChange);
         assert_eq!(judge_counts(Metric::CrossCpuFrees, 1000, 1001).verdict, Verdict::NoChange);
     }
 
     #[test]
-    fn what_a_nudge_makes_too_is_undecided() {
+    fn change_within_nudges_is_sensitive_to_watermarks() {
         let metric = Metric::ZoneLockAcquisitions;
         let fidelity = [FidelityMeasure::BlocksTaken, FidelityMeasure::BlocksDrained]
             .map(|measure| FidelityRow::new(measure, 1.0, 1.0, None));
@@ -311,19 +311,19 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_without_a_good_direction_changes_unless_the_numbers_are_the_same() {
+    fn neutral_metric_is_changed_unless_equal() {
         assert_eq!(judge_counts(Metric::CrossCpuFrees, 50, 60).verdict, Verdict::Changed);
         assert_eq!(judge_counts(Metric::CrossCpuFrees, 50, 50).verdict, Verdict::NoChange);
     }
 
     #[test]
-    fn a_change_from_zero_has_no_ratio() {
+    fn change_from_zero_has_no_ratio() {
         let row = judge_counts(Metric::FailedAllocations, 0, 30);
         assert_eq!((row.change, row.verdict), (None, Verdict::Worse));
     }
 
     #[test]
-    fn what_the_replay_does_not_reproduce_carries_no_verdict() {
+    fn unreproduced_metric_is_not_judged() {
         let row = judge_against(Metric::AllocStalls, 100, 50, 1000.0);
         assert_eq!((row.verdict, row.replay_error), (Verdict::NotJudged, Some(-0.9)));
         let row = judge_against(Metric::AllocStalls, 100, 50, 0.0);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unmeasured_metric_is_not_judged() {
+    fn unmeasured_metric_is_not_judged() {
         let unmeasured = outcome(Metrics::new());
         let MetricRows(rows) = judge("x", &unmeasured, &unmeasured, &[], 0.02);
         assert!(rows.iter().any(|(metric, _)| *metric == Metric::ZoneLockAcquisitions));
@@ -343,7 +343,7 @@ mod tests {
 
     /// If the kernel has events and the replay has none, or the reverse, the metric is not judged even if A equals B.
     #[test]
-    fn equal_values_that_the_kernel_contradicts_are_not_judged() {
+    fn equal_values_contradicted_by_the_kernel_are_not_judged() {
         for (metric, value, recorded) in [(Metric::FallbackSteals, 0, 4035.0), (Metric::FallbackClaims, 134, 0.0)] {
             let measures = metric.fidelity_sums().iter().copied().flatten();
             let fidelity: Vec<FidelityRow> =
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn few_events_decide_nothing() {
+    fn few_events_are_too_few() {
         assert_eq!(judge_counts(Metric::FallbackClaims, 2, 3).verdict, Verdict::TooFewEvents);
         assert_eq!(judge_counts(Metric::FallbackClaims, 3, 30).verdict, Verdict::Worse);
         let metric = Metric::CompactSuccess;
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_change_of_a_tiny_share_is_none() {
+    fn large_change_of_a_tiny_share_is_no_change() {
         let metric = Metric::UnusableFreeIndexOrder9;
         let fidelity = [FidelityRow::new(FidelityMeasure::UnusableFreeIndexOrder9, 0.006, 0.006, None)];
         let judge_shares = |a, b| {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_on_lists_contradict_refills() {
+    fn wrong_list_pages_leave_refills_unjudged() {
         let [a, b] = [6460, 2681].map(|count| outcome(Metrics::new().with_count(Metric::PcpRefills, count)));
         let fidelity = |on_lists: f64| {
             [
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_pressure_are_reported_where_they_were_measured() {
+    fn pressure_metrics_are_reported_if_measured() {
         let measured = Metrics::new().with_count(Metric::AllocStalls, 0);
         assert_eq!(as_recorded(&outcome(Metrics::new())).get(Metric::AllocStalls), None);
         assert!(as_recorded(&outcome(measured)).get(Metric::AllocStalls).is_some());

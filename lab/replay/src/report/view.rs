@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn each_order_is_a_part_of_what_is_free() {
+    fn orders_are_stacked_in_the_free_memory_plot() {
         let plots = plots(&course(0));
         assert_eq!((plots[0].shape, plots[0].lines.len()), (Shape::Stacked, 11));
         assert_eq!(plots[0].lines[10].points[1], (1.5, 1024.0));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_happens_there_is_no_plot() {
+    fn plots_without_events_are_omitted() {
         assert!(!titles(&course(0)).iter().any(|title| title.contains("reclaim")));
         assert!(titles(&course(9)).iter().any(|title| title.contains("scanned by reclaim")));
         let stalls = Stalls { recorded: StallTimes::from_stalls(vec![1_000_000]), ..Stalls::default() };

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_keeps_what_its_flags_tell_of_it() {
+    fn thp_flags_follow_the_setting_and_madvise() {
         let shown = "always defer defer+madvise [madvise] never";
         assert_eq!(adjusted(shown, "always", LIGHT | FIRST), LIGHT | FIRST | 0x400, "not madvised: it waits now");
         assert_eq!(adjusted(shown, "always", LIGHT), LIGHT | 0x1_0400, "and does not retry");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_left_alone() {
+    fn other_requests_keep_their_flags() {
         let khugepaged = LIGHT | 0x20_0400;
         assert_eq!(adjusted("madvise", "never", khugepaged), khugepaged);
         assert_eq!(adjusted("madvise", "never", 0x10_0cca), 0x10_0cca, "no huge page");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_settings_give_the_recorded_marks() {
+    fn recorded_settings_give_the_recorded_watermarks() {
         // The guest of the last recording freed 12 MiB of boot memory after its watermarks were computed.
         for (name, late) in [
             ("build.parquet", 0),
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_changes_nothing() {
+    fn recorded_setting_changes_nothing() {
         let facts = bundled("oracle-calm.parquet");
         assert_eq!(under(&facts, "vm.min_free_kbytes=45056"), facts);
     }
 
     #[test]
-    fn more_is_kept_free() {
+    fn larger_settings_keep_more_pages_free() {
         let facts = bundled("pressure.parquet");
         let changed = under(&facts, "vm.min_free_kbytes=135168");
         for (before, after) in marks(&facts).into_iter().zip(marks(&changed)) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_get_a_share_of_the_zone() {
+    fn high_fraction_sets_the_list_limits() {
         let facts = bundled("pressure.parquet");
         let changed = under(&facts, "vm.percpu_pagelist_high_fraction=1000");
         assert_eq!(marks(&changed), marks(&facts));

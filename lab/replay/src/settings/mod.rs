@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_shown_as_it_was_written() {
+    fn setting_text_round_trips() {
         for text in ["vm.min_free_kbytes=65536", "transparent_hugepage.defrag=defer+madvise"] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_written_in_another_way_is_the_same_setting() {
+    fn equivalent_numbers_are_equal_settings() {
         let one = "vm.min_free_kbytes=65536".parse::<Setting>();
         assert_eq!(" vm.min_free_kbytes = 065536 ".parse(), one);
         assert_eq!("vm.min_free_kbytes=+65536".parse(), one);
     }
 
     #[test]
-    fn what_the_kernel_would_refuse_is_one_sentence() {
+    fn invalid_settings_are_errors_in_one_line() {
         for (text, near) in [
             ("vm.min_free_kbytes", "write NAME=VALUE"),
             ("vm.min_free_kbytes=many", "a whole number from 0"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_goes_before_what_the_machine_is_set_to() {
+    fn policy_numbers_override_machine_settings() {
         let mut facts = Facts::default();
         let settings = [(HIGH_FRACTION, "1000"), (PROACTIVENESS, "0"), (EXTFRAG_THRESHOLD, "?")];
         facts.settings.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));

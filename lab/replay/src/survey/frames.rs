@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_what_the_last_row_said() {
+    fn frame_state_is_that_of_the_last_row() {
         let mut frames = Frames::new(64);
         frames.start(32..40, Frame::Free, 1);
         frames.start(8..9, Frame::Live, 2);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn kswapd_is_as_fast_as_it_was_when_it_did_not_wait() {
+    fn kswapd_pace_excludes_waits() {
         let tasks = ["", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let facts = Facts { tasks, ..Facts::default() };
         let windows = Windows::new(&facts);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_known_by_its_frame_and_its_time() {
+    fn lives_are_found_by_frame_and_row() {
         let mut order = ReclaimOrder::default();
         order.push(&free(7, 1), 20, 10);
         order.push(&free(7, 1), 40, 30);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_looked_at_in_vain_are_charged_to_the_next_block() {
+    fn fruitless_scans_are_charged_to_the_next_block() {
         let mut order = ReclaimOrder::default();
         order.note_scan(&looked_at(32, 1), Lists::Inactive);
         order.push(&free(1, 1), 1, 0);

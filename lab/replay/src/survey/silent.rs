@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_take_what_is_freed_first_and_no_more_than_they_took() {
+    fn silent_allocations_are_matched_in_order_of_their_frees() {
         let lists = Place::PercpuList;
         let needs = vec![need(1, 90, 10, lists), need(2, 20, 11, lists), need(3, 5, 12, lists), need(0, 90, 13, lists)];
         let moments = [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_taken_out_whole_or_not_at_all() {
+    fn range_is_taken_whole_or_not_at_all() {
         let freed = Together { row: 110, pfn: 10, pages: 3, cpu: 7, origin: Origin::Range };
         let needs =
             [need(1, 50, 11, Place::FreeList), listed_page(10), listed_page(11), listed_page(12), listed_page(30)];
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_does_not_take_a_frame_that_was_still_in_use() {
+    fn silent_allocation_skips_frames_still_in_use() {
         let moments = [Moment { row: 10, cpu: 1, pages: 5, place: Place::FreeList }];
         let placed = place(vec![need(12, 20, 10, Place::FreeList)], &moments);
         assert_eq!((placed[0].before, placed[0].cpu), (20, 7));

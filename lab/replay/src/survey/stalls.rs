@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_begins_with_the_first_work_of_its_task() {
+    fn stall_starts_with_the_first_work_of_its_task() {
         let tasks = ["", "cc1", "ld"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
         let mut stalls = Stalls::default();

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_of_nobodys_pages_is_a_range() {
+    fn long_run_of_unowned_frees_is_a_range() {
         assert_eq!(find_ranges((0..64).map(|at| free(0, 10 + at))), [(0, 10, 64)]);
         assert_eq!(find_ranges((0..31).map(|at| free(0, 10 + at))), [], "no longer than a batch of folios");
         assert_eq!(find_ranges((0..64).map(|at| free(0, 1020 + at))), [], "page cache");
@@ -359,14 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn two_cpus_do_not_mix_and_drains_do_not_end_it() {
+    fn ranges_are_tracked_per_cpu_across_drains() {
         let rows =
             (0..40).flat_map(|at| [free(0, 10 + at), free(1, 500 + at), row(Kind::PcpuDrain, 0, 9, 0, Gfp::empty())]);
         assert_eq!(find_ranges(rows), [(0, 10, 40), (1, 500, 40)]);
     }
 
     #[test]
-    fn parts_of_a_block_belong_together_however_few() {
+    fn split_block_of_any_size_is_a_range() {
         let frees = [free(0, 8), free(0, 9), free(0, 10), free(0, 11)];
         let whole = row(Kind::Alloc, 0, 8, 2, Gfp::KERNEL);
         assert_eq!(find_ranges([whole].into_iter().chain(frees)), [(1, 8, 4)]);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_in_between_ends_it() {
+    fn allocation_in_between_ends_a_range() {
         let between = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
         let rows = (0..40).map(|at| free(0, 10 + at)).chain([between]).chain((40..60).map(|at| free(0, 10 + at)));
         assert_eq!(find_ranges(rows), [(0, 10, 40)]);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_event_shows_where_a_page_was() {
+    fn next_event_locates_a_freed_page() {
         let mut neighbours = Neighbours::new(1, 4096, Order::new(9));
         let none = Gfp::empty();
         let after = [
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_before_is_nobodys() {
+    fn frames_freed_earlier_count_as_unowned() {
         let users = (0..64).map(|at| row(Kind::Alloc, 0, 10 + at, 0, Gfp::KERNEL));
         let other = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
         assert_eq!(find_ranges(users.clone().chain(free_run(10, 64))), [], "each was allocated by itself");
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_migrations_are_no_range_unless_there_are_very_many() {
+    fn migration_targets_are_a_range_only_if_very_many() {
         assert_eq!(
             find_ranges_if([migrate_pages(0)].into_iter().chain(free_run(2048, 64)), Some(0)),
             [(1, 2048, 64)],
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_refilled_a_list_before_was_allocated_in_bulk() {
+    fn refilled_pages_are_a_bulk_allocation() {
         let refill = row(Kind::ZoneLocked, 0, 32, 3, Gfp::KERNEL);
         let mut neighbours = Neighbours::new(1, 4096, Order::new(9));
         let rows = [refill].into_iter().chain((0..40).map(|at| free(0, 16 + at)));

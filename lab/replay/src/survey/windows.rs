@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_open_and_close_by_task() {
+    fn windows_open_and_close_per_task() {
         let tasks = ["", "cc1", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
         assert_eq!((windows.work(1), windows.work(2)), (Work::Own, Work::Reclaiming));

@@ -81,7 +81,7 @@ mod tests {
     use freehold_stats::verdict::{Direction, Verdict};
 
     #[test]
-    fn a_report_without_measures_tells_its_tables() {
+    fn report_without_measures_writes_its_tables_as_csv() {
         let rows = [vec![Value::text("a"), Value::count(1000)], vec![Value::text("b"), Value::None]];
         let table = Table::new("t", vec![Column::words("name"), Column::counting("size", "pages")], rows);
         let text = String::from_utf8(text(&[Report { tables: vec![table], ..Report::default() }]).unwrap()).unwrap();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_any_kind_stay_in_their_field() {
+    fn special_characters_are_quoted_in_csv() {
         let row = Row {
             case: "a,\"b\"\r\nc".to_owned(),
             a: Some(Quantity::Count(1)),

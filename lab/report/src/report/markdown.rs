@@ -85,7 +85,7 @@ mod tests {
     use crate::report::Column;
 
     #[test]
-    fn a_table_stands_between_what_is_said_of_it() {
+    fn markdown_table_has_its_description_and_conclusions() {
         let columns = vec![Column::words("size"), Column::counting("time", "ticks")];
         let rows = [vec![Value::text("a|b"), Value::Judged("2.5".to_owned(), Verdict::Better)]];
         let mut table = Table::new("Pairs", columns, rows);

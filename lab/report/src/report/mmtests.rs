@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_positive_where_b_is_better() {
+    fn gain_is_positive_if_b_is_better() {
         assert!(gains(Direction::Lower, 200, 100).contains("100.00   (50.00%)"));
         assert!(gains(Direction::Lower, 100, 200).contains("(-100.00%)"));
         assert!(gains(Direction::Higher, 100, 150).contains("(50.00%)"));

@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_agree_decide() {
+    fn agreeing_cases_have_a_pooled_verdict() {
         assert_eq!(pool_pairs(&[(100, 50), (100, 90)]).verdict, Verdict::Better);
         assert_eq!(pool_pairs(&[(100, 120), (100, 190)]).verdict, Verdict::Worse);
         assert_eq!(pool_pairs(&[(100, 101), (100, 99)]).verdict, Verdict::NoChange);
     }
 
     #[test]
-    fn cases_that_do_not_agree_leave_it_undecided() {
+    fn disagreeing_cases_are_mixed() {
         assert_eq!(pool_pairs(&[(100, 50), (100, 200)]).verdict, Verdict::Mixed);
         assert_eq!(pool_pairs(&[(100, 50), (100, 100)]).verdict, Verdict::Mixed);
         let mut neutral = rows(&[(100, 50), (100, 200)]);
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_half_and_a_double_cancel() {
+    fn halving_and_doubling_cancel_in_the_mean() {
         let pooled = pool_pairs(&[(100, 50), (1000, 2000)]);
         assert!(pooled.change.unwrap().abs() < 1e-9);
         assert_eq!(pooled.interval, Some((-0.5, 1.0)));
     }
 
     #[test]
-    fn what_is_not_reproduced_says_nothing() {
+    fn unreproduced_cases_are_excluded() {
         let mut rows = rows(&[(100, 50), (100, 200)]);
         rows[1].verdict = Verdict::NotJudged;
         let pooled = pool(&rows, Direction::Lower, 0.02, CONFIDENCE);
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn few_cases_decide_nothing_if_one_of_them_is_open() {
+    fn few_cases_with_an_undecided_case_are_mixed() {
         let mut rows = rows(&[(100, 50), (100, 60)]);
         rows[1].verdict = Verdict::SensitiveToWatermarks;
         assert_eq!(pool(&rows, Direction::Lower, 0.02, CONFIDENCE).verdict, Verdict::Mixed);
     }
 
     #[test]
-    fn a_large_change_of_a_tiny_share_counts_as_none() {
+    fn unchanged_cases_pool_to_no_change() {
         let mut rows = rows(&[(100, 150), (100, 150)]);
         rows.iter_mut().for_each(|row| row.verdict = Verdict::NoChange);
         let pooled = pool(&rows, Direction::Lower, 0.02, CONFIDENCE);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn something_where_nothing_was_has_no_mean() {
+    fn change_from_zero_has_no_mean() {
         let pooled = pool_pairs(&[(0, 5), (10, 5)]);
         assert_eq!((pooled.verdict, pooled.change), (Verdict::Mixed, None));
         assert_eq!(pool_pairs(&[(0, 5), (10, 20)]).verdict, Verdict::Worse);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn many_cases_have_an_interval_of_the_middle_one() {
+    fn many_cases_have_an_interval_of_the_median() {
         let pooled =
             pool_pairs(&[(100, 90), (100, 89), (100, 91), (100, 90), (100, 88), (100, 92), (100, 90), (100, 300)]);
         assert_eq!(pooled.cases, 8);
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn six_cases_are_enough_for_one_comparison() {
+    fn six_cases_suffice_for_one_comparison() {
         assert!(has_rank_interval(CASES_MIN, confidence_of(1)) && !has_rank_interval(CASES_MIN - 1, confidence_of(1)));
     }
 
     /// Eleven of twelve recordings gain, which is enough for one comparison but not for one of a hundred.
     #[test]
-    fn one_of_many_comparisons_has_to_be_surer() {
+    fn more_comparisons_require_higher_confidence() {
         let rows = rows(&[[(100, 80); 11].as_slice(), &[(100, 101)]].concat());
         let verdicts =
             [1, 100].map(|comparisons| pool(&rows, Direction::Lower, 0.02, confidence_of(comparisons)).verdict);

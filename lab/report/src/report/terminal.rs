@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_leave_tables_out_and_tables_leave_measures_out() {
+    fn detail_selects_differences_or_tables() {
         let differences = text(&report(Detail::Differences), Style::PLAIN);
         assert!(differences.starts_with("A and B\n\nB is better.\n\nmeasure"), "{differences}");
         assert!(differences.contains("-50.0 %") && !differences.contains("1,000"), "{differences}");

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_serves_the_first_scenario_alone() {
+    fn first_scenario_is_served_by_the_list_alone() {
         let measured = LISTED.measure().unwrap();
         assert_eq!(measured.counts, Counts::default());
         assert!(
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_is_taken_in_some_scenario() {
+    fn every_cost_step_occurs_in_a_scenario() {
         let bills: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.measure().unwrap().bill(0.0, 0.0)).collect();
         for kind in 0..STEPS {
             assert!(bills.iter().any(|bill| bill.steps[kind] > 100.0), "kind {kind}: {bills:?}");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn agreement_heeds_the_interval() {
+    fn agreement_uses_the_confidence_interval() {
         assert_eq!(agreement(&CALM, 110.0), Agreement::Agrees);
         assert_eq!(agreement(&CALM, 130.0), Agreement::Differs);
         assert_eq!(agreement(&CALM, 70.0), Agreement::Differs);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_happens_agrees() {
+    fn negligible_differences_agree() {
         assert_eq!(Comparison::new(&[0.1; 6], 0.3, LOCKS_MIN).agreement, Agreement::Agrees);
         assert_eq!(Comparison::new(&[0.1; 6], 0.7, LOCKS_MIN).agreement, Agreement::Differs);
         let none = Comparison::new(&[0.001; 6], 0.0, LOCKS_MIN);

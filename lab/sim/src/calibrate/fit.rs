@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_found_again() {
+    fn fit_recovers_known_prices() {
         let known = [15.0, 3.0, 4.0];
         let bills = [[1.0, 2.0, 1.0], [1.0, 120.0, 63.0], [2.0, 5.0, 0.0], [1.0, 0.0, 30.0]].map(|s| bill(s, known));
         let found = prices(&bills);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn no_price_is_negative_and_what_never_happened_costs_nothing() {
+    fn fitted_prices_are_nonnegative_and_unused_are_zero() {
         let mut bills = [[1.0, 1.0, 0.0], [2.0, 1.0, 0.0]].map(|steps| bill(steps, [5.0, 1.0, 0.0]));
         bills[1].cost = 3.0;
         let found = prices(&bills);

@@ -69,7 +69,7 @@ mod tests {
     use freehold_timing::affinity;
 
     #[test]
-    fn each_takes_every_second_turn() {
+    fn turns_alternate_between_two_cpus() {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
         let (turns, taken) = (Turns::default(), AtomicU64::new(0));
         run_beside(

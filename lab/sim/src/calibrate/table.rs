@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_read_as_it_was_written() {
+    fn cost_table_round_trips() {
         let costs = Costs { name: "a \"name\"".to_owned(), line_ps: 12_345, ..Costs::reference() };
         let calibration = Calibration { costs: costs.clone(), worst_error: 0.1, has_partner: false };
         let text = text(&calibration, &Recipe::this());

@@ -61,7 +61,7 @@ mod tests {
 
     /// The published test vectors of FNV-1a, 64 bits.
     #[test]
-    fn bytes_are_mixed_as_published() {
+    fn fnv1a_matches_the_published_vectors() {
         for (text, sum) in
             [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
         {
@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_into_each_other() {
+    fn fingerprint_separates_parts() {
         let fingerprint = Fingerprint::default().with("ab").with("c");
         assert_ne!(fingerprint, Fingerprint::default().with("a").with("bc"));
         assert_eq!(fingerprint, Fingerprint::default().with("ab").with("c"));
     }
 
     #[test]
-    fn a_program_has_one() {
+    fn program_fingerprint_is_stable() {
         assert_eq!(Fingerprint::from_this_program().unwrap(), Fingerprint::from_this_program().unwrap());
     }
 }

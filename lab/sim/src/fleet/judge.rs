@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_is_its_middle_host_or_all_of_them() {
+    fn fleet_estimate_is_the_median_or_the_sum() {
         let values: Vec<f64> = (1..=9).map(f64::from).collect();
         let middle = Estimate::from_values(Aggregate::Median, &values, CONFIDENCE).unwrap();
         assert_eq!((middle.value, middle.range, middle.hosts), (5.0, (1.0, 9.0), 9));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_set_against_themselves() {
+    fn hosts_are_compared_in_pairs() {
         // The values of hosts are widely spread, and under B each of them is one percentage point higher.
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.01, 20), Verdict::Better);
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) - 0.01, 20), Verdict::Worse);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_points_both_ways_is_undecided_and_so_are_few_hosts() {
+    fn mixed_directions_or_few_hosts_are_within_noise() {
         assert_eq!(
             verdict_of(&KSWAPD_SCANNED, |_| 100.0, |host| if host % 2 == 0 { 90.0 } else { 110.0 }, 20),
             Verdict::WithinNoise
@@ -156,19 +156,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_on_both_sides_is_no_difference_and_a_direction_may_be_neither() {
+    fn equal_zeros_are_no_change_and_neutral_measures_change() {
         assert_eq!(verdict_of(&ATOMIC_FAILED, |_| 0.0, |_| 0.0, 6), Verdict::NoChange);
         assert_eq!(verdict_of(&ATOMIC, |_| 10.0, |_| 20.0, 6), Verdict::Changed);
     }
 
     #[test]
-    fn failures_on_few_hosts_are_seen() {
+    fn failures_on_a_third_of_the_hosts_are_worse() {
         let verdict = verdict_of(&ATOMIC_FAILED, |_| 0.0, |host| if host % 3 == 0 { 100.0 } else { 0.0 }, 60);
         assert_eq!(verdict, Verdict::Worse);
     }
 
     #[test]
-    fn hosts_without_a_number_do_not_count() {
+    fn hosts_without_a_value_are_excluded() {
         let a = [Some(0.5), None, Some(0.5)];
         let comparison = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None], None, CONFIDENCE).unwrap();
         assert_eq!(comparison.difference.hosts, 1);

@@ -121,21 +121,21 @@ mod tests {
     }
 
     #[test]
-    fn shares_have_a_whole_or_are_absent() {
+    fn shares_without_a_denominator_are_none() {
         let tried = host(&[], &[("thp_fault_alloc", 1), ("thp_fault_fallback", 3), ("compact_stall", 0)]);
         assert_eq!((THP_SUCCESS.evaluate(&tried), COMPACTION_SUCCESS.evaluate(&tried)), (Some(0.25), None));
         assert_eq!(RESERVED_SHARE.evaluate(&host(&[], &[("nr_reserved_highatomic", 1 << 19)])), Some(0.5));
     }
 
     #[test]
-    fn rates_are_by_the_minute_and_reserves_in_pageblocks() {
+    fn rates_are_per_minute_and_reserves_in_pageblocks() {
         let seen = host(&[], &[("pgscan_kswapd", 10), ("nr_reserved_highatomic", 1024), ("allocstall_normal", 4)]);
         assert_eq!((KSWAPD_SCANNED.evaluate(&seen), RESERVED.evaluate(&seen)), (Some(5.0), Some(2.0)));
         assert_eq!(RECLAIM_STALLS.evaluate(&seen), Some(2.0));
     }
 
     #[test]
-    fn a_plateau_begins_where_the_reserve_stays() {
+    fn plateau_starts_at_the_final_reserve_size() {
         assert_eq!(PLATEAU.evaluate(&host(&[0, 5000, 9000, 9500, 9400], &[])), Some(1.0));
         assert_eq!(PLATEAU.evaluate(&host(&[9400, 9400, 9400], &[])), Some(0.0));
         assert_eq!(PLATEAU.evaluate(&host(&[0, 1000, 2000, 3000], &[])), None, "it still grows");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_shares_are_in_points() {
+    fn share_differences_are_in_points() {
         assert_eq!(THP_SUCCESS.difference_text(0.4) + THP_SUCCESS.difference_unit(), "+40.0 points");
         assert_eq!(KSWAPD_SCANNED.difference_text(-40_300_000.0), "-40,300,000");
     }

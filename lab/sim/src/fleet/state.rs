@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_is_there_after_an_interruption() {
+    fn finished_runs_survive_an_interruption() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         let state = open(&path, &header("a")).unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_that_was_cut_short_is_nothing_done() {
+    fn truncated_header_means_no_finished_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         fs::write(&path, &json_line(&header("a"))[..10]).unwrap();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_something_else_is_refused_and_left_alone() {
+    fn state_of_another_fleet_is_an_error_and_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         drop(open(&path, &header("a")).unwrap());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_state_is_refused_and_left_alone() {
+    fn invalid_state_file_is_an_error_and_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         let damaged = [json_line(&header("a")), b"{}\n".to_vec()].concat();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_use_is_refused() {
+    fn state_file_in_use_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         let _first = open(&path, &header("a")).unwrap();

@@ -264,7 +264,7 @@ mod tests {
     const WHOLE: Shape = Shape { is_advised: false, is_whole: true };
 
     #[test]
-    fn a_range_holds_small_pages_or_a_huge_one() {
+    fn range_holds_small_pages_or_a_huge_page() {
         let ranges = Ranges::default();
         let range = ranges.map(WHOLE).unwrap();
         assert!(
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_ranges_are_used_again() {
+    fn unmapped_range_numbers_are_reused() {
         let ranges = Ranges::default();
         let first = ranges.map(WHOLE).unwrap();
         ranges.unmap(first);

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_says_what_was_put_into_it() {
+    fn owner_word_round_trips() {
         let place = Place { range: RANGES_MAX - 1, page: 511 };
         let task = Owner::task(place).pinned();
         assert_eq!((task.place(), task.list(), task.objects(), task.order()), (Some(place), None, None, None));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_order_whoever_leaves() {
+    fn page_lists_keep_their_order_after_removals() {
         let (lists, frames) = (Lists::default(), Frames::new(16));
         for pfn in 0..6 {
             lists.add(&frames, Pfn::new(pfn), file(List::InactiveFile), End::Head);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_one_has_two_ends() {
+    fn single_page_list_works_at_both_ends() {
         let (lists, frames) = (Lists::default(), Frames::new(4));
         for end in [End::Head, End::Tail] {
             lists.add(&frames, Pfn::new(1), file(List::Writeback), end);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_the_cache_the_more_of_it_may_be_active() {
+    fn active_share_grows_with_the_page_cache() {
         let (lists, frames) = (Lists::default(), Frames::new(1));
         lists.ends(List::InactiveFile).pages.set(100);
         lists.ends(List::ActiveFile).pages.set(100);

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_go_with_their_last_object_and_most_of_them_late() {
+    fn slab_blocks_are_freed_late_with_their_last_object() {
         let (slabs, frames) = (Slabs::default(), Frames::new(256));
         let mut rng = fastrand::Rng::with_seed(1);
         (0..64).for_each(|at| slabs.add(&frames, Pfn::new(at * 4), Order::new(2), 8));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_less_than_a_batch_is_due_later() {
+    fn shrinker_work_below_a_batch_is_deferred() {
         let (slabs, frames) = (Slabs::default(), Frames::new(64));
         (0..64).for_each(|at| slabs.add(&frames, Pfn::new(at), Order::ZERO, 21));
         let due: Vec<u64> = (0..4).map(|_| slabs.due(5)).collect();

@@ -83,7 +83,7 @@ fn read_times(cpu: &mut Cpu<'_, '_, VirtualTime>, times: u32) {
 }
 
 #[test]
-fn the_page_cache_takes_all_memory_and_gives_way() {
+fn page_cache_fills_memory_and_is_reclaimed() {
     let seen = play(&Parameters::default(), |cpu| read_times(cpu, 4));
     let stolen = get(&seen, "pgsteal_kswapd") + get(&seen, "pgsteal_direct");
     assert!(stolen > u64::from(2 * MACHINE.pages), "{seen:?}");
@@ -93,7 +93,7 @@ fn the_page_cache_takes_all_memory_and_gives_way() {
 }
 
 #[test]
-fn what_is_used_twice_outlives_what_is_used_once() {
+fn pages_used_twice_outlive_pages_used_once() {
     assert_eq!((active_survivors(false), active_survivors(true)), (0, 1000));
 }
 
@@ -115,7 +115,7 @@ fn active_survivors(is_used: bool) -> usize {
 }
 
 #[test]
-fn the_active_list_gives_way_when_it_has_become_long() {
+fn long_active_list_is_deactivated() {
     let seen = play(&Parameters::default(), |cpu| {
         let model = cpu.model().expect("virtual time has one");
         for _ in 0..MACHINE.pages / 256 {
@@ -131,7 +131,7 @@ fn the_active_list_gives_way_when_it_has_become_long() {
 }
 
 #[test]
-fn dirty_pages_are_written_before_they_go() {
+fn dirty_pages_are_written_before_reclaim() {
     let parameters = Parameters { dirty_permille: 1000, writeback_us: 100, ..Parameters::default() };
     let seen = play(&parameters, |cpu| read_times(cpu, 3));
     let stolen = get(&seen, "pgsteal_kswapd") + get(&seen, "pgsteal_direct");
@@ -140,7 +140,7 @@ fn dirty_pages_are_written_before_they_go() {
 }
 
 #[test]
-fn pinned_pages_stay_until_they_are_let_go() {
+fn pinned_pages_are_not_reclaimed() {
     let parameters = Parameters { pinned_permille: 1000, pin_ms: 100_000, ..Parameters::default() };
     let seen = play(&parameters, |cpu| read_times(cpu, 1));
     assert_eq!(get(&seen, "pgsteal_kswapd") + get(&seen, "pgsteal_direct"), 0, "{seen:?}");
@@ -150,7 +150,7 @@ fn pinned_pages_stay_until_they_are_let_go() {
 }
 
 #[test]
-fn an_empty_machine_has_huge_pages_for_all() {
+fn faults_on_an_empty_machine_get_huge_pages() {
     let seen = play(&Parameters::default(), |cpu| {
         let mut mapping = cpu.map(1500);
         let found = [0, 511, 512, 1024, 1024, 1499].map(|page| cpu.fault(&mut mapping, page));
@@ -174,7 +174,7 @@ fn an_empty_machine_has_huge_pages_for_all() {
 }
 
 #[test]
-fn nobody_gets_huge_pages_where_they_are_off() {
+fn unadvised_mappings_get_small_pages() {
     let off = thp(Thp { enabled: Advice::Madvise, ..Thp::default() });
     let seen = play(&off, |cpu| {
         let mut mapping = cpu.map(512);
@@ -198,7 +198,7 @@ fn fault_under_pressure(parameters: &Parameters) -> Vmstat {
 }
 
 #[test]
-fn compaction_moves_the_page_cache_out_of_the_way_of_huge_pages() {
+fn compaction_moves_the_page_cache_for_huge_pages() {
     let eager = thp(Thp { pages_to_scan: 0, defrag: Defrag::Always, madvised_percent: 100, ..Thp::default() });
     let seen = fault_under_pressure(&eager);
     assert!(get(&seen, "thp_fault_alloc") > 0 && get(&seen, "compact_success") > 0, "{seen:?}");
@@ -211,7 +211,7 @@ fn compaction_moves_the_page_cache_out_of_the_way_of_huge_pages() {
 }
 
 #[test]
-fn khugepaged_makes_huge_pages_of_small_ones_once_there_is_room() {
+fn khugepaged_collapses_small_pages() {
     let parameters = thp(Thp { scan_sleep_ms: 100, ..Thp::default() });
     let seen = play(&parameters, |cpu| {
         // Kernel pages in every pageblock, so that the fault finds no huge page.
@@ -231,7 +231,7 @@ fn khugepaged_makes_huge_pages_of_small_ones_once_there_is_room() {
 }
 
 #[test]
-fn shrinkers_give_blocks_back_under_pressure() {
+fn shrinkers_free_slabs_under_pressure() {
     let seen = play(&Parameters::default(), |cpu| {
         for _ in 0..500 {
             if let Some(block) = cpu.alloc(Gfp::KERNEL | Gfp::RECLAIMABLE, Order::new(1)) {
@@ -249,7 +249,7 @@ fn move_page(from: u32, to: u32, effort: CompactEffort) -> Migration {
 }
 
 #[test]
-fn what_cannot_move_is_refused_and_left_as_it_was() {
+fn refused_migration_changes_nothing() {
     let model = Model::new(&MACHINE, &Parameters::default(), 1);
     model.add_file(Pfn::new(1), Order::ZERO, Content::Dirty);
     model.pins.pin(&model.frames, Pfn::new(1), 100);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_machine_is_free_in_one_piece() {
+    fn fresh_machine_is_unfragmented() {
         with_machine(Policy::LINUX_6_12, |engine| {
             let seen = Fragmentation::measure(engine);
             let whole = Fragmentation { free_pages: PAGES.into(), free_pageblocks: 32, ..Fragmentation::default() };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_counted_where_they_are() {
+    fn fragmentation_counts_allocated_and_listed_pages() {
         with_machine(Policy::LINUX_6_12, |engine| {
             let pages: Vec<Pfn> =
                 (0..600).map(|_| engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("free")).collect();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_page_makes_its_pageblock_unusable() {
+    fn single_block_makes_the_pageblock_unusable() {
         with_machine(Policy::LINUX_6_12, |engine| {
             engine.alloc_pages(Gfp::KERNEL, Order::new(4)).expect("free");
             let seen = Fragmentation::measure(engine);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_pages_among_movable_ones_make_a_pageblock_mixed() {
+    fn kernel_page_among_movable_pages_mixes_the_pageblock() {
         with_machine(Policy::LINUX_6_12, |engine| {
             // All memory is in use, except that one block of 16 movable pages is freed.
             let order = Order::new(9);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn owned_pageblocks_and_pages_on_their_way_home_are_seen() {
+    fn owned_pageblocks_and_stacked_pages_are_counted() {
         let pcp = freehold::policy::PcpPolicy::OwnedRemote;
         let config = Config {
             policy: Policy { pcp, ..Policy::FREEHOLD },
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_the_worst_in_every_respect() {
+    fn worst_combines_the_worst_of_each_field() {
         let calm = Fragmentation { free_pages: 9, free_pageblocks: 3, mixed_pageblocks: 1, ..Fragmentation::default() };
         let torn = Fragmentation { free_pages: 7, free_pageblocks: 4, mixed_pageblocks: 2, ..Fragmentation::default() };
         let worst = calm.worse(&torn);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_percent_is_told_from_the_rest() {
+    fn latency_percentiles_are_within_one_percent() {
         let mut tally = Tally::default();
         for nanoseconds in 1..=1000 {
             tally.time_alloc(nanoseconds * 1000);

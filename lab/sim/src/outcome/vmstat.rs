@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_told_by_what_came_since_and_gauges_by_what_is_there() {
+    fn vmstat_difference_subtracts_counters_and_keeps_gauges() {
         let early = Vmstat::new([("nr_free_pages", 70), ("pgfault", 10)]);
         let late = Vmstat::new([("nr_free_pages", 50), ("pgfault", 15), ("pgactivate", 3)]);
         let between = late.since(&early);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_reclaims_is_not_under_pressure() {
+    fn memory_without_scans_is_not_under_pressure() {
         assert!(!Vmstat::default().is_under_pressure());
         assert!(!Vmstat::new([("pgscan_kswapd", 0), ("nr_free_pages", 5)]).is_under_pressure());
         assert!(Vmstat::new([("pgscan_kswapd", 3)]).is_under_pressure());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_names_values_and_order() {
+    fn vmstat_json_round_trips() {
         let rows = engine_counts(&Counts { compact_stall: 7, ..Counts::default() });
         let vmstat = Vmstat::new(rows);
         let text = serde_json::to_string(&vmstat).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_comes_twice() {
+    fn counter_names_are_unique() {
         let mut names: Vec<_> = engine_counts(&Counts::default()).map(|(name, _)| name).collect();
         let count = names.len();
         names.sort_unstable();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_written_alike() {
+    fn byte_sizes_round_trip() {
         for (text, bytes) in [("512 MiB", 512 << 20), ("4KiB", 4096), ("3 GiB", 3 << 30), ("1 TiB", 1 << 40)] {
             let size: Bytes = text.parse().unwrap();
             assert_eq!(size.get(), bytes);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_byte_sizes_are_errors() {
         for text in ["", "512", "512 MB", "0 MiB", "-1 MiB", "1.5 GiB", "MiB", "99999999999999 TiB"] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert!(error.contains("as in \"512 MiB\""), "{error}");

@@ -135,7 +135,7 @@ kind = 'steady'
     }
 
     #[test]
-    fn a_host_has_what_it_drew_and_else_what_the_plan_says() {
+    fn host_uses_drawn_and_planned_values() {
         let mut plan = parse(RIGHT, &["machine.memory=128 MiB"]).unwrap();
         plan.points[0].duration_ms = 3;
         let keys: Vec<_> = plan.draws.iter().map(|draw| (draw.key.as_str(), draw.least, draw.most)).collect();
@@ -147,13 +147,13 @@ kind = 'steady'
     }
 
     #[test]
-    fn what_is_set_is_not_drawn() {
+    fn explicitly_set_values_are_not_drawn() {
         let plan = parse(RIGHT, &["workload.think_ns = 7"]).unwrap();
         assert_eq!(plan.draws.iter().map(|draw| draw.key.as_str()).collect::<Vec<_>>(), ["workload.blocks_per_cpu"]);
     }
 
     #[test]
-    fn every_mistake_is_told_before_a_host_runs() {
+    fn draw_mistakes_are_reported_before_a_run() {
         for (from, to, place, says) in [
             ("'workload.think_ns'", "'workload.thnik_ns'", "my.toml:10: `workload.thnik_ns`", "`think_ns` is meant"),
             ("'workload.think_ns'", "seeds", "my.toml:10: `fleet.draw.\"seeds\"`", "name a parameter"),

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_reader_says_is_said_in_our_words() {
+    fn toml_reader_errors_are_translated() {
         let unknown =
             Trouble::from_reader_message("unknown field `pagse`, expected one of `pages`, `order`", &["kind"]);
         assert_eq!(unknown, Trouble::UnknownKey { hint: "perhaps `pages` is meant".to_owned() });

@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_cpus_only_where_the_plan_says_so() {
+    fn memory_scales_with_cpus_only_if_planned() {
         assert_eq!(spec(Some(512), None, 1).machine(32).unwrap().pages, 512 << 8);
         assert_eq!(spec(None, Some(64), 2).machine(32).unwrap().pages, (64 * 32) << 8);
     }
 
     #[test]
-    fn impossible_machines_are_refused_by_key() {
+    fn impossible_machines_are_errors_with_the_key() {
         for (spec, key) in [
             (spec(None, None, 1), "memory"),
             (spec(Some(1), None, 1), "memory"),

@@ -38,7 +38,7 @@ fn with_line(line: &str, replacement: &str) -> String {
 }
 
 #[test]
-fn what_is_right_is_read() {
+fn valid_plan_is_parsed() {
     let plan = parse(RIGHT).unwrap();
     assert_eq!((plan.cpus.as_slice(), plan.seeds, plan.runs()), ([2, 8].as_slice(), 2, 2 * 2 * 4 * 2));
     assert_eq!(plan.swept.as_deref(), Some("workload.think_ns"));
@@ -49,7 +49,7 @@ fn what_is_right_is_read() {
 }
 
 #[test]
-fn every_mistake_is_one_sentence_with_file_line_and_key() {
+fn plan_errors_contain_file_line_and_key() {
     for (line, replacement, place, says) in [
         ("seeds", "sedes = 2", "my.toml:4: `sedes`", "perhaps `seeds` is meant"),
         ("[machine]", "[machin]", "my.toml:6: `machin`", "perhaps `machine` is meant"),
@@ -96,7 +96,7 @@ fn every_mistake_is_one_sentence_with_file_line_and_key() {
 }
 
 #[test]
-fn a_purger_alone_is_refused() {
+fn single_cpu_per_purger_is_an_error() {
     let recording = "kind = 'recording'\nfile = 'malloc-glibc.parquet'";
     for (few, kind) in [(0, "kind = 'purge'"), (1, "kind = 'purge'"), (1, recording)] {
         let workload = format!("{kind}\ncpus_per_purger = {few}");
@@ -108,7 +108,7 @@ fn a_purger_alone_is_refused() {
 }
 
 #[test]
-fn tasks_that_a_recording_does_not_have_are_refused() {
+fn unknown_recorded_tasks_are_errors() {
     for key in ["tasks", "purgers"] {
         let workload = format!("kind = 'recording'\nfile = 'malloc-glibc.parquet'\n{key} = ['recieve']");
         let text = RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", &workload).replace("think_ns", "offset_ms");
@@ -119,7 +119,7 @@ fn tasks_that_a_recording_does_not_have_are_refused() {
 }
 
 #[test]
-fn values_of_the_command_line_stand_in_place_of_the_plans_and_are_checked_alike() {
+fn command_line_values_override_the_plan_and_are_checked() {
     let plan =
         parse_with(RIGHT, &["duration_ms=7", "machine.memory_per_cpu=128 MiB", "workload.high_order_percent = 9"])
             .unwrap();
@@ -138,7 +138,7 @@ fn values_of_the_command_line_stand_in_place_of_the_plans_and_are_checked_alike(
 }
 
 #[test]
-fn of_several_values_of_the_command_line_the_wrong_one_is_named() {
+fn wrong_command_line_value_is_reported() {
     let set = ["seeds=3", "workload.blocks_per_cpu=many", "machine.memory_per_cpu=128 MiB"].map(str::to_owned).to_vec();
     let changes = Changes { set, ..Changes::default() };
     let error = Plan::parse("my.toml", RIGHT, &changes).expect_err("it is no number").to_string();
@@ -146,7 +146,7 @@ fn of_several_values_of_the_command_line_the_wrong_one_is_named() {
 }
 
 #[test]
-fn a_table_that_the_file_does_not_write_out_can_be_set_into() {
+fn unwritten_table_can_be_set_from_the_command_line() {
     let text =
         RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", "kind = 'webhost'").replace("think_ns", "read_ns");
     let plan = parse_with(&text, &["workload.memory.thp.madvised_percent=5"]).unwrap();
@@ -161,7 +161,7 @@ fn parse_error(changes: &Changes) -> String {
 }
 
 #[test]
-fn an_option_is_named_as_it_was_typed() {
+fn errors_repeat_the_option_as_typed() {
     let small = parse_error(&Changes { memory: Some("1MiB".to_owned()), ..Changes::default() });
     assert!(
         small.starts_with("--memory 1MiB: `machine.memory` is 1 MiB, too little with 2 CPUs and 1 node;"),
@@ -178,7 +178,7 @@ fn memory_sizes(plan: &Plan) -> [Option<u64>; 2] {
 }
 
 #[test]
-fn memory_takes_the_place_of_memory_per_cpu_and_the_other_way_round() {
+fn memory_and_memory_per_cpu_replace_each_other() {
     let changes = Changes { memory: Some("2GiB".to_owned()), ..Changes::default() };
     let plan = Plan::parse("my.toml", RIGHT, &changes).unwrap();
     assert_eq!(memory_sizes(&plan), [Some(2048), None]);
@@ -189,7 +189,7 @@ fn memory_takes_the_place_of_memory_per_cpu_and_the_other_way_round() {
 }
 
 #[test]
-fn what_the_command_line_gives_is_swept_no_more() {
+fn command_line_value_ends_its_sweep() {
     let given = Changes { set: vec!["workload.think_ns=300".to_owned()], ..Changes::default() };
     let plan = Plan::parse("my.toml", RIGHT, &given).unwrap();
     assert_eq!((plan.swept.as_deref(), plan.points.len()), (None, 1));
@@ -201,7 +201,7 @@ fn what_the_command_line_gives_is_swept_no_more() {
 }
 
 #[test]
-fn a_start_takes_the_place_of_an_age_and_the_other_way_round() {
+fn start_and_age_replace_each_other() {
     let ages = with_line("key", "key = 'machine.age'").replace("[100, 200]", "[0, 60]");
     let aged = with_line("[machine]", "[machine]\nage = 60");
     let started = Changes { start: Some("host.parquet".to_owned()), ..Changes::default() };
@@ -219,7 +219,7 @@ fn a_start_takes_the_place_of_an_age_and_the_other_way_round() {
 }
 
 #[test]
-fn options_of_the_command_line_replace_what_the_plan_says() {
+fn command_line_options_override_the_plan() {
     let changes = Changes {
         cpus: vec![32, 1],
         a: Some("freehold".to_owned()),
@@ -233,7 +233,7 @@ fn options_of_the_command_line_replace_what_the_plan_says() {
 }
 
 #[test]
-fn built_in_plans_are_right_on_every_number_of_cpus() {
+fn builtin_plans_are_valid() {
     for builtin in BUILTINS {
         let plan = Plan::open(builtin.name, &Changes::default());
         let plan = plan.unwrap_or_else(|error| panic!("{}: {error}", builtin.name));
@@ -242,7 +242,7 @@ fn built_in_plans_are_right_on_every_number_of_cpus() {
 }
 
 #[test]
-fn a_plan_that_is_not_there_is_told_with_the_nearest_one() {
+fn missing_plan_error_suggests_the_nearest_name() {
     for (name, says) in [("prge", "perhaps `purge` is meant"), ("no/such/plan.toml", "no/such/plan.toml")] {
         let error = Plan::open(name, &Changes::default()).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");

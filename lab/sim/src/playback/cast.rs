@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_named_tasks_stay_whole() {
+    fn blocks_of_selected_tasks_are_kept_whole() {
         for chosen in [&["server"][..], &["purger", "nobody"]] {
             let mut script = script();
             keep_tasks(&mut script, &names(chosen)).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_task_has_is_told_with_those_that_are_there() {
+    fn unknown_task_error_lists_the_known_tasks() {
         for result in [keep_tasks(&mut script(), &names(&["sever"])), set_purgers(&mut script(), &names(&["prger"]))] {
             let error = result.unwrap_err().to_string();
             assert!(error.contains("there are other, purger, server") && !error.contains('\n'), "{error}");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn purgers_have_the_first_of_every_so_many_cpus_and_nobody_else_has_it() {
+    fn purgers_use_every_nth_cpu_exclusively() {
         let split = CpuSplit::Purgers { cpus_per_purger: 4 };
         for (cpus, of_purgers, of_others) in [(8, vec![0, 4], vec![1, 2, 3, 5, 6, 7]), (5, vec![0, 4], vec![1, 2, 3])] {
             assert_eq!(drawn_cpus(split, cpus, Duty::Purger), of_purgers);

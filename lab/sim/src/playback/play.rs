@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_is_dealt_once_and_runners_stay_together() {
+    fn steps_are_assigned_once_and_runners_stay_together() {
         let play = Play::new(&script(), SETTINGS);
         assert_eq!(dues(&play), [0, 10, 20, 60, 90]);
         assert!(play.parts.iter().any(|part| [10, 20].iter().all(|due| part.iter().any(|line| line.due_ns == *due))));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_is_set_out_in_the_prelude() {
+    fn earlier_blocks_are_allocated_in_the_prelude() {
         let whole = Play::new(&script(), SETTINGS);
         assert_eq!(whole.pages_peak(), 4 + 1 + 2, "the prop, and both blocks before one is freed");
         let late = Script { steps: script().steps.split_off(2), ..script() };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_grow_with_the_cpus_and_time_with_the_pace() {
+    fn copies_scale_with_cpus_and_time_with_the_pace() {
         let play = Play::new(&script(), PlaySettings { cpus: 8, ..SETTINGS });
         assert_eq!(lines(&play).len(), 4 * 5);
         let fast = Play::new(&script(), PlaySettings { pace_percent: 200, play_ns: 50, ..SETTINGS });
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_begin_apart_and_seeds_decide_where() {
+    fn copies_start_at_offsets_from_the_seed() {
         let quarter = PlaySettings { play_ns: 25, offset_ns: 30, cpus: 4, ..SETTINGS };
         let first = lines(&Play::new(&script(), quarter));
         assert_eq!(first, lines(&Play::new(&script(), quarter)));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_that_comes_first_ends_its_block_as_soon_as_it_comes() {
+    fn free_before_its_allocation_frees_the_block_on_arrival() {
         let play = Play::new(&script(), SETTINGS);
         assert_eq!(play.leave(0), None);
         assert!(!play.enter(0, Pfn::new(7)), "it goes back at once");

@@ -73,34 +73,34 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_must_hold_under_every_seed() {
+    fn verdict_requires_agreement_of_all_seeds() {
         assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 12.0, 13.0]), Verdict::Better);
         assert_eq!(verdict(&ZONE_HOLD, &[10.0, 11.0, 12.0], &[11.0, 12.0, 13.0]), Verdict::Worse);
         assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 10.0, 13.0]), Verdict::WithinNoise);
     }
 
     #[test]
-    fn the_middle_of_two_seeds_is_between_them() {
+    fn median_of_two_seeds_is_their_mean() {
         assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.0, 102.5]), Verdict::WithinNoise);
         assert_eq!(verdict(&ZONE_HOLD, &[100.0, 100.0], &[101.0, 102.5]), Verdict::WithinNoise);
         assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.5, 103.5]), Verdict::Better);
     }
 
     #[test]
-    fn small_differences_are_none_and_differences_without_a_good_direction_are_changes() {
+    fn small_differences_are_no_change() {
         assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.0, 99.0]), Verdict::NoChange);
         assert_eq!(verdict(&PAGES_PER_LOCK, &[1.0], &[2.0]), Verdict::Changed);
         assert_eq!(verdict(&PAGES_PER_LOCK, &[1.0], &[1.0]), Verdict::NoChange);
     }
 
     #[test]
-    fn shares_differ_by_points_and_not_by_parts_of_next_to_nothing() {
+    fn share_verdicts_use_percentage_points() {
         assert_eq!(verdict(&UNUSABLE_WORST, &[0.001], &[0.002]), Verdict::NoChange);
         assert_eq!(verdict(&UNUSABLE_WORST, &[0.0], &[0.02]), Verdict::Worse);
     }
 
     #[test]
-    fn something_from_nothing_has_a_verdict_and_no_ratio() {
+    fn change_from_zero_has_a_verdict_without_a_ratio() {
         let comparison = judge(&ZONE_HOLD, &spread(&[0.0]), &spread(&[3.0]));
         assert_eq!(comparison, Comparison { change: None, verdict: Verdict::Worse });
     }

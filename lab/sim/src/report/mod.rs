@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_tables_at_80_columns_and_fit_at_any_width() {
+    fn report_fits_any_width_and_has_tables_from_80_columns() {
         let report = report();
         for width in [40, 80, 200] {
             let text: String =
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_a_verdict_and_all_share_the_tables() {
+    fn each_policy_has_a_verdict_and_tables_are_shared() {
         let report = report();
         let reports = report.reports();
         assert_eq!(reports.len(), 2);

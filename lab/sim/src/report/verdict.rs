@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn more_throughput_is_not_told_without_the_latency_that_it_costs() {
+    fn throughput_verdict_includes_a_latency_loss() {
         let throughput = [
             case_with_verdict("1 CPU", 10.0, 10.0, Verdict::NoChange),
             case_with_verdict("32 CPUs", 10.0, 11.4, Verdict::Better),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_cases_say_is_said_once() {
+    fn equal_case_verdicts_are_summarised() {
         let cases =
             [case_with_verdict("1", 10.0, 11.0, Verdict::Better), case_with_verdict("2", 10.0, 20.0, Verdict::Better)];
         assert_eq!(describe_cases(&cases), "better in all 2 cases (+10.0 % to +100.0 %)");

@@ -153,19 +153,19 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_boots_is_free() {
+    fn age_0_is_a_free_machine() {
         let fresh = figures(0, 64);
         let expected = Figures { pageblocks: 64, free_pageblocks: 64, free: fresh.pages(), ..Figures::default() };
         assert_eq!(fresh, expected);
     }
 
     #[test]
-    fn an_age_is_told_by_its_figures() {
+    fn age_is_recovered_from_its_figures() {
         assert!((0..=AGE_MAX).all(|age| nearest_age(&figures(age, 1 << 15)) == age));
     }
 
     #[test]
-    fn everything_gets_worse_with_age() {
+    fn fragmentation_grows_with_age() {
         for age in 0..AGE_MAX {
             let (younger, older) = (figures(age, 1 << 15), figures(age + 1, 1 << 15));
             assert!(older.fixed_pageblocks > younger.fixed_pageblocks && older.fixed > younger.fixed, "{age}");

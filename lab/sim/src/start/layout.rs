@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assumed_layout_has_all_that_is_known() {
+    fn derived_layout_keeps_the_known_figures() {
         for age in 0..=age::AGE_MAX {
             for pageblocks in [512, 487 * 4] {
                 let all = age::figures(age, pageblocks);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_has_the_layout_that_was_asked_for() {
+    fn drawn_start_has_the_requested_layout() {
         for age in [0, 10, 60, 90, 100] {
             let wanted = Layout::from_start(&draw_start(&age::layout(age, 1024), 1));
             let found = Layout::from_start(&draw_start(&wanted, 2));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_machine_has_the_shares_of_a_large_one() {
+    fn scaled_layout_keeps_the_shares() {
         let large = Layout::from_start(&draw_start(&age::layout(60, 4096), 1));
         for pageblocks in [8, 16, 61, 256] {
             let small = large.scaled_to(pageblocks).total();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ordered_is_assumed_somewhere() {
+    fn derived_layout_fits_unusual_figures() {
         for (fixed_blocks, fixed) in [(50, 1), (10, 46), (34, 153), (80, 3), (0, 0)] {
             let median = age::figures(60, 1000);
             let fixed = fixed * 1000;

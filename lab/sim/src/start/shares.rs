@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_has_two_decimals_at_most() {
+    fn percent_has_at_most_two_decimals() {
         assert_eq!(
             ["0", "7", "34.5", "0.25", "100"].map(|text| text.parse().map(|Percent(parts)| parts)),
             [Ok(0), Ok(700), Ok(3450), Ok(25), Ok(10_000)]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_ordered_is_drawn() {
+    fn requested_shares_are_drawn() {
         let shares = Shares { fixed_pageblocks: percent("50"), fixed: percent("5"), ..Shares::default() };
         let wanted = shares.apply_to(&age::figures(60, 1000)).unwrap();
         let found = Figures::from_start(&draw_start(&Layout::from_figures(&wanted), 3));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn inconsistent_shares_are_errors() {
         for (shares, why) in [
             (Shares { fixed_pageblocks: percent("99"), ..Shares::default() }, "more than the whole"),
             (Shares { free_pageblocks: percent("50"), ..Shares::default() }, "raise --free"),

@@ -24,7 +24,7 @@ fn aged(age: u8, seed: u64) -> Start {
 }
 
 #[test]
-fn what_is_drawn_has_the_figures_that_were_asked_for() {
+fn drawn_start_has_the_requested_figures() {
     for age in 0..=age::AGE_MAX {
         let wanted = age::figures(age, 4096);
         let found = Figures::from_start(&draw_start(&Layout::from_figures(&wanted), age.into()));
@@ -41,13 +41,13 @@ fn what_is_drawn_has_the_figures_that_were_asked_for() {
 }
 
 #[test]
-fn a_seed_is_a_start() {
+fn start_depends_only_on_the_seed() {
     assert_eq!(aged(60, 7), aged(60, 7));
     assert_ne!(aged(60, 7), aged(60, 8));
 }
 
 #[test]
-fn a_start_that_is_written_is_read_again() {
+fn start_file_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("aged.parquet");
     let mut mixed = Start::default();
@@ -65,12 +65,12 @@ fn a_start_that_is_written_is_read_again() {
 }
 
 #[test]
-fn every_page_is_there_after_a_run() {
+fn aged_start_loses_no_page() {
     [10, 60, 100].into_iter().for_each(|age| expect_nothing_lost(&aged(age, 1)));
 }
 
 #[test]
-fn tasks_and_files_may_have_blocks_of_any_size() {
+fn tasks_and_files_may_have_blocks_of_any_order() {
     let mut start = Start::default();
     for _ in 0..PAGEBLOCKS - 2 {
         start.push(
@@ -102,7 +102,7 @@ fn expect_nothing_lost(start: &Start) {
 }
 
 #[test]
-fn a_larger_machine_repeats_its_start() {
+fn larger_machine_repeats_its_start() {
     let start = aged(60, 1);
     let twice = start.repeated_to(64);
     assert_eq!(twice.pageblock(40), start.pageblock(8));
@@ -111,12 +111,12 @@ fn a_larger_machine_repeats_its_start() {
 
 #[test]
 #[should_panic(expected = "add up to all of its pages")]
-fn a_pageblock_has_all_of_its_pages() {
+fn incomplete_pageblock_panics() {
     Start::default().push(MigrateType::Movable, [Run { what: Use::Free, order: 0, blocks: 511 }]);
 }
 
 #[test]
-fn a_joined_start_has_the_same_figures_in_fewer_runs() {
+fn joined_start_has_the_same_figures_in_fewer_runs() {
     let drawn = aged(60, 3);
     let joined = drawn.joined();
     assert_eq!(Figures::from_start(&joined), Figures::from_start(&drawn));

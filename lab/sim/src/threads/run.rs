@@ -138,7 +138,7 @@ mod tests {
 
     /// Also uses more threads than CPUs, so that threads are preempted at arbitrary points.
     #[test]
-    fn nothing_is_lost_on_threads() {
+    fn threaded_runs_lose_no_page() {
         let (machine, costs) = (Machine { pages: 1 << 16, nodes: 1 }, Costs::reference());
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
             for workload in &workloads() {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_and_after_the_measured_time_does_not_count() {
+    fn only_the_measured_window_is_counted() {
         let (machine, costs) = (Machine { pages: 1 << 16, nodes: 1 }, Costs::reference());
         let steady = Workload::Steady(Steady { high_order_percent: 0, ..Steady::default() });
         let run = run(&setup(&steady, &machine, &costs, 1, "linux-6.12,pcp=off")).unwrap().outcome;

@@ -79,7 +79,7 @@ fn play(cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, StopReason
 }
 
 #[test]
-fn a_lock_is_taken_in_order_of_arrival_and_waiting_adds_up() {
+fn lock_is_fifo_and_waits_add_up() {
     let (zone, order) = (ZoneLock::new(Zone), RefCell::new(Vec::new()));
     let times = play(4, |cpu, time| {
         // A CPU with a higher number arrives earlier.
@@ -95,7 +95,7 @@ fn a_lock_is_taken_in_order_of_arrival_and_waiting_adds_up() {
 }
 
 #[test]
-fn who_comes_while_the_holder_is_parked_is_served_in_order_too() {
+fn lock_with_a_parked_holder_is_fifo() {
     let (list, zone) = (ListLock::new(List), ZoneLock::new(Zone));
     let order = RefCell::new(Vec::new());
     let times = play(4, |cpu, time| {
@@ -111,7 +111,7 @@ fn who_comes_while_the_holder_is_parked_is_served_in_order_too() {
 }
 
 #[test]
-fn what_reaches_over_an_edge_of_the_window_counts_with_its_part_inside() {
+fn times_are_clipped_to_the_window() {
     let zone = ZoneLock::new(Zone);
     let times = play_on(&virtual_time_in(2, 1, [0; 2], Window { begin: 100, end: 1000 }), 2, |cpu, time| {
         time.work(50 + u64::from(cpu) * 20);
@@ -130,7 +130,7 @@ fn what_reaches_over_an_edge_of_the_window_counts_with_its_part_inside() {
 }
 
 #[test]
-fn a_trylock_fails_exactly_while_the_lock_is_held() {
+fn trylock_fails_exactly_while_the_lock_is_held() {
     let (zone, seen) = (ZoneLock::new(Zone), RefCell::new(Vec::new()));
     play(2, |cpu, time| match cpu {
         0 => {
@@ -151,7 +151,7 @@ fn a_trylock_fails_exactly_while_the_lock_is_held() {
 }
 
 #[test]
-fn a_trylock_fails_while_the_holder_is_parked() {
+fn trylock_fails_while_the_holder_is_parked() {
     let (list, zone, failed) = (ListLock::new(List), ZoneLock::new(Zone), Cell::new(0));
     play(2, |cpu, time| {
         time.work(u64::from(cpu));
@@ -164,7 +164,7 @@ fn a_trylock_fails_while_the_holder_is_parked() {
 }
 
 #[test]
-fn a_lock_that_moves_costs_what_the_way_is_long() {
+fn lock_transfer_cost_depends_on_the_node() {
     let (zone, ends) = (ZoneLock::new(Zone), RefCell::new(Vec::new()));
     let times = play_on(&platform(4, 2, TRANSFER), 4, |cpu, time| {
         time.work(u64::from(cpu) * 1000);
@@ -178,7 +178,7 @@ fn a_lock_that_moves_costs_what_the_way_is_long() {
 }
 
 #[test]
-fn a_wrong_order_of_locks_is_an_error_that_says_where() {
+fn wrong_lock_order_is_an_error_with_cpu_and_time() {
     let (list, zone) = (ListLock::new(List), ZoneLock::new(Zone));
     let stopped = play(3, |cpu, time| {
         time.work(5000);
@@ -195,14 +195,14 @@ fn a_wrong_order_of_locks_is_an_error_that_says_where() {
 }
 
 #[test]
-fn a_lock_that_is_never_given_back_is_an_error() {
+fn unreleased_lock_is_a_deadlock_error() {
     let zone = ZoneLock::new(Zone);
     let stopped = play(3, |_, _| std::mem::forget(zone.lock()));
     assert_eq!(stopped, Err(StopReason::Deadlock { waiting: 2 }));
 }
 
 #[test]
-fn a_wake_is_never_lost_and_the_end_wakes_everybody() {
+fn wakes_are_kept_and_the_end_wakes_all_cpus() {
     let woken = RefCell::new(Vec::new());
     play(3, |cpu, time| match cpu {
         0 => {
@@ -226,7 +226,7 @@ fn a_wake_is_never_lost_and_the_end_wakes_everybody() {
 }
 
 #[test]
-fn the_observer_looks_when_all_clocks_have_come_so_far() {
+fn observer_runs_once_all_clocks_reach_its_time() {
     let (platform, clocks) = (platform(8, 1, [0; 2]), RefCell::new(Vec::new()));
     let mut eye = Eye { at: 500, has_looked: false };
     super::run(
@@ -246,7 +246,7 @@ fn the_observer_looks_when_all_clocks_have_come_so_far() {
 }
 
 #[test]
-fn every_cpu_of_many_runs_as_itself() {
+fn largest_number_of_cpus_keep_their_identity() {
     let (zone, sum) = (ZoneLock::new(Zone), Cell::new(0_u64));
     play(CPUS_MAX, |cpu, time| {
         for _ in 0..20 {
@@ -261,7 +261,7 @@ fn every_cpu_of_many_runs_as_itself() {
 }
 
 #[test]
-fn the_observer_looks_at_a_cpu_that_never_waits_for_another() {
+fn observer_runs_for_a_single_cpu() {
     let platform = platform(1, 1, [0; 2]);
     let seen = Cell::new(0);
     struct Count<'c>(&'c Cell<u64>);

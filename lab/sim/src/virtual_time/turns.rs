@@ -158,7 +158,7 @@ mod tests {
 
     /// Compares the heap with a sorted set, over every operation.
     #[test]
-    fn turns_come_in_order() {
+    fn turns_match_a_sorted_set() {
         let mut rng = fastrand::Rng::with_seed(1);
         for cpus in [1, 2, 3, 7, 512, SLOTS as u16 - 1] {
             let (turns, mut set) = (Turns::new(), BTreeSet::new());

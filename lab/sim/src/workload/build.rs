@@ -247,7 +247,7 @@ mod tests {
     use super::share;
 
     #[test]
-    fn shares_add_up() {
+    fn build_shares_add_up() {
         for total in [0, 1, 7, 100] {
             let mut left = total;
             let sum: u32 = (1..=8).rev().map(|steps| share(&mut left, steps)).sum();

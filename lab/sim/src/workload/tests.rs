@@ -55,7 +55,7 @@ fn words(outcome: &Outcome) -> String {
 }
 
 #[test]
-fn nothing_is_lost_under_any_policy() {
+fn workloads_lose_nothing_under_any_policy() {
     for workload in [exit(), build(), recording(), server()] {
         for policy in POLICIES {
             for cpus in [1, 2, 7] {
@@ -72,7 +72,7 @@ fn nothing_is_lost_under_any_policy() {
 }
 
 #[test]
-fn the_same_seed_brings_the_same_bytes_and_another_one_does_not() {
+fn workload_runs_depend_only_on_the_seed() {
     for workload in [exit(), build(), recording()] {
         let once = words(&run(&workload, &MACHINE, 4, POLICIES[3], 7));
         assert_eq!(once, words(&run(&workload, &MACHINE, 4, POLICIES[3], 7)));
@@ -81,7 +81,7 @@ fn the_same_seed_brings_the_same_bytes_and_another_one_does_not() {
 }
 
 #[test]
-fn processes_that_move_free_elsewhere() {
+fn migrated_processes_free_remotely() {
     for workload in [exit(), build(), recording()] {
         let outcome = run(&workload, &MACHINE, 4, POLICIES[0], 1);
         assert!(outcome.tally.remote_frees > 0, "{workload:?}: {:?}", outcome.tally);
@@ -90,7 +90,7 @@ fn processes_that_move_free_elsewhere() {
 }
 
 #[test]
-fn a_recording_that_is_not_there_or_too_short_is_refused() {
+fn missing_or_short_recording_is_an_error() {
     let nowhere = toml::from_str::<Recording>("file = \"nowhere.parquet\"").expect("it names a file");
     assert!(nowhere.stage(2, WINDOW, 1).is_err());
     let Workload::Recording(build) = recording() else { unreachable!("it is one") };
@@ -99,7 +99,7 @@ fn a_recording_that_is_not_there_or_too_short_is_refused() {
 }
 
 #[test]
-fn a_recording_says_what_of_it_is_left_out() {
+fn recording_reports_omitted_events() {
     let workload = recording();
     assert_eq!(workload.left_out(), None, "it has not been read");
     run(&workload, &MACHINE, 2, POLICIES[0], 1);
@@ -107,7 +107,7 @@ fn a_recording_says_what_of_it_is_left_out() {
 }
 
 #[test]
-fn a_full_machine_lives_on_its_page_cache() {
+fn full_machine_reclaims_its_page_cache() {
     let cached_pages = LogUniform::new(512, 1023);
     let workload = Workload::Build(Build { cached_pages, faults: LogUniform::new(16, 63), ..Build::default() });
     let small = Machine { pages: 1 << 13, nodes: 1 };
@@ -122,14 +122,14 @@ fn a_full_machine_lives_on_its_page_cache() {
 }
 
 #[test]
-fn a_machine_without_page_cache_fails_requests_and_says_so() {
+fn machine_without_page_cache_counts_failures() {
     let workload = Workload::Exit(Exit { pages: LogUniform::new(4000, 8000), think_ns: 100, ..Exit::default() });
     let outcome = run(&workload, &Machine { pages: 1 << 13, nodes: 1 }, 2, POLICIES[3], 1);
     assert!(outcome.tally.failures > 0, "{:?}", outcome.tally);
 }
 
 #[test]
-fn each_node_serves_its_own_cpus_first() {
+fn each_node_serves_its_cpus_without_failures() {
     let machine = Machine { nodes: 2, ..MACHINE };
     for policy in POLICIES {
         let outcome = run(&exit(), &machine, 4, policy, 1);

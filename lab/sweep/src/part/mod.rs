@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_written_bit_by_bit() {
+    fn part_round_trips_bit_by_bit() {
         let bytes = write(&header_of("a"), &rows());
         assert_eq!(bytes, write(&header_of("a"), &rows()));
         let (header, read_rows) = read(bytes.into()).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_cut_or_damaged_is_none() {
+    fn truncated_part_is_an_error() {
         let bytes = write(&header_of("a"), &rows());
         for length in [0, 3, 8, bytes.len() / 2, bytes.len() - 1] {
             assert!(header(bytes[..length].to_vec().into()).is_err(), "{length}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_that_has_turned_over_is_seen_wherever_it_is() {
+    fn any_flipped_bit_is_detected() {
         let bytes = write(&header_of("a"), &rows());
         for (at, bits) in (0..bytes.len()).flat_map(|at| [1, 0x80, 0xff].map(|bits| (at, bits))) {
             let mut changed = bytes.clone();

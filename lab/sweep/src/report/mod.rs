@@ -193,7 +193,7 @@ mod tests {
     use crate::subject::Identity;
 
     #[test]
-    fn a_part_that_tells_of_nothing_is_named() {
+    fn empty_part_is_reported_by_path() {
         for text in ["title = 'x'\nkind = 'replay'\nb = ['freehold']", "title = 'x'\nkind = 'fleet'\nplan = 'webhost'"]
         {
             let plan = Plan::parse("plan.toml", text).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_of_few_simulated_events_decides_nothing() {
+    fn ratio_of_few_simulated_events_is_too_few() {
         assert_eq!(verdict_on_ratios(100), "changed");
         assert_eq!(verdict_on_ratios(0), "too few events");
     }

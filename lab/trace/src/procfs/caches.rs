@@ -42,7 +42,7 @@ kmalloc-8k            12     16   8192    4    8 : tunables    0    0    0 : sla
 ";
 
     #[test]
-    fn lines_are_caches_and_heads_are_not() {
+    fn slabinfo_lines_are_parsed_without_headers() {
         let found = caches(TEXT);
         assert_eq!(found.iter().map(|cache| &*cache.name).collect::<Vec<_>>(), ["dentry", "kmalloc-8k"]);
         let dentry = &found[0];
@@ -51,7 +51,7 @@ kmalloc-8k            12     16   8192    4    8 : tunables    0    0    0 : sla
     }
 
     #[test]
-    fn what_is_cut_short_is_no_cache() {
+    fn truncated_slabinfo_lines_are_skipped() {
         let whole = caches(TEXT);
         for end in 0..TEXT.len() {
             let found = caches(&TEXT[..end]);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_those_of_populated_zones_and_all_cpus() {
+    fn zone_counters_sum_all_cpus_of_populated_zones() {
         let zones = zone_counters(ZONEINFO);
         assert_eq!(zones.iter().map(|zone| (zone.node, zone.zone)).collect::<Vec<_>>(), [(0, "DMA")]);
         let marks = [("free", 3840), ("boost", 3), ("min", 54), ("low", 68), ("high", 82), ("managed", 3840)];
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_told_in_totals() {
+    fn pressure_totals_are_parsed() {
         let text = "some avg10=0.15 avg60=0.16 avg300=0.48 total=243088858\nfull avg10=0 total=7\nodd\nlate total=x\n";
         assert_eq!(pressure_totals(text).collect::<Vec<_>>(), [("some", 243_088_858), ("full", 7)]);
     }
 
     #[test]
-    fn this_machine_is_understood() {
+    fn zone_counters_of_this_machine_are_parsed() {
         let Ok(text) = std::fs::read_to_string("/proc/zoneinfo") else { return };
         let zones = zone_counters(&text);
         assert!(

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn first_events_resolve_what_flags_hide() {
+    fn first_events_resolve_pages_without_flags() {
         let mut first_events = FirstEvents::new(&[0; 32], 9);
         first_events.observe(&event(Kind::Alloc, 0, 0));
         first_events.observe(&event(Kind::Free, 0, 0));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn first_events_check_what_flags_show() {
+    fn first_events_are_checked_against_the_flags() {
         let mut first_events = FirstEvents::new(&[flag::BUDDY, flag::SLAB, flag::BUDDY, flag::SLAB, flag::RESERVED], 9);
         first_events.observe(&event(Kind::ZoneLocked, 0, 0));
         first_events.observe(&event(Kind::Free, 1, 0));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balloons_pages_are_no_part_of_the_state() {
+    fn balloon_pages_are_not_part_of_the_state() {
         let mut first_events = FirstEvents::new(&[flag::OFFLINE; 4], 9);
         first_events.observe(&event(Kind::Free, 0, 0));
         first_events.observe(&event(Kind::Alloc, 1, 0));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_says_whether_a_frame_is_listed() {
+    fn last_event_decides_whether_a_frame_is_listed() {
         let mut first_events = FirstEvents::new(&[flag::BUDDY, flag::SLAB, 0, 0], 9);
         first_events.observe(&event(Kind::Free, 1, 0));
         first_events.observe(&event(Kind::ZoneLocked, 2, 0));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_ignored() {
+    fn invalid_first_events_are_ignored() {
         let mut first_events = FirstEvents::new(&[0; 4], 9);
         first_events.observe(&event(Kind::Alloc, NO_PFN, 0));
         first_events.observe(&event(Kind::Alloc, 1 << 50, 9));

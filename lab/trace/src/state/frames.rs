@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_events_after_a_frames_stamp_count() {
+    fn only_events_after_a_frames_timestamp_apply() {
         let mut frames = frames();
         frames.apply(150, &event(Kind::ZoneLocked, 8, 0));
         frames.apply(150, &event(Kind::ZoneLocked, 5000, 0));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_of_a_page_ends_where_it_began() {
+    fn alloc_and_free_events_restore_the_flags() {
         let mut frames = frames();
         frames.apply(300, &event(Kind::ZoneLocked, 16, 2));
         assert_eq!(frames.words()[16..20], [0; 4]);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn events_on_frames_that_were_not_scanned_are_ignored() {
+    fn events_on_unscanned_frames_are_ignored() {
         let mut frames = frames();
         frames.apply(300, &event(Kind::Alloc, NO_PFN, 0));
         frames.apply(300, &event(Kind::Alloc, 1 << 40, 3));

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_counts() {
+    fn first_vote_on_a_pageblock_type_counts() {
         let mut votes = Votes::new(ORDER);
         votes.observe(&event(Kind::ZoneLocked, 5, 1));
         votes.observe(&event(Kind::PcpuDrain, 4, 2));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_tells_what_the_block_was() {
+    fn claim_corrects_the_preceding_vote() {
         let mut votes = Votes::new(ORDER);
         votes.observe(&event(Kind::ZoneLocked, 5, 0));
         let claim = Row { args: [1, 1, 1], ..event(Kind::ExtFrag, 5, 0) };
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_meet_the_counts() {
+    fn guessed_types_match_the_counts() {
         // Five pageblocks of four frames: slab, page tables, user memory, free, and one with a vote.
         let words = [flag::SLAB, flag::PGTABLE, flag::LRU, flag::BUDDY, flag::LRU].map(|word| [word; 4]).concat();
         let mut votes = Votes::new(ORDER);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn disagreement_with_the_counts_is_counted() {
+    fn mismatch_with_the_counts_is_counted() {
         let words = [flag::LRU; 8];
         let mut votes = Votes::new(ORDER);
         votes.observe(&event(Kind::PcpuDrain, 0, 0));

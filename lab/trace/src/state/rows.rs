@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn free_blocks_carry_the_type_of_their_pageblock() {
+    fn free_blocks_have_the_type_of_their_pageblock() {
         let expected = [
             (Kind::StartPageblock, 0, 0, 2, 1),
             (Kind::StartPageblock, 8, 0, 1, 2),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_initialised_yet_is_set_apart() {
+    fn uninitialised_memory_is_deferred() {
         let mut words = vec![flag::LRU; 40];
         words[18..].fill(0);
         let zone = ZoneFacts { start_pfn: 8, spanned: 32, present: 32, managed: 12, ..ZoneFacts::default() };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_cut_where_deferred_memory_begins() {
+    fn runs_are_split_at_deferred_memory() {
         let state = StateRows { deferred: vec![(8, 8), (12, 16)], ..state() };
         for (pfn, count, expected) in [
             (4, 4, [Some((4, [4, 0, 0])), None]),

@@ -21,13 +21,13 @@ fn error_of(path: &Path, bytes: &[u8]) -> Error {
 }
 
 #[test]
-fn a_missing_file_is_told() {
+fn missing_file_is_an_error() {
     let error = Reader::open("/nowhere/a.parquet").err().expect("it is not there");
     assert!(error.to_string().starts_with("cannot read /nowhere/a.parquet:"), "{error}");
 }
 
 #[test]
-fn a_foreign_file_is_told() {
+fn foreign_file_is_an_error() {
     let (_folder, path) = recording();
     for bytes in [&b""[..], b"PAR", b"TRACE", &[0; 5000], b"\x7fELF........................"] {
         assert!(matches!(error_of(&path, bytes), Error::NotParquet { .. }));
@@ -39,13 +39,13 @@ fn a_foreign_file_is_told() {
 }
 
 #[test]
-fn a_folder_is_no_recording() {
+fn folder_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(Reader::open(folder.path()).err(), Some(Error::Read { .. })));
 }
 
 #[test]
-fn a_file_cut_anywhere_is_told() {
+fn truncated_file_is_an_error() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     for cut in (4..whole.len()).step_by(61) {
@@ -55,7 +55,7 @@ fn a_file_cut_anywhere_is_told() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_data_is_told() {
+fn flipped_data_bit_is_an_error() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     let footer = u32::from_le_bytes(*whole[whole.len() - 8..].first_chunk().unwrap()) as usize;
@@ -84,7 +84,7 @@ fn without_checksums(whole: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn lost_checksums_are_told() {
+fn missing_checksums_are_an_error() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     let error = error_of(&path, &patched(&whole, "freehold.crc32", "freehold.other"));
@@ -92,7 +92,7 @@ fn lost_checksums_are_told() {
 }
 
 #[test]
-fn damage_in_the_facts_is_told() {
+fn damaged_facts_are_an_error() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     let error = error_of(&path, &patched(&whole, "6.12.0", "6.13.0"));
@@ -100,7 +100,7 @@ fn damage_in_the_facts_is_told() {
 }
 
 #[test]
-fn an_earlier_format_is_read() {
+fn earlier_format_is_readable() {
     let (_folder, path) = recording();
     let whole = without_checksums(&fs::read(&path).unwrap());
     fs::write(&path, patched(&whole, "\"format\":2", "\"format\":1")).unwrap();
@@ -108,7 +108,7 @@ fn an_earlier_format_is_read() {
 }
 
 #[test]
-fn a_later_format_is_told_before_anything_else() {
+fn later_format_is_reported_first() {
     let (_folder, path) = recording();
     let whole = without_checksums(&fs::read(&path).unwrap());
     let error =
@@ -117,7 +117,7 @@ fn a_later_format_is_told_before_anything_else() {
 }
 
 #[test]
-fn a_parquet_file_of_something_else_is_told() {
+fn other_parquet_file_is_an_error() {
     let (_folder, path) = recording();
     let whole = fs::read(&path).unwrap();
     for (from, to, told) in [
@@ -136,7 +136,7 @@ fn a_parquet_file_of_something_else_is_told() {
 }
 
 #[test]
-fn counts_must_be_those_of_the_facts() {
+fn row_counts_must_match_the_facts() {
     let (_folder, path) = recording();
     let whole = without_checksums(&fs::read(&path).unwrap());
     let text = String::from_utf8_lossy(&whole).into_owned();
@@ -165,7 +165,7 @@ fn file_of_schema(count: u32, element: &[u8]) -> Vec<u8> {
 /// The Parquet crate would reserve 32 GB for the first, and overflow the stack for the second. Neither failure could be
 /// caught.
 #[test]
-fn a_schema_that_claims_too_much_is_told() {
+fn oversized_schema_is_an_error() {
     let (_folder, path) = recording();
     // Field 4: the name `r`; field 5: the number of children, 2^31 - 1 and 1.
     let many_children = [0x48, 1, b'r', 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0];

@@ -44,7 +44,7 @@ fn fault_of(column: usize, value: i64) -> Fault {
 }
 
 #[test]
-fn an_unknown_kind_is_named() {
+fn unknown_kind_is_reported() {
     for code in [0, 50, 63, 99, 127, 128, -1, 1 << 20] {
         assert_eq!(fault_of(KIND, code), Fault::UnknownKind { code: code as i32 });
     }
@@ -59,7 +59,7 @@ fn an_unknown_kind_is_named() {
 }
 
 #[test]
-fn values_out_of_range_are_named() {
+fn out_of_range_values_are_reported() {
     for (column, value, name) in [
         (TIME, -1, "time"),
         (CPU, 4, "cpu"),
@@ -82,7 +82,7 @@ fn values_out_of_range_are_named() {
 }
 
 #[test]
-fn events_out_of_order_are_named() {
+fn events_out_of_order_are_reported() {
     assert!(matches!(fault_of(TIME, 0), Fault::OutOfOrder { time: 0, .. }));
     assert_eq!(fault_of(KIND, Kind::EndFree as i64 - 32), Fault::OutOfSection);
     let error = error_after(|rows| rows.swap(2, EVENT));
@@ -90,13 +90,13 @@ fn events_out_of_order_are_named() {
 }
 
 #[test]
-fn a_null_is_no_value() {
+fn null_value_is_an_error() {
     let error = error_after(|rows| rows[EVENT].arg1_level = 0);
     assert!(error.to_string().contains("a column contains nulls"), "{error}");
 }
 
 #[test]
-fn an_iterator_ends_after_its_error() {
+fn iterator_ends_after_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let good = rows(9, 300);

@@ -54,7 +54,7 @@ fn decode(format: &str, fields: &[(&str, i64)]) -> Row {
 }
 
 #[test]
-fn an_allocation_becomes_a_row() {
+fn allocation_event_becomes_a_row() {
     let row = decode(ALLOC, &[("pfn", 0x1234), ("order", 9), ("gfp_flags", 0x140_0cc0), ("migratetype", 4)]);
     // ACCOUNT keeps its number; NO_OBJ_EXT, bit 24 on that kernel, has bit 27 in a recording.
     assert_eq!((row.kind, row.pfn, row.order, row.gfp, row.migratetype), (Kind::Alloc, 0x1234, 9, 0x840_0cc0, 5));
@@ -63,7 +63,7 @@ fn an_allocation_becomes_a_row() {
 }
 
 #[test]
-fn an_older_kernel_lays_records_out_differently() {
+fn older_record_layout_is_decoded() {
     let fields = [("pfn", 7), ("order", 1), ("gfp_flags", 0x40_0ae0), ("migratetype", 1)];
     let row = decode(OLD_ALLOC, &fields);
     assert_eq!((row.pfn, row.order, row.gfp, row.migratetype), (7, 1, 0x40_0ae0, 1));
@@ -72,7 +72,7 @@ fn an_older_kernel_lays_records_out_differently() {
 }
 
 #[test]
-fn the_names_of_flags_are_evaluated() {
+fn flag_names_are_evaluated() {
     let names = parse_names(EventFormat::parse(ALLOC).unwrap().print_format());
     assert_eq!(names.len(), 38);
     for (name, value) in [("GFP_TRANSHUGE", 0x1c_24ca), ("GFP_ATOMIC", 0x820), ("__GFP_NO_OBJ_EXT", 1 << 24)] {
@@ -81,7 +81,7 @@ fn the_names_of_flags_are_evaluated() {
 }
 
 #[test]
-fn fallbacks_and_compaction_keep_their_arguments() {
+fn fallback_and_compaction_arguments_are_kept() {
     let places = [("pfn", 512), ("alloc_order", 0), ("fallback_order", 10)];
     let types = [("alloc_migratetype", 0), ("fallback_migratetype", 4), ("change_ownership", 1)];
     let row = decode(EXTFRAG, &[&places[..], &types[..]].concat());
@@ -92,7 +92,7 @@ fn fallbacks_and_compaction_keep_their_arguments() {
 }
 
 #[test]
-fn observations_keep_their_arguments() {
+fn observation_arguments_are_kept() {
     let row = decode(WAKEUP_KSWAPD, &[("nid", 1), ("zid", 2), ("order", 3), ("gfp_flags", 0xcc0)]);
     assert_eq!((row.kind, row.order, row.gfp, row.args), (Kind::WakeupKswapd, 3, 0xcc0, [1, 2, 0]));
     let range = [("start_pfn", 512), ("end_pfn", 1024), ("nr_scanned", 400), ("nr_taken", 32)];
@@ -109,14 +109,14 @@ fn alloc_without(name: &str) -> String {
 }
 
 #[test]
-fn a_field_that_is_not_essential_is_told_to_be_lacking() {
+fn missing_optional_field_is_listed() {
     assert_eq!(lacking(&EventFormat::parse(ALLOC).unwrap()).count(), 0);
     let format = EventFormat::parse(&alloc_without("gfp_flags;")).unwrap();
     assert_eq!(lacking(&format).collect::<Vec<_>>(), ["gfp_flags"]);
 }
 
 #[test]
-fn what_a_kernel_lacks_is_default_or_an_error() {
+fn missing_field_is_default_or_an_error() {
     let row = decode(&alloc_without("int migratetype;"), &[("pfn", 7), ("order", 1)]);
     assert_eq!((row.pfn, row.migratetype), (7, NO_MIGRATETYPE));
     let format = EventFormat::parse(&alloc_without("long pfn;")).unwrap();
@@ -127,7 +127,7 @@ fn what_a_kernel_lacks_is_default_or_an_error() {
 }
 
 #[test]
-fn short_and_unknown_records_are_passed_over() {
+fn short_and_unknown_records_are_skipped() {
     let decoder = decoder(&[ALLOC, FREE]);
     let data = record(FREE, &[("pfn", 1)]);
     assert!(decoder.decode(&RawEvent { time: 0, data: &data }, 0).is_some());
@@ -151,7 +151,7 @@ fn page(layout: &PageLayout, records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn pages_of_any_bytes_are_walked_without_panic() {
+fn random_ring_pages_never_panic() {
     let layout = PageLayout::parse(HEADER_PAGE).unwrap();
     let decoder = decoder(&[ALLOC, FREE, EXTFRAG, COMPACTION_END]);
     let records: Vec<_> = [ALLOC, FREE, EXTFRAG, COMPACTION_END].map(|format| record(format, &[])).into();
@@ -181,7 +181,7 @@ fn pages_of_any_bytes_are_walked_without_panic() {
 
 /// Mangled format files and print formats.
 #[test]
-fn formats_of_any_bytes_are_read_without_panic() {
+fn random_event_formats_never_panic() {
     let mut numbers = Numbers(4);
     let mut refused = 0;
     for _ in 0..3000 {

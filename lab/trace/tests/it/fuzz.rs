@@ -88,14 +88,14 @@ fn recording() -> (tempfile::TempDir, Vec<u8>, Vec<Row>, Facts) {
 }
 
 #[test]
-fn a_damaged_recording_is_refused_or_read_as_it_was() {
+fn damaged_recording_is_refused_or_read_unchanged() {
     let (folder, whole, rows, _) = recording();
     let taken = fuzz(&whole, real_reader(folder.path()), |found| found != rows).unwrap();
     assert!((1..CASES / 2).contains(&taken), "some damage is harmless, most is not: {taken}");
 }
 
 #[test]
-fn damage_that_reaches_the_decoders_does_no_harm() {
+fn damage_in_the_decoders_never_panics() {
     let (folder, _, rows, stored) = recording();
     let whole = plain_file(&rows.iter().map(Raw::from_row).collect::<Vec<_>>(), &stored);
     let reader = real_reader(folder.path());
@@ -105,7 +105,7 @@ fn damage_that_reaches_the_decoders_does_no_harm() {
 }
 
 #[test]
-fn the_harness_finds_a_planted_panic() {
+fn harness_finds_a_planted_panic() {
     let (_folder, whole, ..) = recording();
     // A reader that trusts the length in the footer.
     let outcome = fuzz(
@@ -123,7 +123,7 @@ fn the_harness_finds_a_planted_panic() {
 }
 
 #[test]
-fn the_harness_finds_a_planted_lie() {
+fn harness_finds_planted_wrong_rows() {
     let (folder, _, rows, stored) = recording();
     // A reader without checksums, which is the case for a file of the plain writer.
     let whole = plain_file(&rows.iter().map(Raw::from_row).collect::<Vec<_>>(), &stored);

@@ -10,7 +10,7 @@ use freehold_trace::{Columns, Error, Fault, Kind, Reader, Row, Writer};
 use crate::common::{facts, read, rows, write};
 
 #[test]
-fn rows_and_facts_come_back() {
+fn rows_and_facts_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let rows = rows(1, 50_000);
@@ -25,7 +25,7 @@ fn rows_and_facts_come_back() {
 }
 
 #[test]
-fn batches_hold_the_rows_of_several_row_groups() {
+fn batches_cover_several_row_groups() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let rows = rows(2, (1 << 20) + 5);
@@ -47,7 +47,7 @@ fn batches_hold_the_rows_of_several_row_groups() {
 }
 
 #[test]
-fn a_recording_may_be_empty() {
+fn empty_recording_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     write(&path, &[], &facts()).unwrap();
@@ -56,7 +56,7 @@ fn a_recording_may_be_empty() {
 }
 
 #[test]
-fn an_unfinished_recording_leaves_nothing() {
+fn unfinished_recording_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let mut writer = Writer::create(&path).unwrap();
@@ -67,7 +67,7 @@ fn an_unfinished_recording_leaves_nothing() {
 }
 
 #[test]
-fn the_old_recording_stays_until_the_new_one_is_whole() {
+fn old_recording_is_kept_until_the_new_recording_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     write(&path, &rows(1, 10), &facts()).unwrap();
@@ -78,7 +78,7 @@ fn the_old_recording_stays_until_the_new_one_is_whole() {
 }
 
 #[test]
-fn a_full_disk_is_one_sentence_and_no_file() {
+fn full_disk_is_an_error_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(folder.path()) else {
         eprintln!("skipped: this machine does not mount a tmpfs");
@@ -113,7 +113,7 @@ impl Drop for SmallDisk<'_> {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_refused_at_once() {
+fn unwritable_path_is_an_error_at_creation() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_path_buf(), folder.path().join("missing/a.parquet")] {
         let error = Writer::create(&path).err().expect("no file can be made there");
@@ -122,7 +122,7 @@ fn a_place_that_cannot_be_written_is_refused_at_once() {
 }
 
 #[test]
-fn the_writer_refuses_what_the_reader_would_refuse() {
+fn writer_rejects_invalid_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let mut writer = Writer::create(&path).unwrap();
@@ -137,7 +137,7 @@ fn the_writer_refuses_what_the_reader_would_refuse() {
 }
 
 #[test]
-fn rows_take_few_bytes() {
+fn compressed_rows_take_few_bytes() {
     for name in ["build", "pressure", "oracle-calm", "oracle-pressure"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../recordings/{name}.parquet"));
         let reader = Reader::open(path).unwrap();

@@ -13,7 +13,7 @@ fn fixture(name: &str) -> (Facts, Vec<Row>) {
 
 /// `write_recording.py` makes `stranger.parquet`.
 #[test]
-fn a_recording_written_in_python_is_read() {
+fn recording_written_in_python_is_readable() {
     let (facts, rows) = fixture("stranger.parquet");
     assert_eq!((facts.cpus, facts.page_size, facts.ram), (2, 4096, vec![(0, 1024)]));
     assert_eq!(facts.tasks[1].name, "cc1");
@@ -28,13 +28,13 @@ fn a_recording_written_in_python_is_read() {
 
 /// `duckdb.parquet` is a copy of the same recording by DuckDB, with its own encodings and without checksums.
 #[test]
-fn a_recording_copied_by_duckdb_is_read() {
+fn recording_copied_by_duckdb_is_readable() {
     assert_eq!(fixture("duckdb.parquet"), fixture("stranger.parquet"));
 }
 
 /// `FORMAT.md` names every kind, flag and column that the code knows.
 #[test]
-fn the_documentation_is_complete() {
+fn format_document_lists_every_kind_flag_and_member() {
     let text = include_str!("../../FORMAT.md");
     for kind in Kind::ALL {
         let code = kind as u8;

@@ -88,14 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_many_cases_each_with_a_name_of_its_own() {
+    fn corruption_cases_are_numerous_and_unique() {
         let names: BTreeSet<String> = cases().collect();
         assert_eq!(names.len(), all_cases().count());
         assert!(names.len() >= 100, "{}", names.len());
     }
 
     #[test]
-    fn life_goes_on_where_nothing_is_misused() {
+    fn program_without_misuse_continues() {
         for bytes in [16, 1000, 40_000] {
             assert!(Life::new(C::new(), bytes).goes_on());
         }

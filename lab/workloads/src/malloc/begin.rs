@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_measured() {
+    fn process_start_is_measured() {
         let cost = starts(3).unwrap();
         assert!(cost.resident > 500 && cost.faults > 20 && cost.steps == 3, "{cost:?}");
     }

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_has_cases_and_every_case_a_name_of_its_own() {
+    fn malloc_cases_cover_every_table_with_unique_names() {
         let cases = cases();
         for table in Table::value_variants() {
             assert!(cases.iter().any(|case| case.table == *table), "{table:?}");

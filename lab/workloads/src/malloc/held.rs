@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_above_classes_have_as_many_bytes_each() {
+    fn sizes_above_classes_have_equal_total_bytes() {
         let mut drawn = SizeStream::new(Sizes::Above);
         let sizes: Vec<usize> = drawn.by_ref().take(200_000).collect();
         assert!(sizes.contains(&17) && sizes.contains(&21) && sizes.contains(&((16 << 10) + 1)));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_held_as_was_asked_for() {
+    fn requested_amount_is_held() {
         for sizes in [Sizes::Small, Sizes::Wide, Sizes::Above] {
             let cost = hold(sizes, 8 << 20).unwrap();
             assert!((7 << 20..=8 << 20).contains(&cost.live), "{sizes:?}: {cost:?}");

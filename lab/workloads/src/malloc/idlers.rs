@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_are_found_and_left_out() {
+    fn stacks_are_found_and_excluded() {
         let here = 0;
         assert_eq!(stacks_kib(&mut []).unwrap(), 0);
         let thread = thread::Builder::new().stack_size(STACK).spawn(move || {

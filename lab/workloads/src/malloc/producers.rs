@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_counted() {
+    fn waiting_blocks_are_counted() {
         let cost = producers(50, 4 << 20).unwrap();
         assert!((3 << 20..=4 << 20).contains(&cost.live) && cost.steps == 200, "{cost:?}");
     }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_does_its_work_and_ends() {
+    fn forked_child_exits_successfully() {
         let child = fork_child(60, || ()).unwrap();
         let (_, status) = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap();
         assert_eq!(status.exit_status(), Some(0));

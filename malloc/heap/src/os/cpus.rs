@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_number_of_a_list_counts() {
+    fn cpu_list_end_is_the_last_number_plus_one() {
         for (list, count) in [("0\n", Some(1)), ("0-7\n", Some(8)), ("0,2-5,63", Some(64)), ("", None), ("0-x", None)] {
             assert_eq!(end_of(list), count, "{list:?}");
         }
     }
 
     #[test]
-    fn both_ways_count_the_cpu_that_runs_us() {
+    fn cpu_counts_cover_the_current_cpu() {
         // SAFETY: `sched_getcpu` takes no pointer and returns a number.
         let cpu = unsafe { libc::sched_getcpu() };
         let here = u32::try_from(cpu).expect("Linux reports the CPU of a thread");

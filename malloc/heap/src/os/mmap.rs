@@ -241,7 +241,7 @@ mod tests {
     const ALIGN: usize = 4 << 20;
 
     #[test]
-    fn a_reservation_is_aligned_zero_and_writable() {
+    fn reservation_is_aligned_zeroed_and_writable() {
         let range = Reservation::new(10_000, ALIGN).unwrap();
         assert_eq!((range.start().as_ptr().addr() % ALIGN, range.bytes()), (0, 12_288));
         // SAFETY: `range` outlives `bytes`, and the test uses the range through `bytes` only.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_zero() {
+    fn returned_pages_read_as_zero() {
         let range = Reservation::new(8192, 1).unwrap();
         let (first, second) = (range.start(), range.start().map_addr(|at| at.saturating_add(4096)));
         // SAFETY: `range` was just mapped with two pages, and only this test uses it.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_an_error() {
+    fn oversized_reservation_is_an_error() {
         assert_eq!(Reservation::new(usize::MAX, 1).unwrap_err(), Errno::NOMEM);
         assert_eq!(Reservation::new(1 << 60, 1).unwrap_err(), Errno::NOMEM);
     }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thread_has_its_own() {
+    fn thread_state_is_per_thread() {
         current().depth.store(7, Relaxed);
         let (other, depth) =
             std::thread::spawn(|| (core::ptr::from_ref(current()).addr(), current().depth.load(Relaxed)))

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_than_may_takes_the_place_of_another() {
+    fn cpu_beyond_the_limit_replaces_an_older_cpu() {
         static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
         assert_eq!([3, 5, 3].map(|cpu| CPU_ACTIVITY.note(CpuId(cpu), 7, 2)), [None; 3]);
         // All of these CPUs are active in this tick. In the next tick, a CPU beyond the limit takes the place of
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn those_on_which_nobody_asks_are_found_once() {
+    fn idle_cpu_is_taken_once() {
         static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
         assert_eq!([(1, 250), (2, 256)].map(|(cpu, moment)| CPU_ACTIVITY.note(CpuId(cpu), moment, 9)), [None; 2]);
         assert_eq!(CPU_ACTIVITY.take_idle(257, 8), None);

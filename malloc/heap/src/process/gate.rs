@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_interrupts_a_slow_path_is_not_let_in() {
+    fn nested_enter_of_the_gate_fails() {
         let gate = Gate::new();
         let entered = gate.enter().expect("no thread is within");
         assert!(gate.enter().is_none());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_waits_for_those_within_and_lets_nobody_in() {
+    fn fork_waits_for_entered_threads_and_blocks_new_threads() {
         static GATE: Gate = Gate::new();
         static LEFT: AtomicBool = AtomicBool::new(false);
         let entered = GATE.enter();

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_finds_its_place() {
+    fn requests_map_to_an_object_size_or_a_run() {
         assert_eq!(Place::find(0, 8), object(8));
         assert_eq!(Place::find(1, 1), object(1));
         assert_eq!(Place::find(8, 16), object(16));

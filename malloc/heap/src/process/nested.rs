@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_aligned_apart_and_know_their_size() {
+    fn nested_blocks_are_aligned_and_keep_their_size() {
         static NESTED: Nested = Nested::new();
         let sizes = [1_usize, 8, 17, 100, 5000];
         let blocks: Vec<_> = sizes.iter().flat_map(|&size| [16, 64, 4096].map(|align| (size, align))).collect();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deferred_is_taken_once() {
+    fn deferred_blocks_are_taken_once() {
         static NESTED: Nested = Nested::new();
         let nested = &NESTED;
         let objects: Vec<_> = (0..10).map(|_| nested.alloc(8, 16).expect("the piece has room")).collect();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_set() {
+    fn options_are_parsed() {
         let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=exit,\
                     profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_changes_nothing_else() {
+    fn invalid_option_is_reported_and_others_apply() {
         for wrong in [
             "keep",
             "keep=",

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_say_what_they_were_made_of_where_they_lie_and_nowhere_else() {
+    fn outline_words_round_trip_only_at_their_address() {
         let outline = Outline {
             fingerprint: 1,
             is_hardened: true,

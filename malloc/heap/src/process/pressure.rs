@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_of_memory_is_found() {
+    fn memory_cgroup_is_parsed_for_v1_and_v2() {
         for (text, expected) in [
             ("0::/user/one\n", Some((SECOND.used, "/user/one"))),
             ("5:cpu,memory:/a\n0::/b\n", Some((FIRST.used, "/a"))),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_list_are_found_by_name() {
+    fn memory_stat_fields_are_found_by_name() {
         let text = "inactive_file 7\ntotal_inactive_file 4096\n";
         assert_eq!(
             ["inactive_file ", "total_inactive_file ", "file "].map(|name| field(text, name)),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_are_read() {
+    fn pressure_stalls_are_parsed() {
         for (share, expected) in [("0.00", false), ("9.99", false), ("10.00", true), ("80.12", true)] {
             let text = std::format!("some avg10={share} avg60=0.00 avg300=0.00 total=5\nfull avg10=99.00\n");
             assert_eq!(is_stalled(&text), expected, "{share}");

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_a_limit_leave_room_for_the_rest_of_the_program() {
+    fn address_space_shares_leave_room_for_the_program() {
         let unlimited = Shares::of_limits(15 << 30, None, None);
         assert_eq!(unlimited, Shares { objects: 32 << 30, runs: 128 << 30, rest: 0 });
         for limit in (1..20_000).step_by(7).map(|mib| mib << 20) {

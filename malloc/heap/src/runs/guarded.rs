@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_is_held_is_nobodys_until_it_is_released() {
+    fn held_run_is_not_reused_until_released() {
         let runs = Runs::new(64 << 20, 1).unwrap();
         let run = runs.alloc_guarded(9, 1).unwrap();
         assert_eq!(runs.usable_guarded(run.start), Ok(9 * PAGE));

@@ -44,7 +44,7 @@ impl Runs {
 }
 
 #[test]
-fn runs_that_come_and_go_keep_to_themselves() {
+fn random_runs_do_not_overlap() {
     let runs = Runs::new(256 * MIB, 2).unwrap();
     let mut chance = Rng::with_seed(7);
     let mut live: Vec<(NonNull<u8>, u32, u64)> = Vec::new();
@@ -98,7 +98,7 @@ fn interior(start: NonNull<u8>) -> RunError {
 }
 
 #[test]
-fn what_is_no_run_is_refused() {
+fn free_of_an_invalid_run_is_an_error() {
     let runs = Runs::new(64 * MIB, 1).unwrap();
     let start = runs.alloc(20, 1).unwrap().start;
     let [second, last, outside] =
@@ -120,7 +120,7 @@ fn what_is_no_run_is_refused() {
 }
 
 #[test]
-fn the_oldest_go_back_first_and_read_as_zeros() {
+fn oldest_runs_are_purged_first_and_read_as_zero() {
     let runs = Runs::new(64 * MIB, 1).unwrap();
     let [old, between, new] = [3000, 1, 3000].map(|pages| runs.alloc(pages, 1).unwrap().start);
     runs.fill(old, 3000, 1);
@@ -139,7 +139,7 @@ fn the_oldest_go_back_first_and_read_as_zeros() {
 }
 
 #[test]
-fn pages_move_without_a_copy() {
+fn pages_move_between_runs_by_remapping() {
     let runs = Runs::new(64 * MIB, 1).unwrap();
     let from = runs.alloc(2000, 1).unwrap().start;
     runs.fill(from, 2000, 42);
@@ -155,7 +155,7 @@ fn pages_move_without_a_copy() {
 }
 
 #[test]
-fn threads_share_a_range() {
+fn threads_share_runs() {
     let runs = Runs::new(512 * MIB, 4).unwrap();
     std::thread::scope(|scope| {
         for number in 0..4_u16 {

@@ -67,7 +67,7 @@ const HEADER: &str = "\
 ";
 
 #[test]
-fn pages_keep_their_budget() {
+fn page_fast_paths_match_the_golden_budget() {
     let mut table =
         Table::new(&format!("# The page allocator's fast paths, under each policy of per-CPU lists.\n{HEADER}"));
     for (about, scenes) in pages::SCENES {
@@ -92,7 +92,7 @@ fn pages_keep_their_budget() {
 }
 
 #[test]
-fn objects_keep_their_budget() {
+fn object_fast_paths_match_the_golden_budget() {
     with_two_cpus(|rseq, cpus| {
         let title =
             "# Fast paths of objects with restartable sequences: C's malloc and free, of a size known at run time.";
@@ -124,7 +124,7 @@ fn count_scene(scene: &pages::Scene) -> Table {
 }
 
 #[test]
-fn a_budget_that_is_exceeded_is_told() {
+fn exceeded_budget_is_reported() {
     let (kept, exceeded) = (count_scene(&pages::PAIR), count_scene(&pages::PAIR_AND_LOOK));
     assert_eq!(kept.difference(&count_scene(&pages::PAIR)), "");
     let difference = exceeded.difference(&kept);

@@ -75,7 +75,7 @@ fn counts(sample: unsafe extern "C" fn(*mut u64)) -> Counts {
 }
 
 #[test]
-fn loads_that_wait_for_each_other_are_a_chain() {
+fn dependent_loads_form_a_chain() {
     let expected = Counts { executed: 8, locked: 0, loads: 3, stores: 0, stack: 3, lines: 2, chain: 2 };
     assert_eq!(counts(budget_sample_chain), expected);
     let expected = Counts { executed: 3, locked: 0, loads: 2, stores: 0, stack: 1, lines: 2, chain: 1 };
@@ -83,25 +83,25 @@ fn loads_that_wait_for_each_other_are_a_chain() {
 }
 
 #[test]
-fn what_was_stored_is_as_deep_as_it_was() {
+fn stored_values_keep_their_chain_depth() {
     let expected = Counts { executed: 5, locked: 0, loads: 3, stores: 1, stack: 1, lines: 3, chain: 3 };
     assert_eq!(counts(budget_sample_stored), expected);
 }
 
 #[test]
-fn flags_and_parts_of_registers_are_as_deep_as_what_they_come_from() {
+fn flags_and_subregisters_inherit_chain_depth() {
     let expected = Counts { executed: 6, locked: 0, loads: 2, stores: 0, stack: 1, lines: 1, chain: 2 };
     assert_eq!(counts(budget_sample_flags), expected);
 }
 
 #[test]
-fn locked_instructions_are_those_that_keep_others_off_memory() {
+fn only_locked_instructions_count_as_locked() {
     let expected = Counts { executed: 5, locked: 2, loads: 2, stores: 2, stack: 1, lines: 1, chain: 1 };
     assert_eq!(counts(budget_sample_locked), expected);
 }
 
 #[test]
-fn one_load_more_is_one_load_more() {
+fn additional_load_is_counted_once() {
     let (less, more) = (counts(budget_sample_beside), counts(budget_sample_beside_and_one_more));
     assert_eq!(more, Counts { executed: less.executed + 1, loads: less.loads + 1, ..less });
 }

@@ -65,14 +65,14 @@ fn with_setting(test: impl FnOnce(&Setting)) {
 
 #[test]
 #[ignore = "fails where there is nothing to interrupt, as all else here then passes; `cargo xtask ci --only soak` asks it first"]
-fn there_is_something_to_interrupt() {
+fn restartable_sections_are_available() {
     let mut is_something = false;
     with_setting(|_| is_something = true);
     assert!(is_something, "nothing of this harness was run");
 }
 
 #[test]
-fn every_interference_at_every_instruction_once_and_twice() {
+fn interference_at_every_instruction_once_and_twice() {
     with_setting(|setting| {
         let mut report = Report::default();
         for scene in Scene::ALL {
@@ -87,7 +87,7 @@ fn every_interference_at_every_instruction_once_and_twice() {
 
 #[test]
 #[ignore = "takes minutes where nothing is optimised; `cargo xtask ci --only soak` runs it"]
-fn two_interferences_at_any_two_instructions() {
+fn interference_at_any_two_instructions() {
     with_setting(|setting| {
         let mut report = Report::default();
         for scene in Scene::CORE.into_iter().chain(Scene::SHEAVES) {
@@ -101,7 +101,7 @@ fn two_interferences_at_any_two_instructions() {
 
 #[test]
 #[ignore = "takes a minute where nothing is optimised; `cargo xtask ci --only soak` runs it"]
-fn the_whole_engine_likewise() {
+fn interference_in_the_whole_engine() {
     with_setting(|setting| {
         let mut report = Report::default();
         whole::every_way(setting, &mut report);
@@ -112,7 +112,7 @@ fn the_whole_engine_likewise() {
 }
 
 #[test]
-fn a_defect_is_caught_through_the_whole_engine() {
+fn missing_sections_in_the_whole_engine_are_detected() {
     with_setting(|setting| {
         let mut report = Report::default();
         whole::with_defect::<Missing>(setting, &mut report);
@@ -150,27 +150,27 @@ fn is_caught<D: Planted + 'static>() {
 }
 
 #[test]
-fn sections_that_are_missing_are_caught() {
+fn missing_sections_are_detected() {
     is_caught::<Missing>();
 }
 
 #[test]
-fn a_stale_cpu_is_caught() {
+fn stale_cpu_is_detected() {
     is_caught::<StaleCpu>();
 }
 
 #[test]
-fn a_late_end_is_caught() {
+fn late_section_end_is_detected() {
     is_caught::<LateEnd>();
 }
 
 #[test]
-fn a_retry_that_is_not_armed_is_caught() {
+fn unarmed_retry_is_detected() {
     is_caught::<UnarmedRetry>();
 }
 
 #[test]
-fn a_short_end_is_caught() {
+fn short_section_is_detected() {
     is_caught::<ShortEnd>();
 }
 
@@ -187,13 +187,13 @@ fn other_side_is_caught(between: &[Between], scenes: &[Scene]) {
 }
 
 #[test]
-fn a_drain_that_does_not_look_again_is_caught() {
+fn drain_without_a_second_check_is_detected() {
     for scenes in [Scene::CORE.as_slice(), &Scene::SHEAVES] {
         other_side_is_caught(&[Between::DrainBegun(Look::Once)], scenes);
     }
 }
 
 #[test]
-fn a_takeover_that_does_not_fence_is_caught() {
+fn takeover_without_a_fence_is_detected() {
     other_side_is_caught(&[Between::DisownBegun(Fence::Forgotten)], &Scene::CORE);
 }

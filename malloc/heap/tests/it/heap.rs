@@ -64,7 +64,7 @@ fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
 }
 
 #[test]
-fn objects_are_distinct_memory() {
+fn objects_do_not_overlap() {
     for (seed, policy) in (0..).zip(policies()) {
         let config = config(SECTION, policy);
         churn(&Heap::with_locks(&config).expect("a heap with locks needs nothing special"), seed);
@@ -97,7 +97,7 @@ fn objects_of_more_than_8_bytes_are_aligned_to_16() {
 }
 
 #[test]
-fn a_heap_grows_and_runs_out_and_is_whole_then() {
+fn heap_grows_to_its_limit_and_recovers() {
     const SIZE: usize = 1 << 20;
     let heap = Heap::with_locks(&config(2 * SECTION, Policy::FREEHOLD)).expect("a small heap");
     for _ in 0..2 {
@@ -120,7 +120,7 @@ fn a_heap_grows_and_runs_out_and_is_whole_then() {
 }
 
 #[test]
-fn a_heap_smaller_than_a_section_runs_out_and_is_whole_then() {
+fn heap_smaller_than_a_section_recovers_from_exhaustion() {
     for bytes in [4 << 20, 12 << 20, 13 << 20, SECTION - 1] {
         let heap = Heap::with_locks(&config(bytes, Policy::FREEHOLD)).expect("a small heap");
         assert_eq!(heap.memory().bytes(), bytes.next_multiple_of(4 << 20).min(SECTION));
@@ -140,7 +140,7 @@ fn a_heap_smaller_than_a_section_runs_out_and_is_whole_then() {
 }
 
 #[test]
-fn a_front_is_the_same_heap_and_grows_as_well() {
+fn frontend_shares_the_heap_and_grows() {
     const SIZE: usize = 8192;
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
@@ -160,7 +160,7 @@ fn a_front_is_the_same_heap_and_grows_as_well() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error() {
+fn invalid_requests_and_heap_sizes_are_errors() {
     let heap = Heap::with_locks(&config(1, Policy::FREEHOLD)).expect("the smallest heap is a block");
     assert_eq!(heap.memory().bytes(), 4 << 20);
     assert_eq!(heap.malloc(1 << 40), Err(ObjectError::TooLarge { size: 1 << 40 }));
@@ -201,7 +201,7 @@ fn threads_share_a_heap() {
 }
 
 #[test]
-fn memory_in_pieces_is_no_reason_to_waste_pages_while_there_is_more() {
+fn fragmented_heap_grows_before_using_whole_pages() {
     let heap =
         Heap::with_locks(&config(3 * SECTION, Policy::FREEHOLD)).expect("a heap with locks needs nothing special");
     // The blocks fill two sections, except the pages that the heap holds back.

@@ -131,19 +131,19 @@ fn stress_all(steps: u64) {
 }
 
 #[test]
-fn threads_signals_and_moves() {
+fn threads_signals_and_migrations_lose_no_object() {
     stress_all(STEPS);
 }
 
 #[test]
 #[ignore = "takes half a minute, or as long as STEPS says; `cargo xtask ci --only soak` runs it"]
-fn soak() {
+fn soak_of_threads_signals_and_migrations() {
     let steps = env::var("STEPS").ok().map(|steps| steps.parse().expect("STEPS is a number"));
     stress_all(steps.unwrap_or(STEPS_OF_SOAK));
 }
 
 #[test]
-fn an_object_that_is_handed_out_twice_is_noticed() {
+fn planted_double_allocation_is_detected() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Ok(rseq) = Rseq::find() else { return left_out("there are no restartable sequences") };
     let mut policy = Policy::FREEHOLD;

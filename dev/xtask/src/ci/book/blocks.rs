@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_have_their_info_and_their_lines() {
+    fn code_blocks_have_their_info_and_lines() {
         let page = "# A\n\n```sh root\nls\n\nls -l\n```\n\n    indented\n\n```\nx\n```\n";
         assert_eq!(parse(page), [make_block("sh root", "ls\n\nls -l\n"), make_block("", "x\n")]);
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_their_policies_are_read_from_consoles() {
+    fn commands_and_policies_are_parsed_from_consoles() {
         let page = "```console\n$ sudo freehold record -- freehold --b x\nsome output\n$ cargo test\n\
                     $ freehold compare my.parquet --b linux-6.12,pcp=merge --cpus 8 --b freehold\n```\n\n\
                     ```text\n$ freehold gone\n```\n";

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_edits_that_do_not_fit_are_found() {
+    fn edits_that_do_not_apply_are_found() {
         assert_eq!(apply_to_file(&make_edit("old")).expect("the edit applies"), "new\n");
         assert!(
             apply_to_file(&make_edit("odd"))

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_run_in_one_shell_but_for_those_that_need_root() {
+    fn tutorial_steps_share_a_shell_and_skip_root_steps() {
         assert_eq!(follow_here(OF_A_PAGE, false), Ok(()));
         assert!(follow_here(OF_A_PAGE, true).is_err_and(|error| error.contains("exit 1")));
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_mistakes_of_a_page_are_found() {
+    fn planted_page_mistakes_are_found() {
         let command = follow_and_fail(&OF_A_PAGE.replace("echo $x", "freehold-no-such-program"));
         assert!(command.starts_with(&format!("`{PAGE}`")) && command.contains("freehold-no-such-program"), "{command}");
         let shown = follow_and_fail(&OF_A_PAGE.replace("\n1\n", "\n2\n"));

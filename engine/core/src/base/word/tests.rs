@@ -13,7 +13,7 @@ fn add_ref(word: Word) -> Word {
 }
 
 #[test]
-fn words_say_what_they_were_made_of() {
+fn words_decode_to_their_state() {
     let order = Order::new(9);
     assert_eq!(
         Word::zone_free(order, MigrateType::Cma).state(),
@@ -42,7 +42,7 @@ fn words_say_what_they_were_made_of() {
 }
 
 #[test]
-fn only_the_words_of_states_are_sound() {
+fn only_words_of_valid_states_are_sound() {
     let words =
         [Word::INTERIOR.broken(), Word::allocated(Order::MAX).slab().with_refs(REFS_MAX), Word(INTERIOR | 1 << 30)];
     assert!(words.into_iter().all(Word::is_sound));
@@ -53,7 +53,7 @@ fn only_the_words_of_states_are_sound() {
 }
 
 #[test]
-fn an_allocated_block_is_nobodys_to_store() {
+fn allocated_word_requires_a_claim_before_a_store() {
     let page = Word::allocated(Order::ZERO);
     assert!(!page.may_become(Word::INTERIOR) && page.ranged().may_become(Word::INTERIOR));
     assert!(page.ranged().is_sound() && !page.movable().ranged().is_sound());
@@ -63,7 +63,7 @@ fn an_allocated_block_is_nobodys_to_store() {
 }
 
 #[test]
-fn a_claimed_block_keeps_its_size_and_its_marks() {
+fn claimed_word_keeps_order_and_marks() {
     let word = Word::allocated(Order::new(4)).movable().with_refs(3).poisoned().broken();
     let claimed = word.claimed();
     assert_eq!(claimed.state(), State::Claimed { order: Order::new(4) });
@@ -71,7 +71,7 @@ fn a_claimed_block_keeps_its_size_and_its_marks() {
 }
 
 #[test]
-fn a_pinned_block_is_not_movable_until_it_is_unpinned() {
+fn pinned_block_is_unmovable_until_unpinned() {
     let page = Word::allocated(Order::new(3)).with_refs(1);
     let pinned = page.movable().pinned();
     assert!(pinned.is_sound() && !pinned.is_movable() && pinned.is_of_movable_request());
@@ -86,7 +86,7 @@ fn a_pinned_block_is_not_movable_until_it_is_unpinned() {
 }
 
 #[test]
-fn only_the_callers_own_is_held() {
+fn only_a_plain_allocated_block_is_held() {
     let page = Word::allocated(Order::ZERO).with_refs(1);
     assert!(page.is_held_of(Order::ZERO, 1) && page.movable().compound().is_held_of(Order::ZERO, 1));
     let others = [page.slab(), page.poisoned(), page.with_refs(2), page.claimed(), Word::ABSENT, Word::RESERVED];
@@ -95,7 +95,7 @@ fn only_the_callers_own_is_held() {
 }
 
 #[test]
-fn only_a_healthy_single_page_of_a_range_is_one() {
+fn only_a_healthy_single_page_is_a_ranged_page() {
     let page = Word::allocated(Order::ZERO).ranged().with_refs(1);
     assert!(page.is_ranged() && page.is_ranged_page_of(1) && page.with_refs(0).is_ranged_page_of(0));
     let others = [page.unranged(), page.slab(), page.poisoned(), page.with_refs(2), page.claimed(), Word::RESERVED];

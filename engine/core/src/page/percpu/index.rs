@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_for_cheap_orders_by_type_and_for_huge_pages_by_mobility() {
+    fn lists_exist_for_cheap_orders_and_huge_pages() {
         assert_eq!(
             [0, 1, 2, 3, 4, 8].map(|order| index_of(order, Unmovable)),
             [Some(0), Some(3), Some(6), Some(9), None, None]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_owned_pageblocks_have_a_list_at_every_order_below() {
+    fn parts_of_owned_pageblocks_have_a_list_per_order() {
         let indices = [0, 3, 4, 5, 8].map(|order| part_index_of(order, Unmovable));
         assert_eq!(indices, [Some(0), Some(9), Some(14), Some(17), Some(26)]);
         assert_eq!(part_index_of(4, Reclaimable), Some(16));

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_blocks_stay_where_three_batches_fit_a_share_of_the_cache() {
+    fn high_orders_stay_if_three_batches_fit_the_cache_share() {
         assert!(keeps_high_orders(190, 63) && !keeps_high_orders(189, 63));
     }
 

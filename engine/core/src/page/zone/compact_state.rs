@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_double_what_is_passed_over() {
+    fn repeated_failures_double_the_deferral() {
         let (state, order) = (CompactState::new(), Order::new(9));
         assert!(!state.is_deferred(order), "no run failed");
         for shift in 1..=8 {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attempt_goes_on_where_the_last_one_stopped() {
+    fn scanner_positions_persist_between_attempts() {
         use CompactEffort::{Async, SyncLight};
         let state = CompactState::new();
         let (span, block) = ((Pfn::new(512), Pfn::new(5120)), Order::new(9));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn scanners_move_towards_each_other_and_back_to_what_was_returned() {
+    fn scanners_advance_and_return_within_the_zone() {
         use CompactEffort::{Async, SyncFull, SyncLight};
         let state = CompactState::new();
         state.return_target(Pfn::new(1024));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_remembered_for_the_order_and_all_below() {
+    fn success_clears_deferral_up_to_its_order() {
         let state = CompactState::new();
         state.defer(Order::new(5));
         state.note_success(Order::new(4));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_begun_anew_when_it_was_passed_over_for_as_long_as_can_be() {
+    fn scan_restarts_after_the_longest_deferral() {
         let (state, order) = (CompactState::new(), Order::new(9));
         for _ in 0..DEFER_SHIFT_MAX {
             assert!(!state.is_restarting(order));

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_waits_at_a_time_until_it_is_served_or_gives_up() {
+    fn second_capture_waits_for_the_first() {
         let mut areas = FreeAreas::EMPTY;
         let [one, two] =
             [3, 9].map(|order| CaptureRequest { order: Order::new(order), migratetype: MigrateType::Movable });

@@ -55,14 +55,14 @@ fn violation_of_closure(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3]))
 }
 
 #[test]
-fn a_slab_on_no_list_is_lost() {
+fn slab_on_no_list_is_lost() {
     let lost = violation_of(|slab, id, [one, ..]| slab.cpu_partial(CPU, id).lock().remove(slab.map, one));
     assert!(matches!(lost, Some(SlabViolation::Lost { .. })), "{lost:?}");
 }
 
 /// The numbers of listed and queued slabs are equal in this case.
 #[test]
-fn a_slab_on_no_list_is_not_made_up_for_by_one_that_is_not_queued() {
+fn unqueued_slab_on_a_list_is_misplaced() {
     let swapped = violation_of(|slab, id, [one, _, used_up]| {
         let mut list = slab.cpu_partial(CPU, id).lock();
         list.remove(slab.map, one);
@@ -72,19 +72,19 @@ fn a_slab_on_no_list_is_not_made_up_for_by_one_that_is_not_queued() {
 }
 
 #[test]
-fn a_slab_of_nobody_is_not_with_a_cpu() {
+fn unowned_slab_on_a_cpu_list_is_misplaced() {
     let nobodys = violation_of(|slab, _, [one, ..]| slab.map.slab(one).disown());
     assert!(matches!(nobodys, Some(SlabViolation::Misplaced { .. })), "{nobodys:?}");
 }
 
 #[test]
-fn a_slab_with_objects_in_use_is_not_counted_as_wholly_free() {
+fn slab_with_used_objects_counted_free_is_miscounted() {
     let counted = violation_of(|slab, id, [one, ..]| slab.cpu_partial(CPU, id).lock().count_free(slab.map.slab(one)));
     assert!(matches!(counted, Some(SlabViolation::Miscounted { .. })), "{counted:?}");
 }
 
 #[test]
-fn a_slab_that_others_freed_into_is_counted_as_waiting() {
+fn uncounted_waiting_slab_is_miscounted() {
     let uncounted = violation_of(|slab, id, [one, ..]| {
         let (second, links) = (slab.map.address(one) + u64::from(SIZE), slab.cache(id).unwrap().links);
         let chain = Chain { head: second, len: 1 };
@@ -114,7 +114,7 @@ fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, CacheId
 }
 
 #[test]
-fn a_list_stays_in_its_slab_goes_by_its_objects_and_ends() {
+fn links_out_of_the_slab_or_in_a_circle_are_detected() {
     let elsewhere = links_to(|[_, two]| two);
     let between = links_to(|[one, _]| one + u64::from(SIZE) + 8);
     let circle = links_to(|[one, _]| one);

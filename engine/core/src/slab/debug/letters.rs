@@ -59,7 +59,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn letters_are_those_of_linux() {
+    fn slab_debug_letters_match_linux() {
         assert_eq!(CacheFlags::from_slab_debug("FZPU"), Ok(CacheFlags::DEBUG));
         assert_eq!(CacheFlags::from_slab_debug(""), Ok(CacheFlags::DEBUG));
         assert_eq!(CacheFlags::from_slab_debug("-"), Ok(CacheFlags::empty()));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn other_letters_are_refused_by_name() {
+    fn unknown_slab_debug_letter_is_an_error() {
         for (letters, letter) in [("FX", 'X'), ("F,kmalloc-64", ','), ("t", 't'), ("--", '-'), ("Zé", 'é')] {
             assert_eq!(CacheFlags::from_slab_debug(letters), Err(SlabDebugError { letter }));
         }

@@ -150,7 +150,7 @@ mod tests {
 
     /// The upper bits are set in addresses of a kernel and clear in addresses of a program.
     #[test]
-    fn no_two_states_have_one_stamp_and_no_two_objects() {
+    fn stamps_differ_by_state_and_object() {
         for object in [0x7f12_3456_8008, 0xffff_8881_2345_8008] {
             let stamps = [State::Free, State::InUse, State::Gone].map(|state| state.stamp(ObjectAddress::new(object)));
             assert!(stamps[0] != stamps[1] && stamps[1] != stamps[2] && stamps[0] != stamps[2], "{object:#x}");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_track_that_was_overwritten_is_not_believed() {
+    fn overwritten_track_is_rejected() {
         let words = encode(Who::Source(Location::caller()), CpuId(3), 40);
         let track = decode(words, 42).expect("the track differs from what was written");
         assert!(matches!(track.who, Who::Source(place) if place.file().ends_with("track.rs")));

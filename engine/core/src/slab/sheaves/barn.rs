@@ -130,7 +130,7 @@ mod tests {
     use core::ptr::NonNull;
 
     #[test]
-    fn a_barn_keeps_ten_of_each_kind_and_no_more() {
+    fn barn_keeps_at_most_ten_full_and_ten_empty_sheaves() {
         #[derive(Clone, Copy)]
         #[repr(align(64))]
         struct Memory {

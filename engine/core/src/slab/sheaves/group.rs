@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_slab_come_together_whatever_lies_between() {
+    fn group_sorts_interleaved_objects_by_slab() {
         let scattered = [0x2000, 0x1000, 0x2040, 0x1040, 0x2080, 0x1080, 0x20c0, 0x10c0];
         let together = [0x2000, 0x2040, 0x2080, 0x20c0, 0x1000, 0x1040, 0x1080, 0x10c0];
         assert_eq!(group_addresses(scattered), together, "slabs or objects changed their order");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn where_little_would_come_together_objects_stay_as_they_are() {
+    fn group_leaves_short_runs_in_place() {
         let few = [0x1000, 0x2000, 0x1040, 0x2040, 0x1080, 0x2080, 0x10c0];
         assert_eq!(group_addresses(few), few);
         let three_of_each = [0x1000, 0x2000, 0x3000, 0x1040, 0x2040, 0x3040, 0x1080, 0x2080, 0x3080];
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_objects_is_the_same_set_afterwards() {
+    fn group_keeps_the_set_of_objects() {
         for (count, slabs) in [(0, 1), (1, 1), (124, 124), (124, 31), (124, 7), (128, 32), (300, 5)] {
             let mut objects: std::vec::Vec<ObjectAddress> =
                 (0..count).map(|at| ObjectAddress::new((1 + at % slabs) * 0x1000 + at / slabs * 8)).collect();
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn four_objects_of_a_slab_are_no_accident() {
+    fn four_objects_of_a_slab_begin_a_run() {
         assert!(begins(&[0x1000, 0x1040, 0x1080, 0x10c0, 0x2000]) && !begins(&[0x1000, 0x1040, 0x1080, 0x2000]));
         assert!(begins(&[0x1000, 0x1040]) && !begins(&[0x1000, 0x2000]), "the number of objects changed");
     }
 
     #[test]
-    fn runs_of_any_length_are_gathered() {
+    fn gather_finds_runs_of_any_length() {
         for run in 1..40 {
             let of_slab = (0..run).map(|at| 0x1000 + at * 8);
             let mut objects: std::vec::Vec<_> = of_slab.chain([0x2000; 12]).map(ObjectAddress::new).collect();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
+    fn gather_skips_at_most_three_foreign_objects() {
         assert_eq!(gather_addresses([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
         let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
         assert_eq!(gather_addresses(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));

@@ -204,7 +204,7 @@ mod tests {
 
     /// The expected values are those of Linux, computed by Linux's rounding.
     #[test]
-    fn capacities_fill_their_memory_as_in_linux() {
+    fn sheaf_capacities_match_linux() {
         const LINUX_HEADER: u64 = 32;
         for (size, asked) in [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)] {
             let memory = u64::next_power_of_two(LINUX_HEADER + asked * 8);
@@ -216,7 +216,7 @@ mod tests {
 
     /// The objects have 1 KiB each, so the number of KiB is the number of objects that fit.
     #[test]
-    fn a_sheaf_of_so_many_bytes_is_the_largest_that_they_hold() {
+    fn sheaf_capacity_is_the_largest_that_fits() {
         let capacities = [3, 4, 11, 12, 27, 28, 59, 60, 123, 124, 1000].map(|kib| sheaf_capacity(1024, Some(kib)));
         assert_eq!(capacities, [4, 4, 4, 12, 12, 28, 28, 60, 60, 124, 124]);
         assert_eq!((sheaf_capacity(8, Some(u32::MAX)), sheaf_capacity(u32::MAX, Some(0))), (124, 0));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheaf_is_a_stack_of_stretches() {
+    fn sheaf_put_and_take_are_last_in_first_out() {
         let mut memory = Memory { _words: [0; 8] };
         let object = ObjectAddress::new;
         // SAFETY: the array is aligned to its 64 bytes, which have room for a head, four addresses and the ceiling.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_main_sheaf_is_known_by_the_place_of_its_last_object() {
+    fn top_word_round_trips_and_marks_empty_and_full() {
         let mut memory = Memory { _words: [0; 8] };
         for len in 0..=4 {
             // SAFETY: the array is aligned to its 64 bytes, which have room for a head, four addresses and the ceiling.

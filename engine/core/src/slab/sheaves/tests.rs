@@ -81,12 +81,12 @@ fn free(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects:
 }
 
 #[test]
-fn objects_go_through_main_spare_and_barn_in_whole_sheaves() {
+fn objects_move_in_whole_sheaves_between_main_and_barn() {
     go_through_sheaves(policy(), CAPACITY);
 }
 
 #[test]
-fn objects_that_are_bits_of_their_slab_do_so_as_well() {
+fn bitmap_objects_move_in_whole_sheaves() {
     go_through_sheaves(Policy::FREEHOLD, 124);
 }
 
@@ -123,7 +123,7 @@ fn go_through_sheaves(policy: Policy, capacity: usize) {
 }
 
 #[test]
-fn an_object_of_another_node_goes_to_its_slab() {
+fn free_of_a_remote_node_object_bypasses_the_sheaf() {
     on_machine(&[NodeId(0), NodeId(1)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let objects = allocate(&cache, 3);
@@ -145,7 +145,7 @@ fn an_object_of_another_node_goes_to_its_slab() {
 }
 
 #[test]
-fn a_node_without_memory_takes_what_others_have_too_much_of() {
+fn memoryless_node_uses_surplus_slabs_of_other_nodes() {
     on_machine(&[NodeId(0), NodeId(1)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", 1024)).unwrap();
         run_on_cpu(CpuId(1));
@@ -165,7 +165,7 @@ fn destroy_sheaf_caches(slab: &Machine<'_, '_, '_>) {
 }
 
 #[test]
-fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
+fn without_sheaf_memory_objects_bypass_sheaves() {
     on_machine(&[NodeId(0)], |slab| {
         destroy_sheaf_caches(slab);
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
@@ -207,7 +207,7 @@ impl CurrentCpu for &Restless {
 
 /// With these rates and seeds, the caller is moved at each step of an exchange at some time.
 #[test]
-fn a_caller_who_is_moved_loses_nothing() {
+fn migrated_caller_loses_no_object() {
     for one_in in 2..12 {
         let restless = Restless { luck: RefCell::new(fastrand::Rng::with_seed(7)), one_in };
         let locks: [CheckedSpinLock; 2] = [RawLock::new(), RawLock::new()];
@@ -238,7 +238,7 @@ fn a_caller_who_is_moved_loses_nothing() {
 
 /// A section on CPU 1 has read the place of its main sheaf's last object, and commits its push when it is fenced.
 #[test]
-fn a_push_that_had_begun_is_waited_for() {
+fn flush_waits_for_a_started_push() {
     let push = RefCell::new(None);
     let end = |_| {
         let Some((main, top, object)): Option<(*const AtomicU64, Top, _)> = push.take() else { return };
@@ -297,7 +297,7 @@ unsafe impl Sections for MovedCaller<'_> {
 }
 
 #[test]
-fn no_sheaf_stays_with_a_cpu_that_is_offline() {
+fn offline_cpu_keeps_no_sheaf() {
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
     let looks = AtomicUsize::new(0);
     for at in 0..200 {
@@ -322,7 +322,7 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
 
 /// Threads on two CPUs pass objects to each other, while the main thread repeatedly takes all objects from the CPUs.
 #[test]
-fn threads_that_pass_objects_lose_none() {
+fn threads_that_exchange_objects_lose_none() {
     const THREADS: usize = 4;
     on_machine(&[NodeId(0); 2], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", 256)).unwrap();
@@ -375,7 +375,7 @@ fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objec
 
 /// With the header of Linux, which is larger, the objects would fill a power of two.
 #[test]
-fn the_memory_of_each_sheaf_is_a_power_of_two() {
+fn sheaf_memory_is_a_power_of_two_with_linux_header() {
     on_machine(&[NodeId(0)], |slab| {
         let mut sizes = Vec::new();
         slab.usage(|cache, _| {
@@ -402,7 +402,7 @@ fn violation_of(plant: fn(&Machine<'_, '_, '_>, CacheId)) -> Option<SlabViolatio
 }
 
 #[test]
-fn the_walker_finds_what_is_lost_or_there_twice() {
+fn check_finds_lost_and_duplicate_objects() {
     let lost = violation_of(|slab, id| slab.slot(CpuId(0), id).paired.store(0, SeqCst));
     assert!(matches!(lost, Some(SlabViolation::Sheaves { expected: 2, found: 1 })), "{lost:?}");
     let twice = violation_of(|slab, id| {

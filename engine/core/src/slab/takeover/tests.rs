@@ -86,7 +86,7 @@ fn free_meanwhile(objects: SlabPolicy) {
 }
 
 #[test]
-fn whoever_gives_waiting_slabs_to_the_node_waits_for_a_free_that_had_begun() {
+fn takeover_waits_for_a_started_free() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         free_meanwhile(objects);
     }
@@ -95,7 +95,7 @@ fn whoever_gives_waiting_slabs_to_the_node_waits_for_a_free_that_had_begun() {
 /// One of the slabs on CPU 0's stack has no remote frees any more: CPU 0 still allocates from it, and has taken them
 /// back. So that slab is not counted as waiting.
 #[test]
-fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
+fn fully_reallocated_slab_does_not_count_as_waiting() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         on_machine(objects, LateSections { end: &|_| () }, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
@@ -114,7 +114,7 @@ fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
 /// The holder of disowned slabs does not finish, as in a panic. The node then has these slabs, and counts those that
 /// are wholly free.
 #[test]
-fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
+fn dropped_disowned_slabs_return_to_the_node() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         on_machine(objects, LateSections { end: &|_| () }, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
@@ -141,7 +141,7 @@ fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
 /// Adjacent slabs that were added one after the other are given back together, if they were added in ascending or
 /// descending order of addresses.
 #[test]
-fn slabs_that_lie_side_by_side_are_given_back_together() {
+fn adjacent_disowned_slabs_are_freed_together() {
     on_machine(SlabPolicy::Bitmap, LateSections { end: &|_| () }, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let info = cache.info();

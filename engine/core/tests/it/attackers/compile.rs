@@ -36,14 +36,14 @@ impl<T: ?Sized + Sync> StaysUnlessShared<u8> for T {}
 /// thread would release a lock that this thread did not take. A shared guard would give several threads access to data
 /// that only one thread may use at a time.
 #[test]
-fn a_guard_stays_where_the_lock_was_taken() {
+fn guard_is_neither_send_nor_sync() {
     <Guard<'static, SpinLock, Ours> as StaysUnlessSent<_>>::here();
     <Guard<'static, SpinLock, Ours> as StaysUnlessShared<_>>::alone();
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "the compiler is no program for Miri")]
-fn the_inside_is_private() {
+fn private_items_do_not_compile_outside() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/it/attackers/compile/*.rs");
 }

@@ -46,7 +46,7 @@ fn try_out(config: &Config<'_>, what: &str) {
 }
 
 #[test]
-fn every_number_of_a_policy_may_be_anything() {
+fn extreme_policy_numbers_are_safe() {
     type Set = fn(&mut Numbers, u32);
     let numbers: [(&str, Set); 7] = [
         ("pcp_batch", |numbers, value| numbers.pcp_batch = Some(value)),
@@ -69,7 +69,7 @@ fn every_number_of_a_policy_may_be_anything() {
 }
 
 #[test]
-fn every_field_may_be_at_its_end() {
+fn extreme_config_fields_are_safe() {
     let nodes: Vec<NodeId> = (0..63).map(NodeId).collect();
     let distances = vec![255; 63 * 63];
     let configs = [
@@ -87,7 +87,7 @@ fn every_field_may_be_at_its_end() {
 }
 
 #[test]
-fn wrong_configurations_are_refused_and_never_panic() {
+fn invalid_configurations_are_errors_without_panics() {
     let many = vec![NodeId(0); 65_536];
     let wrong = [
         Config { cpu_nodes: &[], ..SMALL },

@@ -78,7 +78,7 @@ type Attempt = (&'static (&'static str, Refused, Call), Pfn, Order);
 const ORDERS: [u8; 6] = [0, 1, 2, 3, 5, 10];
 
 #[test]
-fn every_frame_with_every_order_is_freed_split_shared_poisoned_adopted() {
+fn frame_calls_at_every_order_keep_the_state_valid() {
     let attempts: Vec<Attempt> = (CALLS.iter())
         .flat_map(|call| places().into_iter().map(move |pfn| (call, pfn)))
         .flat_map(|(call, pfn)| ORDERS.map(|order| (call, Pfn::new(pfn), Order::new(order))))
@@ -97,7 +97,7 @@ fn every_frame_with_every_order_is_freed_split_shared_poisoned_adopted() {
 /// Tries every pair of ways to free each block. The second free of a block must fail, except for blocks with several
 /// references.
 #[test]
-fn what_is_freed_is_not_there_to_be_freed_again() {
+fn second_free_of_a_block_fails() {
     let frees: [(&str, Call); 5] = [
         ("free_pages", |town, pfn, order| describe(town.engine.free_pages(pfn, order))),
         ("put_page", |town, pfn, _| describe(town.engine.put_page(pfn))),
@@ -133,7 +133,7 @@ fn what_is_freed_is_not_there_to_be_freed_again() {
 
 /// Counts references up to the maximum, and tries to add one more.
 #[test]
-fn references_end_where_they_can_be_counted() {
+fn reference_count_overflow_is_an_error() {
     with_town(Policy::FREEHOLD, |town, _| {
         let (engine, pfn) = (town.engine, Pfn::new(crate::attackers::town::COUNTED_OUT));
         let before = Picture::take(engine);
@@ -151,7 +151,7 @@ fn references_end_where_they_can_be_counted() {
 
 /// Takes a CPU offline that does not exist. The call panics and changes nothing.
 #[test]
-fn a_frame_that_cannot_go_to_a_list_stays_its_owners() {
+fn offlining_a_missing_cpu_panics_without_changes() {
     let config = crate::attackers::town::config(Policy::LINUX_6_12);
     crate::attackers::machine::with_frames(&freehold::page::Config { first: Pfn::new(0), ..config }, 4096, |engine| {
         let before = Picture::take(engine);

@@ -172,7 +172,7 @@ fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
 }
 
 #[test]
-fn a_probe_panics_at_every_event() {
+fn probe_panic_at_any_event_keeps_the_state_valid() {
     panic_hook::silence_payload::<Planned>();
     for pcp in PCP {
         let events = panic_everywhere(pcp, Place::Report);
@@ -181,7 +181,7 @@ fn a_probe_panics_at_every_event() {
 }
 
 #[test]
-fn every_promise_panics_at_every_call() {
+fn callback_panic_at_any_call_keeps_the_state_valid() {
     panic_hook::silence_payload::<Planned>();
     let mut never = PROMISES.to_vec();
     for pcp in PCP {
@@ -193,7 +193,7 @@ fn every_promise_panics_at_every_call() {
 /// Frees a long range, of which 4096 pages are claimed at a time, with a panic between the parts. The pages that were
 /// claimed before the panic leave the machine in order.
 #[test]
-fn a_probe_panics_between_the_parts_of_a_long_range() {
+fn probe_panic_within_a_long_range_keeps_the_state_valid() {
     panic_hook::silence_payload::<Planned>();
     let frames = if cfg!(miri) { 5000 } else { 12_288 };
     let range = Pfn::new(0)..Pfn::new(frames);
@@ -213,7 +213,7 @@ fn a_probe_panics_between_the_parts_of_a_long_range() {
 
 /// The script produces all kinds of events that it was written for.
 #[test]
-fn the_script_meets_most_kinds_of_events() {
+fn script_produces_the_expected_event_kinds() {
     let kinds: BTreeSet<String> = PCP.into_iter().flat_map(|pcp| play(pcp, Place::Report, NEVER).1).collect();
     const EXPECTED: [&str; 22] = [
         "ZoneLockReleased",
@@ -245,7 +245,7 @@ fn the_script_meets_most_kinds_of_events() {
 
 /// Tests the harness: the check finds a block that a planted fault broke.
 #[test]
-fn a_planted_wreck_is_found() {
+fn planted_broken_block_is_found() {
     let script = Script::default();
     let bomb = Bomb::new(Place::Report, 0, &script);
     with_script(PCP[1], &script, &bomb, |stage| {

@@ -165,7 +165,7 @@ fn every_pair(engine: &Engine<'_, '_>, order: Order) -> Result<(), String> {
 }
 
 #[test]
-fn of_two_that_free_one_block_one_does() {
+fn concurrent_double_free_succeeds_once() {
     for pcp in PCP {
         for contig in [ContigPolicy::OneByOne, ContigPolicy::Batched] {
             with_frames(&config(pcp, contig), FRAMES, |engine| {
@@ -179,7 +179,7 @@ fn of_two_that_free_one_block_one_does() {
 
 /// Tests the harness: a planted fault makes a block allocated twice, both frees succeed, and the harness reports this.
 #[test]
-fn a_planted_double_is_found() {
+fn planted_double_allocation_is_found() {
     with_frames(&config(PcpPolicy::Linux, ContigPolicy::Batched), FRAMES, |engine| {
         let forge: Free = |engine, pfn, order| {
             while engine.state(pfn).is_some_and(|state| matches!(state, State::Allocated { .. })) {

@@ -54,7 +54,7 @@ fn ends() -> Vec<u32> {
 }
 
 #[test]
-fn every_range_is_taken_freed_released_set_aside() {
+fn range_calls_with_any_bounds_keep_the_state_valid() {
     let mut attempts: Vec<Attempt> = Vec::new();
     for call in &CALLS {
         for start in ends() {
@@ -75,7 +75,7 @@ fn every_range_is_taken_freed_released_set_aside() {
 /// Frees frozen ranges that contain bad blocks, shared blocks, slab blocks and free frames. Blocks that do not belong
 /// to the caller are not split.
 #[test]
-fn a_frozen_range_begins_and_ends_anywhere() {
+fn frozen_range_free_with_any_bounds_spares_slab_blocks() {
     let near: Vec<u32> = ends().into_iter().filter(|end| (6000..7200).contains(end)).collect();
     for &start in &near {
         for &end in &near {
@@ -92,7 +92,7 @@ fn a_frozen_range_begins_and_ends_anywhere() {
 
 /// Areas with bitmaps that are too small, and layouts of impossible areas.
 #[test]
-fn an_area_wants_its_bitmap() {
+fn cma_area_without_a_bitmap_is_an_error() {
     with_town(Policy::FREEHOLD, |town, _| {
         let before = Picture::take(town.engine);
         let (start, end) = (Pfn::new(2304), Pfn::new(2400));

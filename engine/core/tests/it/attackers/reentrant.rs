@@ -138,7 +138,7 @@ fn meddle_with(config: &Config<'_>, (name, misdeed): (&str, Misdeed), from_probe
 }
 
 #[test]
-fn the_engine_is_called_from_everywhere() {
+fn reentrant_calls_keep_the_state_valid() {
     panic_hook::silence(|_| DEPTH.get() != 0);
     for pcp in PCP {
         for misdeed in MISDEEDS {
@@ -174,7 +174,7 @@ impl Hooks for Waiter<'_> {
 }
 
 #[test]
-fn nobody_releases_what_is_being_taken_offline() {
+fn release_during_offline_keeps_the_state_valid() {
     let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, 4096)];
     let mut memory = Memory::new(&config, &ranges);

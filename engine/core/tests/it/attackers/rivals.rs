@@ -60,7 +60,7 @@ fn free_what_is_left(engine: &Engine<'_, '_>, pfn: Pfn, order: Order) {
 }
 
 #[test]
-fn of_two_that_split_a_block_one_does() {
+fn concurrent_split_succeeds_once() {
     over_a_block(Order::new(4), [SPLIT, SPLIT], |engine, pfn, order, successes| {
         assert_eq!(successes, 1);
         free_what_is_left(engine, pfn, order);
@@ -68,7 +68,7 @@ fn of_two_that_split_a_block_one_does() {
 }
 
 #[test]
-fn a_block_is_split_or_freed() {
+fn concurrent_split_and_free_succeed_once() {
     over_a_block(Order::new(4), [SPLIT, FREE], |engine, pfn, order, successes| {
         assert_eq!(successes, 1);
         free_what_is_left(engine, pfn, order);
@@ -76,7 +76,7 @@ fn a_block_is_split_or_freed() {
 }
 
 #[test]
-fn a_reference_is_counted_or_was_the_last() {
+fn concurrent_get_and_put_keep_the_block_valid() {
     over_a_block(Order::new(3), [GET, PUT], |engine, pfn, order, successes| {
         assert!(successes >= 1, "the reference that is there can always be dropped");
         free_what_is_left(engine, pfn, order);
@@ -85,7 +85,7 @@ fn a_reference_is_counted_or_was_the_last() {
 
 /// One thread splits the block into pages of a range, while the other drops a reference to its first page.
 #[test]
-fn a_reference_is_dropped_while_its_block_is_split() {
+fn concurrent_split_and_put_both_succeed() {
     over_a_block(Order::new(6), [SPLIT, GET_AND_PUT], |engine, pfn, order, successes| {
         assert_eq!(successes, 2, "a reference that is held can be dropped");
         free_what_is_left(engine, pfn, order);
@@ -103,7 +103,7 @@ fn poison_and_note(engine: &Engine<'_, '_>, frame: Pfn, poisoned: &Mutex<Vec<Pfn
 
 /// Frames break while their block is freed. In the end each broken frame is withheld, and no other frame is.
 #[test]
-fn a_frame_breaks_while_its_block_is_freed() {
+fn frames_poisoned_during_a_free_are_withheld() {
     let rounds = if cfg!(miri) { 2 } else { 300 };
     for pcp in PCP {
         with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
@@ -158,17 +158,17 @@ const RELEASE: fn(&Engine<'_, '_>) -> bool = |engine| engine.release(START, END)
 const OFFLINE: fn(&Engine<'_, '_>) -> bool = |engine| engine.offline(START..END).is_ok();
 
 #[test]
-fn memory_is_released_once() {
+fn concurrent_release_succeeds_once() {
     over_memory([RELEASE, RELEASE], true, come_back);
 }
 
 #[test]
-fn memory_goes_offline_once() {
+fn concurrent_offline_keeps_the_state_valid() {
     over_memory([OFFLINE, OFFLINE], false, come_back);
 }
 
 #[test]
-fn memory_is_released_while_it_goes_offline() {
+fn concurrent_release_and_offline_keep_the_state_valid() {
     over_memory([RELEASE, OFFLINE], false, come_back);
 }
 
@@ -190,7 +190,7 @@ fn come_and_go(engine: &Engine<'_, '_>) -> bool {
 }
 
 #[test]
-fn memory_goes_offline_while_its_pages_are_freed_once_more() {
+fn concurrent_offline_and_free_keep_the_state_valid() {
     over_memory([come_and_go, free_late], false, |engine| {
         if engine.state(START).is_some() {
             free_what_is_left(engine, START, Order::new(10));
@@ -201,7 +201,7 @@ fn memory_goes_offline_while_its_pages_are_freed_once_more() {
 }
 
 #[test]
-fn memory_is_adopted_or_released() {
+fn concurrent_adopt_and_release_keep_the_state_valid() {
     over_memory(
         [|engine| engine.adopt(Pfn::new(1024), Order::new(9), Mobility::Fixed).is_ok(), RELEASE],
         true,
@@ -213,7 +213,7 @@ fn memory_is_adopted_or_released() {
 }
 
 #[test]
-fn memory_comes_once() {
+fn concurrent_online_keeps_the_state_valid() {
     over_memory(
         [
             |engine| engine.online(&range(ZoneKind::Normal, 0, 512, 1536), &mut []).is_ok(),
@@ -233,7 +233,7 @@ fn memory_comes_once() {
 /// Two threads reserve overlapping pageblocks as a CMA area. One of them gets all of its pageblocks, all of type CMA,
 /// and the other gets none.
 #[test]
-fn an_area_is_one_owners_as_a_whole() {
+fn concurrent_overlapping_cma_areas_reserve_one() {
     let rounds = if cfg!(miri) { 2 } else { 400 };
     let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];

@@ -13,7 +13,7 @@ const FIRST: u32 = 0xf000_0000;
 const SECOND: u32 = FIRST + (1 << 15);
 
 #[test]
-fn metadata_is_found_through_pointers_that_lead_below_it() {
+fn metadata_sections_are_found_from_any_frame() {
     run_on_cpu(freehold::base::CpuId(0));
     let config = Config {
         first: Pfn::new(FIRST),

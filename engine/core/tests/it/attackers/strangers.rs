@@ -55,7 +55,7 @@ const PANICS: [(&str, &[Attack]); 3] = [
 ];
 
 #[test]
-fn strangers_meet_a_documented_panic() {
+fn foreign_handles_panic_as_documented() {
     with_town(Policy::FREEHOLD, |theirs, _| {
         with_town(Policy::FREEHOLD, |ours, _| {
             let pictures = [Picture::take(ours.engine), Picture::take(theirs.engine)];
@@ -75,7 +75,7 @@ fn strangers_meet_a_documented_panic() {
 }
 
 #[test]
-fn a_node_that_is_not_there_gives_nothing() {
+fn allocation_on_a_missing_node_fails() {
     with_town(Policy::FREEHOLD, |town, _| {
         let before = Picture::take(town.engine);
         for node in [NOBODY, NodeId(u8::MAX)] {
@@ -91,7 +91,7 @@ fn a_node_that_is_not_there_gives_nothing() {
 /// A platform that returns a CPU number outside the machine. Every call that reads the CPU number panics, and no memory
 /// is lost.
 #[test]
-fn a_cpu_that_is_not_there_loses_nothing() {
+fn call_from_a_missing_cpu_loses_no_memory() {
     type Call = fn(&Engine<'_, '_>, Pfn);
     let calls: [(&str, Call); 9] = [
         ("alloc_pages", |engine, _| _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO)),
@@ -120,7 +120,7 @@ fn a_cpu_that_is_not_there_loses_nothing() {
 }
 
 #[test]
-fn another_allocators_area_is_refused() {
+fn foreign_cma_area_is_an_error() {
     with_two_areas(|ours, theirs| {
         let pictures = [Picture::take(ours.0), Picture::take(theirs.0)];
         theirs.0.cma_alloc(ours.1, 4, 1, Gfp::KERNEL).expect_err("the area is ours");
@@ -149,7 +149,7 @@ fn with_two_areas(run: impl for<'m> FnOnce((&Engine<'m, 'm>, &Area<'m>), (&Engin
 
 /// Watermarks, lowmem reserves, boosts and limits at the limits of their number range.
 #[test]
-fn levels_at_the_ends_of_numbers_only_refuse() {
+fn extreme_levels_keep_the_state_valid() {
     for level in [0, 1, u64::from(u32::MAX), 1 << 62, u64::MAX] {
         with_town(Policy::FREEHOLD, |town, _| {
             let engine = town.engine;
@@ -181,7 +181,7 @@ fn levels_at_the_ends_of_numbers_only_refuse() {
 /// Restores a state from a wrong recording, with missing blocks, broken blocks and lists of a type that does not exist
 /// on a CPU.
 #[test]
-fn a_wrong_recording_restores_nothing_that_is_not_there() {
+fn restore_ignores_invalid_recorded_blocks() {
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
     let ranges = [range(NORMAL, 0, 0, 4096)];
     let mut memory = Memory::new(&config, &ranges);

@@ -53,7 +53,7 @@ impl Scene<'_, '_, '_> {
 }
 
 #[test]
-fn nothing_is_lost_whatever_moves() {
+fn random_compaction_loses_no_page() {
     let policies = [PcpPolicy::Off, PcpPolicy::Linux, PcpPolicy::Merge, PcpPolicy::Owned, PcpPolicy::OwnedRemote];
     let mut moved = 0;
     for seed in 0..30 {

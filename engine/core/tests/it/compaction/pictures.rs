@@ -91,7 +91,7 @@ const THP: Gfp = Gfp::TRANSHUGE.union(Gfp::NORETRY);
 const UNMOVABLE: Gfp = Gfp::KERNEL.union(Gfp::RETRY_MAYFAIL);
 
 #[test]
-fn a_quick_search_takes_pairs_from_the_upper_half_and_leaves_their_blocks() {
+fn fast_search_takes_pairs_from_the_upper_half() {
     let outcome = compact(&[HALF; 12], |engine, _| assert_eq!(ask(engine, THP, 4), Some(0)));
     // One pair in each of four pageblocks, because async compaction takes no page around the ones that it found. The
     // first search goes deep into the list, and takes the first pair in the upper half of the zone.
@@ -104,7 +104,7 @@ fn a_quick_search_takes_pairs_from_the_upper_half_and_leaves_their_blocks() {
 }
 
 #[test]
-fn who_waits_takes_what_is_free_around_a_target_too() {
+fn sync_compaction_also_takes_free_pages_around_a_target() {
     for order in [2, 4] {
         let outcome = compact(&[HALF; 12], |engine, _| assert_eq!(ask(engine, UNMOVABLE, order), Some(0)));
         assert_eq!(outcome.after, [&[NONE], &[HALF; 5][..], &[FULL], &[HALF; 5]].concat(), "order {order}");
@@ -116,7 +116,7 @@ fn who_waits_takes_what_is_free_around_a_target_too() {
 }
 
 #[test]
-fn unasked_the_whole_zone_is_scanned_from_both_ends_until_it_is_good_enough() {
+fn proactive_scan_covers_the_zone_until_the_low_mark() {
     let outcome = compact(&[HALF; 12], |engine, _| engine.tick_kcompactd(NODE));
     // Two of the six pageblocks' worth of free memory become whole. One third in whole pageblocks is above the required
     // fifth; one sixth is below.
@@ -134,7 +134,7 @@ fn with_fifth(fifth: char) -> Vec<String> {
 }
 
 #[test]
-fn an_optimist_leaves_a_block_at_the_first_page_that_cannot_move() {
+fn async_compaction_leaves_a_block_at_an_unmovable_page() {
     let before = with_fifth('u');
     let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, THP, 4), Some(32)));
     // Compaction gives up the source block that the quick search chose at its fifth frame, without moving any of its
@@ -151,7 +151,7 @@ fn an_optimist_leaves_a_block_at_the_first_page_that_cannot_move() {
 }
 
 #[test]
-fn who_waits_moves_what_it_can_around_a_page_that_cannot() {
+fn sync_compaction_moves_pages_around_an_unmovable_page() {
     let before = with_fifth('u');
     for order in [2, 4] {
         let outcome = compact(&before, |engine, _| {
@@ -165,7 +165,7 @@ fn who_waits_moves_what_it_can_around_a_page_that_cannot() {
 }
 
 #[test]
-fn unasked_the_scan_of_targets_strides_over_what_is_full() {
+fn proactive_target_scan_strides_over_full_pageblocks() {
     let outcome = compact(&with_fifth('u'), |engine, _| engine.tick_kcompactd(NODE));
     // The last pageblock is full. In the pageblock before it, the scan looks at every other frame until it finds a free
     // one.
@@ -177,7 +177,7 @@ fn unasked_the_scan_of_targets_strides_over_what_is_full() {
 
 /// A page whose move is refused stays, and its target is used for the next page.
 #[test]
-fn a_target_that_was_refused_is_used_for_the_next_page() {
+fn refused_target_is_reused_for_the_next_page() {
     let before = with_fifth('p');
     for (gfp, scans, seventh) in
         [(THP, [(16, 11, 16), (17, 35, 31)], (14, 100)), (UNMOVABLE, [(16, 20, 16), (16, 34, 31)], (14, 116))]
@@ -191,7 +191,7 @@ fn a_target_that_was_refused_is_used_for_the_next_page() {
 }
 
 #[test]
-fn a_pageblock_that_is_almost_free_is_emptied_with_one_move() {
+fn almost_free_pageblock_is_emptied_with_one_move() {
     let before = [&[".........m......", FULL, FULL], &[HALF; 8][..]].concat();
     for (gfp, scanned) in [(THP, 17), (UNMOVABLE, 16)] {
         let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, gfp, 4), Some(0)));

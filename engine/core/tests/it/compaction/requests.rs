@@ -11,7 +11,7 @@ use crate::compaction::{
 };
 
 #[test]
-fn a_huge_page_is_made_of_single_ones() {
+fn compaction_makes_a_huge_page_of_single_pages() {
     with_full_machine(16, &config(), |engine, mover| {
         mover.free(engine, half_of(0..16));
         assert_eq!(whole_pageblocks(engine), 0);
@@ -24,7 +24,7 @@ fn a_huge_page_is_made_of_single_ones() {
 }
 
 #[test]
-fn pages_go_from_the_start_of_the_zone_to_its_end() {
+fn pages_move_from_zone_start_to_zone_end() {
     with_full_machine(16, &config(), |engine, mover| {
         mover.free(engine, half_of(0..16));
         huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
@@ -36,7 +36,7 @@ fn pages_go_from_the_start_of_the_zone_to_its_end() {
 }
 
 #[test]
-fn a_request_that_may_not_wait_is_not_compacted_for() {
+fn non_waiting_request_does_not_compact() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         assert_eq!(huge_page(engine, Gfp::TRANSHUGE_LIGHT), None);
@@ -45,7 +45,7 @@ fn a_request_that_may_not_wait_is_not_compacted_for() {
 }
 
 #[test]
-fn without_room_nothing_is_moved() {
+fn no_free_room_means_no_migration() {
     with_full_machine(8, &config(), |engine, mover| {
         // A huge page requires a thousand free pages above the low watermark: two pageblocks, for targets and for
         // concurrent allocations.
@@ -57,7 +57,7 @@ fn without_room_nothing_is_moved() {
 }
 
 #[test]
-fn lack_is_not_taken_for_fragmentation() {
+fn low_fragmentation_index_skips_compaction() {
     // The free pieces are large, so the fragmentation index is low. With a threshold above the index, compaction is
     // skipped and reclaim has to help.
     let policy = Policy {
@@ -72,7 +72,7 @@ fn lack_is_not_taken_for_fragmentation() {
 }
 
 #[test]
-fn a_free_reserved_block_counts_in_the_index_although_nobody_may_have_it() {
+fn free_reserved_block_counts_in_the_index() {
     let strict = Numbers { compaction_extfrag_threshold: Some(1000), ..Numbers::default() };
     let apart = ReservePolicy { index: ReserveIndex::Apart, ..ReservePolicy::LINUX };
     for (reserve, compacts) in [(ReservePolicy::LINUX, true), (apart, false)] {
@@ -102,7 +102,7 @@ fn reserve_the_whole_block(engine: &Engine<'_, '_>) {
 }
 
 #[test]
-fn a_zone_where_compaction_failed_is_left_alone_for_a_while() {
+fn failed_compaction_is_deferred() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
@@ -121,7 +121,7 @@ fn a_zone_where_compaction_failed_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn what_is_made_for_a_request_is_not_taken_by_another() {
+fn compacted_block_is_captured_for_the_request() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         let pfn = engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect("a pageblock can be emptied");
@@ -133,7 +133,7 @@ fn what_is_made_for_a_request_is_not_taken_by_another() {
 }
 
 #[test]
-fn a_block_that_is_caught_whole_is_nobodys() {
+fn captured_pageblock_has_no_owner() {
     with_full_machine(16, &config(), |engine, mover| {
         (0..16).for_each(|block| engine.damage().set_owner(Pfn::new(block * BLOCK), Some(CpuId(0))));
         mover.free(engine, half_of(0..16));
@@ -145,7 +145,7 @@ fn a_block_that_is_caught_whole_is_nobodys() {
 }
 
 #[test]
-fn who_wants_a_whole_pageblock_may_have_a_movable_one_emptied_without_effort() {
+fn by_use_sources_empty_movable_pageblocks_when_async() {
     for (sources, is_served) in [(Sources::ByEffort, false), (Sources::ByUse, true)] {
         let compaction = CompactionPolicy { sources, ..CompactionPolicy::LINUX_6_12 };
         let policy = Policy { compaction, ..config().policy };
@@ -175,7 +175,7 @@ fn count_stalls(deferred: AfterDeferral) -> (u64, u64) {
 }
 
 #[test]
-fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
+fn after_deferral_leave_avoids_compaction_stalls() {
     let ((tried, passed_over), (left, left_over)) =
         (count_stalls(AfterDeferral::Try), count_stalls(AfterDeferral::Leave));
     assert!(left > 0 && left < tried, "{left} stalls instead of {tried}");
@@ -183,7 +183,7 @@ fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
 }
 
 #[test]
-fn compaction_that_failed_is_tried_again_at_once_where_nothing_is_deferred() {
+fn no_deferral_policy_retries_immediately() {
     for (deferral, defers) in [(Deferral::Growing, true), (Deferral::None, false)] {
         let compaction = CompactionPolicy { deferral, ..CompactionPolicy::LINUX_6_12 };
         let policy = Policy { compaction, ..config().policy };

@@ -19,7 +19,7 @@ fn release(engine: &Engine<'_, '_>, pfn: u32) {
 }
 
 #[test]
-fn an_optimist_gives_up_a_block_at_the_first_page_that_stays() {
+fn async_compaction_skips_a_block_at_an_unmovable_page() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         // The first page of each of the first three pageblocks is unmovable.
@@ -34,7 +34,7 @@ fn an_optimist_gives_up_a_block_at_the_first_page_that_stays() {
 }
 
 #[test]
-fn a_pageblock_without_anything_to_move_is_not_scanned_again() {
+fn pageblock_without_movable_pages_is_skipped() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, (0..2 * BLOCK).chain(half_of(2..8)));
         (0..2 * BLOCK).for_each(|pfn| fix(engine, pfn));
@@ -48,7 +48,7 @@ fn a_pageblock_without_anything_to_move_is_not_scanned_again() {
 }
 
 #[test]
-fn pages_are_moved_to_movable_pageblocks_only() {
+fn targets_are_in_movable_pageblocks_only() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         let unmovable = retype_last(engine, mover);
@@ -70,7 +70,7 @@ fn retype_last(engine: &Engine<'_, '_>, mover: &Mover) -> Vec<u32> {
 }
 
 #[test]
-fn what_is_isolated_leaves_the_zone_above_its_min_mark() {
+fn isolation_keeps_the_zone_above_min() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         let zone = zone(engine);
@@ -88,7 +88,7 @@ fn what_is_isolated_leaves_the_zone_above_its_min_mark() {
 }
 
 #[test]
-fn kcompactd_compacts_a_fragmented_node_unasked() {
+fn kcompactd_compacts_a_fragmented_node_proactively() {
     with_full_machine(16, &config(), |engine, mover| {
         mover.free(engine, half_of(0..16));
         assert_eq!(whole_pageblocks(engine), 0);
@@ -104,7 +104,7 @@ fn kcompactd_compacts_a_fragmented_node_unasked() {
 }
 
 #[test]
-fn large_blocks_move_too_if_they_are_smaller_than_what_is_wanted() {
+fn blocks_smaller_than_the_request_are_moved() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, 0..8 * BLOCK);
         let order = Order::new(3);
@@ -124,7 +124,7 @@ fn large_blocks_move_too_if_they_are_smaller_than_what_is_wanted() {
 /// Large folios lie between free blocks that are too small for them. After a split, their single pages fit.
 /// linux: mm/migrate.c:migrate_pages_batch
 #[test]
-fn a_block_for_which_there_is_no_place_is_moved_page_by_page_if_it_may_be_split() {
+fn block_without_a_target_is_split_and_moved_by_page() {
     for splits in [false, true] {
         with_full_machine(8, &config(), |engine, mover| {
             mover.splits.set(splits);
@@ -142,7 +142,7 @@ fn a_block_for_which_there_is_no_place_is_moved_page_by_page_if_it_may_be_split(
 }
 
 #[test]
-fn a_node_that_is_not_there_has_nothing_to_compact() {
+fn node_without_memory_is_not_compacted() {
     with_full_machine(2, &config(), |engine, _| {
         assert_eq!(engine.zone(NodeId(0), ZoneKind::Dma).present(), 0);
         engine.tick_kcompactd(NodeId(0));
@@ -167,7 +167,7 @@ fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
 /// the hint of a huge page. Hints from a run of kcompactd on its own stay. linux: mm/compaction.c:__compact_finished,
 /// reset_isolation_suitable, pageblock_skip_persistent
 #[test]
-fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {
+fn kswapd_clears_skip_hints_after_a_full_scan() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..7).chain(7 * BLOCK..8 * BLOCK));
         mover.own_block(engine, 7 * BLOCK, Order::new(9));

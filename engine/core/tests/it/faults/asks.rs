@@ -62,7 +62,7 @@ fn asked(gfp: Gfp, order: u8) -> (usize, u32) {
 }
 
 #[test]
-fn a_request_asks_for_as_much_help_as_its_flags_allow() {
+fn request_flags_bound_reclaim_and_oom_calls() {
     assert_eq!(asked(Gfp::NOWAIT, 0), (0, 0), "may not wait");
     assert_eq!(asked(Gfp::KERNEL, 0), (1, 1));
     assert_eq!(asked(Gfp::KERNEL | Gfp::NORETRY, 0), (1, 0));
@@ -87,7 +87,7 @@ fn efforts(gfp: Gfp, order: u8) -> Vec<CompactEffort> {
 }
 
 #[test]
-fn a_request_tries_as_hard_as_its_flags_allow() {
+fn request_flags_bound_compaction_effort() {
     use CompactEffort::{Async, SyncLight};
     // At async effort, a request does not move pages in pageblocks of another type.
     assert_eq!(efforts(Gfp::KERNEL, 2), [SyncLight]);

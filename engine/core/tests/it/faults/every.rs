@@ -53,7 +53,7 @@ fn ask_everything(manners: Manners) -> u32 {
 }
 
 #[test]
-fn every_platform_lets_every_request_end() {
+fn requests_end_on_every_kind_of_platform() {
     for migrate in MOVES {
         for reclaim in HELP {
             for last_resort in [Help::Nothing, Help::Claimed, Help::Denied, Help::Twice, Help::All] {
@@ -67,7 +67,7 @@ fn every_platform_lets_every_request_end() {
 }
 
 #[test]
-fn help_helps() {
+fn more_reclaim_serves_more_requests() {
     let besides = Besides::CallBack;
     let [nothing, one, all] = [Help::Nothing, Help::One, Help::All].map(|help| {
         ask_everything(Manners { reclaim: help, migrate: Move::Always, last_resort: help, reclaimable: 0, besides })

@@ -80,7 +80,7 @@ fn ask_for_last_resort(help: Help) -> Scene {
 }
 
 #[test]
-fn what_reclaim_says_is_checked() {
+fn false_reclaim_answers_are_broken_promises() {
     for help in [Help::Claimed, Help::Denied, Help::Twice, Help::TwiceAtOnce, Help::Foreign] {
         let scene = ask_for_reclaim(help);
         assert!(!scene.broken.is_empty(), "{help:?} was not noticed");
@@ -93,7 +93,7 @@ fn what_reclaim_says_is_checked() {
 }
 
 #[test]
-fn what_came_counts_and_not_what_was_said() {
+fn freed_pages_count_instead_of_the_reported_number() {
     assert_eq!(ask_for_reclaim(Help::Claimed).counts.pgsteal_direct, 0);
     assert_eq!(ask_for_reclaim(Help::Foreign).counts.pgsteal_direct, 0);
     // One page at each of the thirteen priorities.
@@ -106,7 +106,7 @@ fn what_came_counts_and_not_what_was_said() {
 /// Reclaim frees only pages that it has just allocated. There is progress in every round, but no block becomes
 /// available, and the request must still end.
 #[test]
-fn progress_without_end_comes_to_an_end() {
+fn endless_reclaim_progress_still_ends_the_request() {
     let manners = Manners { reclaim: Help::Borrowed, reclaimable: 1 << 20, ..IDLE };
     let scene = ask(manners, Gfp::KERNEL, 2, |page| page.raw() % 64 == 1);
     assert!(!scene.served);
@@ -124,7 +124,7 @@ impl Hooks for Boaster {
 }
 
 #[test]
-fn nobody_looks_at_more_pages_than_there_are() {
+fn scanned_pages_are_capped_at_the_zone_size() {
     let boaster = Boaster;
     crate::common::with_machine(&config(), &memory(), MinFree::Pages(40), |engine| {
         engine.platform().answer_with(&boaster);
@@ -137,7 +137,7 @@ fn nobody_looks_at_more_pages_than_there_are() {
 }
 
 #[test]
-fn what_migration_leaves_behind_is_looked_at() {
+fn false_migrate_answers_are_broken_promises() {
     for migrate in [Move::FreesSource, Move::FreesTarget, Move::HoldsTarget] {
         let scene = ask_for_compaction(migrate);
         assert!(!scene.broken.is_empty(), "{migrate:?} was not noticed");
@@ -153,7 +153,7 @@ fn what_migration_leaves_behind_is_looked_at() {
 }
 
 #[test]
-fn what_the_last_resort_says_is_checked() {
+fn false_oom_answers_are_broken_promises() {
     for help in [Help::Claimed, Help::Denied, Help::Twice, Help::Foreign] {
         let scene = ask_for_last_resort(help);
         assert!(scene.broken.contains(&Promise::OutOfMemory), "{help:?} was not noticed");
@@ -183,7 +183,7 @@ impl Hooks for Nested<'_, '_> {
 }
 
 #[test]
-fn the_last_resort_is_not_asked_from_within() {
+fn oom_callback_does_not_nest() {
     let (config, memory) = (config(), memory());
     let mut metadata = Memory::new(&config, &memory);
     let engine = &build(&config, &memory, &mut metadata);
@@ -198,7 +198,7 @@ fn the_last_resort_is_not_asked_from_within() {
 
 /// Tests the harness: it detects a platform that loses a page.
 #[test]
-fn a_lost_page_is_found() {
+fn planted_lost_page_is_found() {
     crate::common::with_machine(&config(), &memory(), MinFree::Pages(40), |engine| {
         let held = [0; 3].map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
         assert_eq!(judge(engine, held.len()), Ok(()));

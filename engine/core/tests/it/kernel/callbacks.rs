@@ -63,7 +63,7 @@ fn depth_of(run: impl FnOnce() + Send) -> u32 {
 }
 
 #[test]
-fn a_reclaim_that_requests_memory_does_not_nest() {
+fn allocation_in_reclaim_does_not_nest() {
     fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
         request_until_failure::<OneCpu>();
         Reclaimed::default()
@@ -78,7 +78,7 @@ fn a_reclaim_that_requests_memory_does_not_nest() {
 }
 
 #[test]
-fn a_migrate_that_requests_memory_does_not_nest() {
+fn allocation_in_migrate_does_not_nest() {
     fn migrate(_: &Migration) -> Migrated {
         request_until_failure::<Equipped>();
         Migrated::Refused
@@ -107,7 +107,7 @@ fn a_migrate_that_requests_memory_does_not_nest() {
 
 /// A callback may need a page to free many, so its requests may use the reserve.
 #[test]
-fn a_callback_gets_pages_of_the_reserve() {
+fn callback_allocates_from_the_reserve() {
     static GOT: AtomicU32 = AtomicU32::new(0);
     fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
         one_level_deeper(|| {
@@ -123,7 +123,7 @@ fn a_callback_gets_pages_of_the_reserve() {
 
 /// Pages that a callback frees through the sink serve the request.
 #[test]
-fn pages_that_a_callback_frees_serve_the_request() {
+fn pages_freed_by_a_callback_serve_the_request() {
     use std::sync::Mutex;
     static CACHED: Mutex<Vec<Pages<Machine>>> = Mutex::new(Vec::new());
     fn reclaim(pages: &PageSink<'_, Machine>, wanted: &Reclaim) -> Reclaimed {
@@ -149,7 +149,7 @@ fn pages_that_a_callback_frees_serve_the_request() {
 struct Planned;
 
 #[test]
-fn a_callback_that_panics_or_moves_leaves_no_mark() {
+fn callback_that_panics_or_changes_cpu_leaves_no_mark() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     thread_local! {
         static DOES: Cell<fn()> = const { Cell::new(|| ()) };
@@ -183,7 +183,7 @@ fn a_callback_that_panics_or_moves_leaves_no_mark() {
 
 /// An interrupt handler that runs during a callback gets free pages, but does not reclaim.
 #[test]
-fn a_handler_that_comes_into_a_callback_is_served() {
+fn interrupt_during_a_callback_is_served_without_reclaim() {
     static SERVED: AtomicU32 = AtomicU32::new(0);
     fn reclaim(_: &PageSink<'_, Machine>, _: &Reclaim) -> Reclaimed {
         one_level_deeper(|| {
@@ -206,7 +206,7 @@ thread_local! {
 
 /// A task waits inside a callback while another task runs on its CPU and reclaims.
 #[test]
-fn a_mark_of_tasks_keeps_no_other_task_from_reclaim() {
+fn per_task_mark_allows_other_tasks_to_reclaim() {
     static BY_TASK: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
     fn is_reclaiming() -> Option<bool> {
         Some(RECLAIMS.get()[TASK.get()])

@@ -18,7 +18,7 @@ use crate::kernel::machine::{
 
 /// A CPU waits for a lock with interrupts off, while the holder of the lock waits for that CPU.
 #[test]
-fn a_cpu_that_waits_for_a_lock_answers() {
+fn cpu_waiting_for_a_lock_answers_calls() {
     let kernel = boot::<FourCpus>(32);
     let (lock, waits, is_over) = (SpinLock::<Machine<FourCpus>>::new(), AtomicBool::new(false), AtomicBool::new(false));
     lock.lock(Rank::Zone);
@@ -50,7 +50,7 @@ fn a_cpu_that_waits_for_a_lock_answers() {
 }
 
 #[test]
-fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
+fn last_unlock_restores_interrupts_in_any_order() {
     boot::<OneCpu>(32);
     let (first, second) = (SpinLock::<Machine>::new(), SpinLock::<Machine>::new());
     first.lock(Rank::Pcp);
@@ -71,7 +71,7 @@ fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
 }
 
 #[test]
-fn a_cpu_that_never_asked_for_anything_is_not_called() {
+fn fence_of_an_unused_cpu_makes_no_call() {
     let kernel = boot::<FourCpus>(32);
     let local = kernel.slab().unwrap().local();
     assert_eq!((1..4).map(|cpu| CpuLocal::fence(local, CpuId(cpu))).collect::<Vec<_>>(), [FenceOutcome::Ended; 3]);
@@ -81,19 +81,19 @@ fn a_cpu_that_never_asked_for_anything_is_not_called() {
 
 /// CPU 1 uses the allocator, and then takes no interrupts any more.
 #[test]
-fn what_a_cpu_may_be_using_that_does_not_answer_is_lost_and_nothing_else() {
+fn unresponsive_cpu_loses_only_its_current_objects() {
     lose(boot::<Impatient>(32));
 }
 
 /// CPU 1 stops taking interrupts, under a policy in which CPUs own slabs. Slabs are disowned before the fence.
 #[test]
-fn slabs_of_a_cpu_that_does_not_answer_are_left_alone() {
+fn slabs_of_an_unresponsive_cpu_are_untouched() {
     lose(boot::<ImpatientOwner>(32));
 }
 
 /// CPU 1 stops taking interrupts, on a machine with a clock that limits the wait.
 #[test]
-fn a_clock_says_when_a_call_was_not_answered() {
+fn clock_ends_the_wait_for_an_unresponsive_cpu() {
     fn time() -> Option<u64> {
         static TIME: AtomicU64 = AtomicU64::new(0);
         Some(TIME.fetch_add(100, Relaxed))
@@ -103,7 +103,7 @@ fn a_clock_says_when_a_call_was_not_answered() {
 
 /// After a CPU was given up, no other CPU waits for it again. A caller with interrupts off never waits for any CPU.
 #[test]
-fn a_cpu_that_does_not_answer_is_waited_for_once() {
+fn unresponsive_cpu_is_waited_for_once() {
     let kernel = boot::<Impatient>(32);
     as_other(use_many_sizes::<Impatient>);
     UNANSWERED.set(0);
@@ -127,7 +127,7 @@ fn a_cpu_that_does_not_answer_is_waited_for_once() {
 /// A CPU that was given up keeps its objects, except for the slabs and sheaves that were being taken from it. A CPU
 /// that went offline and came back is called again, even if it never answered before.
 #[test]
-fn a_cpu_that_was_given_up_keeps_what_it_has() {
+fn given_up_cpu_keeps_its_objects() {
     let kernel = boot::<Impatient>(32);
     as_other(use_many_sizes::<Impatient>);
     UNANSWERED.set(0);
@@ -148,7 +148,7 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
 
 /// The CPU may resume in the middle of an operation, with interrupts off. It reaches its own part without a call.
 #[test]
-fn a_cpu_that_was_given_up_reaches_itself() {
+fn given_up_cpu_still_shrinks_its_own_lists() {
     let kernel = boot::<Impatient>(32);
     as_other(use_many_sizes::<Impatient>);
     UNANSWERED.set(0);
@@ -220,7 +220,7 @@ fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
 }
 
 #[test]
-fn a_number_that_no_cpu_has_is_refused() {
+fn call_with_an_invalid_cpu_number_panics() {
     let kernel = boot::<FourCpus>(32);
     let before = audit::<FourCpus>();
     CPU.set(FourCpus::CPUS);
@@ -234,7 +234,7 @@ fn a_number_that_no_cpu_has_is_refused() {
 
 #[test]
 #[cfg(debug_assertions)]
-fn interrupts_that_stay_on_are_noticed() {
+fn enabled_interrupts_under_a_lock_panic() {
     crate::kernel::machine::install::<OneCpu>(Hooks { irqs_disabled: || Some(false), ..Hooks::default() });
     assert!(catch_unwind(|| SpinLock::<Machine>::new().lock(Rank::Zone)).is_err());
     IRQS_OFF.set(false);
@@ -247,7 +247,7 @@ thread_local! {
 
 #[test]
 #[cfg(debug_assertions)]
-fn an_nmi_that_allocates_in_a_section_is_noticed() {
+fn nmi_allocation_in_a_section_panics() {
     thread_local! {
         static LOOKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }

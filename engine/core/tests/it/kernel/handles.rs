@@ -11,7 +11,7 @@ use freehold::slab::CreateError;
 use crate::kernel::machine::{Hooks, MIB, Machine, OneCpu, audit, boot, init, install, take_all_pages};
 
 #[test]
-fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
+fn pages_are_zeroed_on_request_and_freed_on_drop() {
     let kernel = boot::<OneCpu>(32);
     let (before, _) = audit::<OneCpu>();
     for order in Order::all() {
@@ -31,7 +31,7 @@ fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
 }
 
 #[test]
-fn pages_may_be_kept_in_another_way() {
+fn pages_round_trip_through_raw() {
     let kernel = boot::<OneCpu>(32);
     let (before, _) = audit::<OneCpu>();
     let (pfn, order) = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap().into_raw();
@@ -42,7 +42,7 @@ fn pages_may_be_kept_in_another_way() {
 }
 
 #[test]
-fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
+fn contig_is_zeroed_on_request_and_round_trips_raw() {
     let kernel = boot::<OneCpu>(64);
     let (before, _) = audit::<OneCpu>();
     let mut dirty = kernel.alloc_contig_pages(Gfp::KERNEL, 100).unwrap();
@@ -66,7 +66,7 @@ fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
 }
 
 #[test]
-fn ranges_and_areas_have_owners_too() {
+fn cma_and_contig_handles_free_on_drop() {
     let reserved = 16 * MIB..20 * MIB;
     let frames = Pfn::new(16 << 8)..Pfn::new(20 << 8);
     let map = [Region::usable(0, 64 * MIB)];
@@ -106,7 +106,7 @@ impl Drop for DropCounter {
 }
 
 #[test]
-fn objects_of_a_type_are_dropped_once_and_their_cache_goes_after_them() {
+fn typed_objects_are_dropped_once_before_their_cache() {
     let kernel = boot::<OneCpu>(32);
     let dropped = Rc::new(Cell::new(0));
     let before = audit::<OneCpu>();
@@ -125,7 +125,7 @@ fn objects_of_a_type_are_dropped_once_and_their_cache_goes_after_them() {
 }
 
 #[test]
-fn alignment_is_the_types_and_nothing_is_too_small() {
+fn typed_cache_uses_the_alignment_of_the_type() {
     let kernel = boot::<OneCpu>(32);
     #[repr(align(256))]
     struct Wide([u8; 3]);
@@ -142,7 +142,7 @@ fn alignment_is_the_types_and_nothing_is_too_small() {
 }
 
 #[test]
-fn what_idles_is_given_back_before_a_request_fails() {
+fn idle_memory_is_reclaimed_before_a_request_fails() {
     let kernel = boot::<OneCpu>(16);
     let all = take_all_pages(kernel, Gfp::KERNEL).len();
     let objects: Vec<_> = core::iter::from_fn(|| kernel.kmalloc(1024, Gfp::KERNEL).ok()).collect();

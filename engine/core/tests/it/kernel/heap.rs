@@ -16,7 +16,7 @@ fn sizes() -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn any_size_has_any_alignment_up_to_the_largest_block() {
+fn heap_supports_alignments_up_to_the_largest_block() {
     boot::<OneCpu>(64);
     let heap = Heap::<Machine>::new();
     for align in (0..=20).map(|power| 1_usize << power) {
@@ -41,7 +41,7 @@ fn any_size_has_any_alignment_up_to_the_largest_block() {
 
 /// Sizes above the largest block are allocated as ranges.
 #[test]
-fn what_no_block_holds_is_a_range() {
+fn allocation_above_the_largest_block_is_a_range() {
     let kernel = boot::<OneCpu>(64);
     let (heap, before) = (Heap::<Machine>::new(), audit::<OneCpu>().0);
     let layout = Layout::from_size_align((12 << 20) + 5, 4096).unwrap();
@@ -65,7 +65,7 @@ fn what_no_block_holds_is_a_range() {
 }
 
 #[test]
-fn what_nothing_holds_is_null() {
+fn impossible_layouts_return_null() {
     boot::<OneCpu>(32);
     let heap = Heap::<Machine>::new();
     for (size, align) in [
@@ -83,7 +83,7 @@ fn what_nothing_holds_is_null() {
 }
 
 #[test]
-fn zeros_are_zeros_where_others_wrote_before() {
+fn alloc_zeroed_clears_reused_memory() {
     boot::<OneCpu>(32);
     let heap = Heap::<Machine>::new();
     for size in [8, 100, 4096, 9000, 33_000, 100_000] {
@@ -102,7 +102,7 @@ fn zeros_are_zeros_where_others_wrote_before() {
 }
 
 #[test]
-fn memory_grows_in_its_place_where_there_is_room_and_keeps_what_was_in_it() {
+fn realloc_grows_in_place_if_possible_and_keeps_contents() {
     boot::<OneCpu>(32);
     let heap = Heap::<Machine>::new();
     // SAFETY: each call gets the layout that the memory currently has, and all accesses are within that layout.
@@ -124,7 +124,7 @@ fn memory_grows_in_its_place_where_there_is_room_and_keeps_what_was_in_it() {
 }
 
 #[test]
-fn memory_that_moves_keeps_its_alignment() {
+fn realloc_keeps_the_alignment() {
     boot::<OneCpu>(32);
     let heap = Heap::<Machine>::new();
     for align in [16, 64, 512, 4096, 8192] {
@@ -155,7 +155,7 @@ fn fill_and_empty(heap: &impl GlobalAlloc, layout: Layout) -> usize {
 }
 
 #[test]
-fn little_memory_is_null_and_comes_back() {
+fn exhausted_heap_returns_null_and_recovers() {
     boot::<OneCpu>(16);
     let heap = Heap::<Machine>::new();
     let layout = Layout::from_size_align(1000, 8).unwrap();

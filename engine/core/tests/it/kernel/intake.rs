@@ -14,7 +14,7 @@ use crate::kernel::machine::{
 };
 
 #[test]
-fn nothing_is_to_be_had_before_a_machine_is_set_up() {
+fn calls_before_init_fail() {
     install::<FourCpus>(Hooks::default());
     let kernel = Machine::<FourCpus>::kernel();
     let frames = Pfn::new(1)..Pfn::new(2);
@@ -39,7 +39,7 @@ fn nothing_is_to_be_had_before_a_machine_is_set_up() {
 }
 
 #[test]
-fn a_kernel_may_have_pages_alone() {
+fn kernel_without_a_slab_serves_pages() {
     let kernel = boot::<PagesAlone>(32);
     let page = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap();
     assert!(kernel.slab().is_none());
@@ -59,7 +59,7 @@ fn a_kernel_may_have_pages_alone() {
 }
 
 #[test]
-fn checks_of_objects_are_there_if_they_were_built_in() {
+fn slab_debug_requires_the_built_in_checks() {
     let checked = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
     let map = [Region::usable(0, 32 * MIB)];
     install::<OneCpu>(Hooks::default());
@@ -81,7 +81,7 @@ fn checks_of_objects_are_there_if_they_were_built_in() {
 }
 
 #[test]
-fn a_machine_is_set_up_once() {
+fn second_init_is_an_error() {
     boot::<OneCpu>(32);
     let again = init::<OneCpu>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default());
     assert_eq!(again, Err(SetupError::Twice));
@@ -89,7 +89,7 @@ fn a_machine_is_set_up_once() {
 }
 
 #[test]
-fn of_two_cpus_at_once_one_sets_it_up() {
+fn concurrent_init_succeeds_once() {
     install::<FourCpus>(Hooks::default());
     let start = Barrier::new(2);
     let mut results = std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ fn refusal<V: Variant>(map: &[Region], boot: &Boot<'_>) -> SetupError {
 }
 
 #[test]
-fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
+fn init_with_an_invalid_map_fails_and_can_be_retried() {
     install::<FourCpus>(Hooks::default());
     let none = Boot::default();
     assert_eq!(refusal::<FourCpus>(&[], &none), SetupError::NoMemory);
@@ -140,7 +140,7 @@ fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
 
 /// Regions of a PC in any order, overlapping, with limits inside pages.
 #[test]
-fn every_usable_frame_is_free_and_no_other_ever_given() {
+fn only_usable_frames_are_allocated() {
     let map = [
         Region::usable(20 * MIB, 12 * MIB),
         Region::usable(0, 0x9_fc00),
@@ -171,7 +171,7 @@ fn every_usable_frame_is_free_and_no_other_ever_given() {
 }
 
 #[test]
-fn zones_lie_where_the_machine_says() {
+fn zones_follow_the_configured_limits() {
     let map = [Region::usable(0, 64 * MIB)];
     install::<OneCpu>(Hooks::default());
     init::<OneCpu>(&map, 64, &Boot { dma_end: 8 * MIB, dma32_end: 32 * MIB, ..Boot::default() }).unwrap();
@@ -200,7 +200,7 @@ fn add_mib<H: Cpu>(kernel: &'static Kernel<H>, start: u64, end: u64) -> Result<u
 }
 
 #[test]
-fn memory_comes_later_and_goes_again() {
+fn memory_can_be_added_and_taken_offline() {
     let map = [Region::usable(0, 32 * MIB)];
     install::<FourCpus>(Hooks::default());
     init::<FourCpus>(&map, 512, &Boot { end_max: 256 * MIB, ..Boot::default() }).unwrap();
@@ -224,7 +224,7 @@ fn memory_comes_later_and_goes_again() {
 }
 
 #[test]
-fn a_kernel_is_empty_in_a_static() {
+fn static_kernel_starts_empty() {
     static KERNEL: Kernel<Machine> = Kernel::new();
     assert!(format!("{KERNEL:?}").contains("Kernel"));
     assert!(KERNEL.slab().is_none());
@@ -232,7 +232,7 @@ fn a_kernel_is_empty_in_a_static() {
 
 /// Handles store no reference to their kernel, because they all belong to the one that `Cpu::kernel` returns.
 #[test]
-fn a_second_kernel_of_a_machine_is_refused() {
+fn second_kernel_of_a_machine_is_an_error() {
     static SECOND: Kernel<Machine> = Kernel::new();
     let set_up_second = || {
         let boot = Boot { direct_map: memory(32 * MIB), ..Boot::default() };

@@ -33,7 +33,7 @@ fn fragment<H: Cpu>(kernel: &'static Kernel<H>) -> Vec<Pages<H>> {
 }
 
 #[test]
-fn a_move_that_is_claimed_takes_nothing_from_a_handle() {
+fn false_migrate_answer_does_not_affect_handles() {
     static CLAIMS: AtomicU32 = AtomicU32::new(0);
     fn claim(_: &Migration) -> Migrated {
         CLAIMS.fetch_add(1, SeqCst);
@@ -63,7 +63,7 @@ fn a_move_that_is_claimed_takes_nothing_from_a_handle() {
 
 /// Other memory that was requested as movable does not move, because its owner would not learn its new place.
 #[test]
-fn ranges_areas_and_objects_never_move() {
+fn ranges_cma_areas_and_objects_never_migrate() {
     static CLAIMS: AtomicU32 = AtomicU32::new(0);
     fn claim(_: &Migration) -> Migrated {
         CLAIMS.fetch_add(1, SeqCst);
@@ -98,7 +98,7 @@ fn ranges_areas_and_objects_never_move() {
 static PLACES: Mutex<Vec<Pfn>> = Mutex::new(Vec::new());
 
 #[test]
-fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
+fn block_without_a_handle_is_migrated() {
     fn copy(migration: &Migration) -> Migrated {
         let mut places = PLACES.lock().unwrap();
         let Some(place) = places.iter_mut().find(|place| **place == migration.from) else {
@@ -140,7 +140,7 @@ fn a_block_without_a_handle_moves_and_is_where_it_moved_to() {
 
 /// The owner of a block makes a handle of it while the engine wants to move it, and the callback reports a move.
 #[test]
-fn a_handle_that_is_made_meanwhile_keeps_its_block() {
+fn handle_made_during_a_migration_keeps_its_block() {
     static RETAKEN: Mutex<Option<Pages<Machine<Equipped>>>> = Mutex::new(None);
     fn retake(migration: &Migration) -> Migrated {
         let mut retaken = RETAKEN.lock().unwrap();
@@ -169,7 +169,7 @@ fn a_handle_that_is_made_meanwhile_keeps_its_block() {
 }
 
 #[test]
-fn a_number_of_no_block_makes_no_handle() {
+fn from_raw_with_a_wrong_block_panics() {
     let kernel = boot::<OneCpu>(32);
     let (pfn, order) = kernel.alloc_pages(MOVABLE, Order::new(1)).unwrap().into_raw();
     for (pfn, order) in [(pfn, Order::ZERO), (pfn.offset(1), Order::ZERO), (Pfn::new(1 << 30), order)] {

@@ -84,13 +84,13 @@ fn refuse_everything<V: Variant>() {
 }
 
 #[test]
-fn every_refused_free_is_reported_by_default() {
+fn refused_frees_are_reported() {
     boot_with::<OneCpu>(32, noting());
     refuse_everything::<OneCpu>();
 }
 
 #[test]
-fn every_refused_free_is_reported_once_where_caches_are_checked() {
+fn refused_frees_of_checked_caches_are_reported_once() {
     install::<Equipped>(noting());
     let boot = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
     init::<Equipped>(&[Region::usable(0, 32 * MIB)], 32, &boot).unwrap();
@@ -110,7 +110,7 @@ fn every_refused_free_is_reported_once_where_caches_are_checked() {
 /// Double frees that a default build detects: of the object that this CPU freed last if its sheaf is full, of objects
 /// in a sheaf when the sheaf is flushed, of blocks, and of ranges.
 #[test]
-fn double_frees_are_reported_where_they_are_noticed() {
+fn double_frees_are_reported_on_detection() {
     let kernel = boot_with::<OneCpu>(64, noting());
     let heap = Heap::<Machine>::new();
     // SAFETY: the sizes of the layouts are not zero. Each double free is detected before the memory is allocated again.
@@ -144,7 +144,7 @@ static mut REPORTED_STATIC: u64 = 0;
 /// Frees an object twice in a row, in any build. The second free is detected at once if the sheaf is full, and
 /// otherwise when the sheaf is flushed.
 #[test]
-fn a_box_that_is_dropped_twice_is_reported() {
+fn consecutive_double_free_is_reported() {
     let kernel = boot_with::<OneCpu>(32, noting());
     let heap = Heap::<Machine>::new();
     let layout = Layout::new::<[u64; 20]>();
@@ -159,7 +159,7 @@ fn a_box_that_is_dropped_twice_is_reported() {
 }
 
 #[test]
-fn a_kernel_without_a_slab_reports_too() {
+fn kernel_without_a_slab_reports_foreign_frees() {
     let kernel = boot_with::<PagesAlone>(32, noting());
     let page = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
     // SAFETY: the kernel has no objects, so the free is refused.

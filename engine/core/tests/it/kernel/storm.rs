@@ -89,7 +89,7 @@ fn take_step(step: u32, random: &mut fastrand::Rng, shared: &Shared) {
 }
 
 #[test]
-fn nothing_is_lost_when_all_cpus_do_everything() {
+fn concurrent_use_by_all_cpus_loses_nothing() {
     boot::<FourCpus>(64);
     let before = audit::<FourCpus>();
     let shared = Shared { objects: Mutex::default(), pages: Mutex::default(), running: AtomicU32::new(4) };

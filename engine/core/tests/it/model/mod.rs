@@ -285,14 +285,14 @@ fn planted_faults_are_found() {
 
 /// Tests the harness for the rule by which an idle reserve is returned.
 #[test]
-fn faults_planted_in_giving_back_are_found() {
+fn planted_faults_in_give_back_are_found() {
     let world = world::with_lulls(world::under(HighAtomicPolicy::GiveBack, world::tiny_blocks()));
     expect_found(&world, 6, (Sabotage::KeepIdle, "the rules"));
 }
 
 /// Tests the harness for the rules of owned pageblocks.
 #[test]
-fn faults_planted_in_ownership_are_found() {
+fn planted_faults_in_ownership_are_found() {
     let faults = [
         (Sabotage::RecallNewest, "the rules"),
         (Sabotage::OpenEarly, "the rules"),

@@ -127,23 +127,23 @@ fn expect_order(pcp: PcpPolicy) -> Counts {
 }
 
 #[test]
-fn with_the_lists_of_linux() {
+fn linux_lists() {
     expect_order(PcpPolicy::Linux);
 }
 
 #[test]
-fn with_lists_that_merge() {
+fn merge_lists() {
     assert!(expect_order(PcpPolicy::Merge).pcp_merge_blocks > 0);
 }
 
 #[test]
-fn with_owned_pageblocks() {
+fn owned_pageblocks() {
     let counts = expect_order(PcpPolicy::Owned);
     assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes == 0, "{counts:?}");
 }
 
 #[test]
-fn with_owned_pageblocks_and_stacks() {
+fn owned_pageblocks_with_stacks() {
     let counts = expect_order(PcpPolicy::OwnedRemote);
     assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes > counts.stack_takes, "{counts:?}");
 }

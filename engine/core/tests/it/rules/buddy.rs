@@ -11,7 +11,7 @@ use crate::rules::{Engine, alloc, bare, free, free_list, type_at, zone};
 use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
 
 #[test]
-fn the_lowest_part_is_given_and_the_halves_wait_at_the_heads() {
+fn split_uses_the_lowest_part_and_lists_the_halves() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -28,7 +28,7 @@ fn the_lowest_part_is_given_and_the_halves_wait_at_the_heads() {
 }
 
 #[test]
-fn a_block_joins_the_tail_if_it_will_merge_soon() {
+fn block_with_a_free_neighbour_joins_the_tail() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -72,14 +72,14 @@ fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
 }
 
 #[test]
-fn pageblocks_merge_across_ordinary_types_and_take_the_last_ones() {
+fn ordinary_pageblocks_merge_across_types() {
     assert_eq!(two_blocks([Movable, Movable]), [(10, Movable)]);
     assert_eq!(two_blocks([Movable, Unmovable]), [(10, Unmovable)]);
     assert_eq!(two_blocks([Unmovable, Reclaimable]), [(10, Reclaimable)]);
 }
 
 #[test]
-fn special_pageblocks_stay_apart() {
+fn special_pageblocks_do_not_merge_with_other_types() {
     assert_eq!(two_blocks([Movable, HighAtomic]), [(9, Movable), (9, HighAtomic)]);
     assert_eq!(two_blocks([Cma, Movable]), [(9, Movable), (9, Cma)]);
     assert_eq!(two_blocks([HighAtomic, HighAtomic]), [(10, HighAtomic)]);
@@ -87,7 +87,7 @@ fn special_pageblocks_stay_apart() {
 
 /// Released memory keeps the types that its pageblocks were given before.
 #[test]
-fn released_memory_goes_to_each_pageblocks_own_type() {
+fn released_memory_keeps_pageblock_types() {
     let config = Config { end: Pfn::new(1 << 15), ..bare() };
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
     let mut metadata = Memory::new(&config, &memory);
@@ -105,7 +105,7 @@ fn released_memory_goes_to_each_pageblocks_own_type() {
 
 /// A free of a block that is not compound and whose first frame has an additional reference frees the other frames.
 #[test]
-fn the_tails_of_a_shared_block_are_freed_one_order_at_a_time() {
+fn tails_of_a_shared_block_are_freed_by_order() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -124,7 +124,7 @@ fn the_tails_of_a_shared_block_are_freed_one_order_at_a_time() {
 }
 
 #[test]
-fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
+fn last_put_frees_a_block_of_any_order() {
     with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(16), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
         for (order, gfp) in [(0, Gfp::KERNEL), (3, Gfp::KERNEL), (5, Gfp::KERNEL | Gfp::COMP)] {
@@ -142,7 +142,7 @@ fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
 
 /// A block larger than a pageblock is freed in one step, unless its pageblocks are of several types.
 #[test]
-fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
+fn mixed_type_block_is_freed_by_pageblock() {
     for (migratetype, links) in [(Movable, 1), (HighAtomic, 2)] {
         let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
         let mut metadata = Memory::new(&bare(), &memory);
@@ -167,7 +167,7 @@ fn take_near(engine: &Engine<'_, '_>, pfn: u32, gfp: Gfp) -> Option<u32> {
 
 /// A page can be taken by its number out of any free block. Only whole, aligned blocks can be requested.
 #[test]
-fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
+fn isolate_free_page_takes_only_the_given_block() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
     with_machine(&bare(), &memory, MinFree::Pages(16), |engine| {
         let zone = zone(engine, ZoneKind::Normal);

@@ -38,14 +38,14 @@ fn with_spare(config: &Config<'_>, spare: u64, scene: impl FnOnce(&Engine<'_, '_
 }
 
 #[test]
-fn a_zone_gives_all_or_one_page() {
+fn bulk_returns_all_pages_or_one() {
     for (spare, came) in [(65, 64), (64, 1), (63, 1), (0, 1)] {
         with_spare(&linux(), spare, |engine| assert_eq!(ask(engine, MOVABLE, 64), came, "{spare} pages to spare"));
     }
 }
 
 #[test]
-fn a_bulk_comes_under_as_many_holds_as_the_list_is_filled() {
+fn bulk_returns_the_requested_number_of_pages() {
     with_spare(&linux(), 4000, |engine| {
         engine.platform().events.take();
         assert_eq!([0, 1, 2, 64].map(|wanted| ask(engine, MOVABLE, wanted)), [0, 1, 2, 64]);
@@ -56,7 +56,7 @@ fn a_bulk_comes_under_as_many_holds_as_the_list_is_filled() {
 /// Without per-CPU lists a bulk request returns one page. A policy in which some atomic requests pass by the lists
 /// still serves a bulk of single pages.
 #[test]
-fn without_lists_there_is_no_bulk() {
+fn bulk_without_lists_returns_one_page() {
     with_spare(&bare(), 4000, |engine| assert_eq!(ask(engine, MOVABLE, 8), 1));
     let policy = Policy { highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_6_12 };
     with_spare(&Config { policy, ..linux() }, 4000, |engine| assert_eq!(ask(engine, Gfp::ATOMIC, 8), 8));
@@ -70,7 +70,7 @@ fn shut(engine: &Engine<'_, '_>, zone: &OneZone<'_>) {
 
 /// A bulk request takes at most one page from another node.
 #[test]
-fn another_node_gives_no_bulk() {
+fn bulk_from_another_node_returns_one_page() {
     let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };
     let ranges = [
         range(ZoneKind::Dma32, 0, 0, 1 << 12),

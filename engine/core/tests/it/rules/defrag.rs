@@ -55,14 +55,14 @@ fn ask(engine: &Engine<'_, '_>, cache: &Cache, gfp: Gfp) -> (Fare, usize) {
 }
 
 #[test]
-fn a_request_reclaims_before_it_mixes_types() {
+fn defrag_mode_reclaims_before_mixing_types() {
     // Reclaim frees two whole pageblocks at once, and the request claims one of them.
     scattered(DefragMode::Off, 1024, |engine, cache| assert_eq!(ask(engine, cache, Gfp::KERNEL), (Fare::Mixed, 0)));
     scattered(DefragMode::On, 1024, |engine, cache| assert_eq!(ask(engine, cache, Gfp::KERNEL), (Fare::Clean, 1)));
 }
 
 #[test]
-fn what_reclaim_cannot_serve_mixes_types_in_the_end() {
+fn defrag_mode_mixes_types_after_failed_reclaim() {
     scattered(DefragMode::On, 0, |engine, cache| {
         let (fare, asked) = ask(engine, cache, Gfp::KERNEL);
         assert_eq!(fare, Fare::Mixed);
@@ -71,7 +71,7 @@ fn what_reclaim_cannot_serve_mixes_types_in_the_end() {
 }
 
 #[test]
-fn who_cannot_reclaim_mixes_types_if_he_counts_on_kswapd_and_fails_if_not() {
+fn non_reclaiming_requests_mix_types_only_with_kswapd() {
     for (gfp, off, on) in [
         (Gfp::ATOMIC, Fare::Mixed, Fare::Mixed),
         (Gfp::NOWAIT, Fare::Mixed, Fare::Mixed),
@@ -83,14 +83,14 @@ fn who_cannot_reclaim_mixes_types_if_he_counts_on_kswapd_and_fails_if_not() {
 }
 
 #[test]
-fn a_request_that_gives_up_early_fails_without_mixing() {
+fn noretry_request_fails_without_mixing_types() {
     scattered(DefragMode::On, 0, |engine, cache| {
         assert_eq!(ask(engine, cache, Gfp::KERNEL | Gfp::NORETRY), (Fare::Failed, 13));
     });
 }
 
 #[test]
-fn reserves_are_had_at_once() {
+fn memalloc_request_mixes_types_immediately() {
     scattered(DefragMode::On, 0, |engine, cache| {
         assert_eq!(ask(engine, cache, Gfp::KERNEL | Gfp::MEMALLOC), (Fare::Mixed, 0));
     });
@@ -98,7 +98,7 @@ fn reserves_are_had_at_once() {
 
 /// The request takes a whole pageblock of another node rather than a page of another type on the near node.
 #[test]
-fn distance_is_no_reason_to_mix_types() {
+fn defrag_mode_prefers_another_node_to_mixing_types() {
     let memory: [Range; 3] = [
         range(ZoneKind::Dma32, 0, 0, 1 << 12),
         range(ZoneKind::Normal, 0, 1 << 12, 1 << 13),
@@ -117,7 +117,7 @@ fn distance_is_no_reason_to_mix_types() {
 }
 
 #[test]
-fn kswapd_is_sent_for_a_whole_pageblock() {
+fn defrag_mode_wakes_kswapd_for_a_pageblock() {
     for (mode, expected) in [(DefragMode::Off, Order::ZERO), (DefragMode::On, Order::new(9))] {
         with_cache(&in_mode(mode), &[range(ZoneKind::Normal, 0, 0, 1 << 13)], 0, |engine, cache| {
             engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect_err("nothing is free");

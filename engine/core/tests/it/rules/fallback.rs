@@ -37,7 +37,7 @@ fn mixes(engine: &Engine<'_, '_>) -> Vec<Event> {
 }
 
 #[test]
-fn the_largest_block_is_claimed_whole() {
+fn fallback_claims_the_largest_block() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         engine.platform().events.take();
@@ -50,7 +50,7 @@ fn the_largest_block_is_claimed_whole() {
 }
 
 #[test]
-fn a_block_that_is_half_free_changes_its_type() {
+fn half_free_pageblock_is_claimed() {
     let half: Vec<u32> = (512..768).collect();
     filled(MOVABLE, &half, |engine| {
         let page = alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0);
@@ -62,7 +62,7 @@ fn a_block_that_is_half_free_changes_its_type() {
 }
 
 #[test]
-fn a_block_that_is_less_than_half_free_only_gives_pages() {
+fn less_than_half_free_pageblock_is_stolen_from() {
     // A block of order 7, and 127 more pages: one page less than half the pageblock.
     let less: Vec<u32> = (512..767).collect();
     filled(MOVABLE, &less, |engine| {
@@ -73,7 +73,7 @@ fn a_block_that_is_less_than_half_free_only_gives_pages() {
 }
 
 #[test]
-fn pages_like_its_own_count_as_free_to_a_request() {
+fn pages_of_the_requested_type_count_as_compatible() {
     // The pageblock is Movable, but its allocated pages are unmovable. For an unmovable request, all of them count as
     // compatible.
     filled(Gfp::KERNEL, &[700], |engine| {
@@ -86,7 +86,7 @@ fn pages_like_its_own_count_as_free_to_a_request() {
 }
 
 #[test]
-fn movable_requests_claim_only_large_blocks() {
+fn movable_requests_claim_only_from_order_4() {
     // A block of order 3 is free in a pageblock whose other pages are all movable. A movable request takes pages but
     // does not claim the pageblock.
     let small: Vec<u32> = (512..520).collect();
@@ -104,7 +104,7 @@ fn movable_requests_claim_only_large_blocks() {
 }
 
 #[test]
-fn each_type_has_its_order_of_fallbacks() {
+fn fallback_order_follows_the_type() {
     for (gfp, expected) in [(Gfp::KERNEL, Reclaimable), (RECLAIMABLE, Unmovable), (MOVABLE, Reclaimable)] {
         filled(MOVABLE, &[], |engine| {
             for (pfn, migratetype) in [(512, Unmovable), (1024, Movable), (1536, Reclaimable)] {
@@ -125,7 +125,7 @@ fn each_type_has_its_order_of_fallbacks() {
 /// Instead of mixing types in Normal, a request goes to DMA32. Only when DMA32 has no whole pageblock either does the
 /// request mix types in Normal.
 #[test]
-fn another_zone_comes_before_a_mixed_pageblock() {
+fn another_zone_is_used_before_mixing_types() {
     let memory = [range(ZoneKind::Dma32, 0, 0, 1 << 11), range(ZoneKind::Normal, 0, 1 << 11, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(0), |engine| {
         let normal = zone(engine, ZoneKind::Normal);
@@ -157,7 +157,7 @@ fn another_zone_comes_before_a_mixed_pageblock() {
 /// A refill that had to steal continues to steal until it is done. It tries no further claims, because each would boost
 /// the watermarks.
 #[test]
-fn a_refill_that_steals_tries_one_claim() {
+fn stealing_refill_tries_one_claim() {
     let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
     let config = Config { policy: Policy { numbers, ..Policy::LINUX_6_12 }, ..Config::default() };
     with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {

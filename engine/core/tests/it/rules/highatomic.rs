@@ -56,7 +56,7 @@ pub(super) fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
 }
 
 #[test]
-fn orders_1_to_3_drive_the_reserve_to_its_cap() {
+fn atomic_requests_of_orders_1_to_3_fill_the_reserve() {
     for order in 1..=3 {
         short_of_memory(|engine| {
             requests(engine, order, 3000);
@@ -66,7 +66,7 @@ fn orders_1_to_3_drive_the_reserve_to_its_cap() {
 }
 
 #[test]
-fn order_4_settles_at_one_block() {
+fn order_4_requests_reserve_one_pageblock() {
     short_of_memory(|engine| {
         for _ in 0..3000 {
             let order = Order::new(4);
@@ -86,7 +86,7 @@ fn order_4_settles_at_one_block() {
 }
 
 #[test]
-fn above_the_low_watermark_nothing_is_reserved() {
+fn no_reserve_above_the_low_watermark() {
     let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
     with_machine(&linux(), &memory, MinFree::BySize, |engine| {
         requests(engine, 3, 1000);
@@ -95,7 +95,7 @@ fn above_the_low_watermark_nothing_is_reserved() {
 }
 
 #[test]
-fn a_zone_whose_hundredth_is_no_pageblock_has_no_reserve() {
+fn small_zone_has_no_reserve() {
     let memory = [range(ZoneKind::Normal, 0, 0, 51_200 - 512)];
     with_machine(&linux(), &memory, MinFree::Pages(1000), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -139,7 +139,7 @@ fn take_what_is_free(engine: &Engine<'_, '_>) {
 }
 
 #[test]
-fn the_reserve_gives_back_a_block_at_a_time_before_a_request_fails() {
+fn unreserve_takes_one_block_before_a_request_fails() {
     short_of_memory(|engine| {
         requests(engine, 2, 3000);
         take_all_but_the_reserve(engine);
@@ -166,7 +166,7 @@ fn pcp_count(engine: &Engine<'_, '_>) -> u32 {
 }
 
 #[test]
-fn with_progress_the_last_block_is_kept() {
+fn reclaim_progress_keeps_the_last_reserved_block() {
     let reclaimer = Reclaimer(Cell::new(None));
     short_of_memory(|engine| {
         engine.platform().answer_with(&reclaimer);
@@ -187,7 +187,7 @@ fn with_progress_the_last_block_is_kept() {
 /// A request for a single page that cannot wait is the only ordinary request that the reserve serves, and only when no
 /// other page is free.
 #[test]
-fn single_pages_that_cannot_wait_use_the_reserve_last() {
+fn atomic_single_pages_use_the_reserve_last() {
     short_of_memory(|engine| {
         requests(engine, 4, 1);
         take_all_but_the_reserve(engine);
@@ -200,7 +200,7 @@ fn single_pages_that_cannot_wait_use_the_reserve_last() {
 
 /// If the first zones of a request have nothing free in their reserve, or no reserve, the next zone's reserve is used.
 #[test]
-fn every_zone_of_a_request_gives_its_reserve_up_for_it() {
+fn unreserve_reaches_every_zone_of_a_request() {
     let config = Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() };
     let end = 120 * 512;
     let memory = [range(ZoneKind::Dma32, 0, 0, end), range(ZoneKind::Normal, 0, end, end + (1 << 13))];

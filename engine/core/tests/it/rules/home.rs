@@ -43,7 +43,7 @@ fn one_each(engine: &Engine<'_, '_>) -> [u32; 2] {
 }
 
 #[test]
-fn a_drain_of_all_cpus_leaves_nothing_on_lists_and_stacks() {
+fn drain_all_empties_lists_and_stacks() {
     scene(|engine| {
         let pages = one_each(engine);
         // Each CPU's page is freed on the other CPU.
@@ -58,7 +58,7 @@ fn a_drain_of_all_cpus_leaves_nothing_on_lists_and_stacks() {
 }
 
 #[test]
-fn a_drain_of_all_cpus_remembers_what_is_in_use_for_each_owner() {
+fn drain_all_keeps_owners_of_used_pageblocks() {
     scene(|engine| {
         let pages = one_each(engine);
         engine.drain_all_pages();
@@ -70,7 +70,7 @@ fn a_drain_of_all_cpus_remembers_what_is_in_use_for_each_owner() {
 }
 
 #[test]
-fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
+fn pages_of_owned_pageblocks_join_the_tail() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         let block = block_of(page);
@@ -87,7 +87,7 @@ fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
 }
 
 #[test]
-fn a_claim_ends_ownership_and_the_pages_stay_cached() {
+fn claim_ends_ownership() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all_pages();
@@ -101,7 +101,7 @@ fn a_claim_ends_ownership_and_the_pages_stay_cached() {
 }
 
 #[test]
-fn an_isolated_pageblock_takes_in_what_was_on_its_way_home() {
+fn isolation_collects_pages_from_stacks() {
     scene_of(OwnedRemote, |engine| {
         let page = alloc(engine, MOVABLE, 0);
         let block = Pfn::new(block_of(page));
@@ -116,7 +116,7 @@ fn an_isolated_pageblock_takes_in_what_was_on_its_way_home() {
 }
 
 #[test]
-fn a_broken_frame_does_not_come_home() {
+fn broken_frame_is_withheld_from_its_owner() {
     scene(|engine| {
         let (page, block) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 4));
         engine.poison(Pfn::new(block + 5)).expect("it is memory");
@@ -134,7 +134,7 @@ fn a_broken_frame_does_not_come_home() {
 }
 
 #[test]
-fn a_push_to_a_cpu_that_went_offline_meanwhile_goes_to_the_zone() {
+fn push_to_an_offline_cpu_frees_to_the_zone() {
     scene_of(OwnedRemote, |engine| {
         let (one, two) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 0));
         engine.platform().run_on(1);
@@ -149,7 +149,7 @@ fn a_push_to_a_cpu_that_went_offline_meanwhile_goes_to_the_zone() {
 }
 
 #[test]
-fn the_last_pages_are_found_on_every_stack() {
+fn exhausted_request_collects_pages_from_all_stacks() {
     scene_of(OwnedRemote, |engine| {
         let pages = one_each(engine);
         free(engine, pages[0], 0);
@@ -162,7 +162,7 @@ fn the_last_pages_are_found_on_every_stack() {
 }
 
 #[test]
-fn frees_elsewhere_never_hold_more_than_the_limit_on_the_list() {
+fn remote_frees_keep_the_list_below_its_limit() {
     scene_of(Owned, |engine| {
         let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
@@ -174,7 +174,7 @@ fn frees_elsewhere_never_hold_more_than_the_limit_on_the_list() {
 }
 
 #[test]
-fn list_and_stack_together_stay_below_twice_the_limit() {
+fn list_and_stack_stay_below_twice_the_limit() {
     scene_of(OwnedRemote, |engine| {
         let mut held: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         for turn in 0..8 {
@@ -193,7 +193,7 @@ fn list_and_stack_together_stay_below_twice_the_limit() {
 
 /// Pages that return to their owner need not be of an order that the owner requests.
 #[test]
-fn pages_that_the_owner_does_not_ask_for_do_not_pile_up() {
+fn unrequested_remote_frees_are_bounded() {
     scene_of(OwnedRemote, |engine| {
         let pages: Vec<u32> = (0..20 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         let every_other: Vec<u32> = pages.into_iter().step_by(2).collect();
@@ -223,7 +223,7 @@ impl Hooks for NotYet {
 }
 
 #[test]
-fn nothing_is_ended_while_pages_are_on_their_way_home() {
+fn request_uses_stacked_pages_before_oom() {
     for insisting in [Gfp::empty(), Gfp::NOFAIL] {
         scene_of(OwnedRemote, |engine| {
             let page = alloc(engine, MOVABLE, 0);
@@ -238,7 +238,7 @@ fn nothing_is_ended_while_pages_are_on_their_way_home() {
 }
 
 #[test]
-fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zone() {
+fn stacked_page_without_an_owner_is_freed_to_the_zone() {
     scene_of(OwnedRemote, |engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.platform().run_on(1);
@@ -254,7 +254,7 @@ fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zo
 /// A CPU takes the pages on its stack before it refills a list. They may be of another type than the request. Then the
 /// request is served from the zone, to which they are finally freed.
 #[test]
-fn a_request_is_served_with_what_it_brought_home_for_another_type() {
+fn stacked_pages_of_another_type_serve_a_request() {
     scene_of(OwnedRemote, |engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.platform().run_on(1);
@@ -269,7 +269,7 @@ fn a_request_is_served_with_what_it_brought_home_for_another_type() {
 
 /// A free that is in progress while its CPU goes offline leaves its block on the list until the next drain.
 #[test]
-fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
+fn free_during_cpu_offline_stays_on_the_list() {
     for (order, pages) in [(0, 1), (3, 8)] {
         scene(|engine| {
             let block = alloc(engine, MOVABLE, order);
@@ -303,7 +303,7 @@ fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
 }
 
 #[test]
-fn frees_go_home_while_a_whole_pageblock_is_free_for_each_cpu() {
+fn frees_return_to_owners_with_enough_whole_pageblocks() {
     const CPUS: u32 = 2;
     for (left, is_home) in [(CPUS, true), (CPUS - 1, false)] {
         scene_of(OwnedRemote, |engine| {
@@ -323,7 +323,7 @@ fn frees_go_home_while_a_whole_pageblock_is_free_for_each_cpu() {
 const LARGE: u8 = 6;
 
 #[test]
-fn what_no_request_asks_for_goes_home_however_few_pageblocks_are_whole() {
+fn large_parts_return_to_owners_without_whole_pageblocks() {
     scene_of(OwnedRemote, |engine| {
         one_each(engine);
         engine.platform().run_on(0);
@@ -337,7 +337,7 @@ fn what_no_request_asks_for_goes_home_however_few_pageblocks_are_whole() {
 }
 
 #[test]
-fn where_memory_is_short_what_is_nobodys_goes_to_the_zone() {
+fn unowned_parts_are_freed_to_the_zone_if_memory_is_short() {
     scene_of(OwnedRemote, |engine| {
         // A whole pageblock in parts, so that no CPU owns it for later requests.
         let parts: Vec<u32> = (0..PAGEBLOCK >> LARGE).map(|_| alloc(engine, MOVABLE, LARGE)).collect();
@@ -350,7 +350,7 @@ fn where_memory_is_short_what_is_nobodys_goes_to_the_zone() {
 }
 
 #[test]
-fn a_block_of_a_cheap_order_is_halved_and_no_more() {
+fn block_of_a_cheap_order_is_only_halved() {
     scene_of(OwnedRemote, |engine| {
         let block = alloc(engine, MOVABLE, 3);
         engine.drain_all_pages();

@@ -38,7 +38,7 @@ fn run_to_sleep(engine: &Engine<'_, '_>) {
 }
 
 #[test]
-fn a_full_list_gives_back_at_once_or_by_batches() {
+fn drain_policy_selects_one_drain_or_batches() {
     let [whole, batched] = [DrainPolicy::Whole, DrainPolicy::Batched].map(|drain| {
         let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
         with_machine(&with(linux(), |policy| policy.drain = drain), &memory, MinFree::BySize, |engine| {
@@ -54,7 +54,7 @@ fn a_full_list_gives_back_at_once_or_by_batches() {
 }
 
 #[test]
-fn a_list_that_is_passed_by_is_tuned_all_the_same() {
+fn reuse_first_requests_still_tune_the_list() {
     for gfp in [Gfp::ATOMIC, Gfp::KERNEL] {
         let mut grown = 0;
         let policy = Policy { highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_6_12 };
@@ -96,7 +96,7 @@ fn with_a_busy_node(nodes: BusyNodes, scene: impl FnOnce(&Engine<'_, '_>, &Cache
 }
 
 #[test]
-fn a_node_whose_kswapd_works_may_be_spared() {
+fn spared_policy_skips_a_node_with_active_kswapd() {
     for (nodes, near) in [(BusyNodes::Used, true), (BusyNodes::Spared, false)] {
         with_a_busy_node(nodes, |engine, cache| {
             assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13, near, "{nodes:?}");
@@ -130,7 +130,7 @@ fn wake(engine: &Engine<'_, '_>, cache: &Cache) {
 }
 
 #[test]
-fn a_page_that_is_reclaimed_may_be_hope() {
+fn reclaimed_page_resets_kswapd_failures_by_policy() {
     for (hope, woken) in [(Hope::Reclaim, 2), (Hope::Drains, 2), (Hope::Balance, 1)] {
         with_no_hope(hope, bare(), &small(), |engine, cache| {
             cache.at_once.set(1);
@@ -145,7 +145,7 @@ fn a_page_that_is_reclaimed_may_be_hope() {
 }
 
 #[test]
-fn a_drain_may_be_hope_where_requests_can_go_elsewhere() {
+fn drain_resets_kswapd_failures_on_multiple_nodes() {
     let two = [range(ZoneKind::Normal, 0, 0, 1 << 13), range(ZoneKind::Normal, 1, 1 << 13, 1 << 14)];
     let cases = [(Hope::Reclaim, 2, 1), (Hope::Drains, 2, 2), (Hope::Balance, 2, 2), (Hope::Drains, 1, 1)];
     for (hope, nodes, woken) in cases {
@@ -163,7 +163,7 @@ fn a_drain_may_be_hope_where_requests_can_go_elsewhere() {
 }
 
 #[test]
-fn runs_for_a_boost_that_bring_nothing_may_be_excused() {
+fn fruitless_boost_runs_are_excused_by_policy() {
     for (boosts, woken) in [(BoostRuns::Counted, 16), (BoostRuns::Excused, 20)] {
         with_cache(&with(bare(), |policy| policy.kswapd.boosts = boosts), &small(), 0, |engine, cache| {
             let zone = zone(engine, ZoneKind::Normal);
@@ -182,7 +182,7 @@ fn runs_for_a_boost_that_bring_nothing_may_be_excused() {
 }
 
 #[test]
-fn a_huge_page_where_nothing_can_be_compacted_is_reclaimed_for_or_fails_at_once() {
+fn retry_policy_decides_reclaim_for_a_huge_page() {
     for (retry, asked) in [(RetryPolicy::ByOutcome, false), (RetryPolicy::OneRound, true)] {
         with_cache(&with(bare(), |policy| policy.retry = retry), &small(), 0, |engine, cache| {
             engine.alloc_pages(Gfp::TRANSHUGE | Gfp::NORETRY, Order::new(9)).expect_err("nothing is free");
@@ -197,7 +197,7 @@ fn a_huge_page_where_nothing_can_be_compacted_is_reclaimed_for_or_fails_at_once(
 /// 136 single pages are free: more than the high watermark (96) plus twice the block (32). With the distance from min
 /// to low, 16 pages, they are not enough.
 #[test]
-fn reclaim_spares_a_zone_with_room_above_one_mark_or_the_other() {
+fn reclaim_spares_zones_by_the_configured_mark() {
     for (spared, asked) in [(SparedZones::WithRoom, false), (SparedZones::AtHighMark, true)] {
         let compaction = CompactionPolicy { spared, ..CompactionPolicy::LINUX_6_12 };
         with_cache(&with(bare(), |policy| policy.compaction = compaction), &small(), 0, |engine, cache| {
@@ -215,7 +215,7 @@ impl Hooks for Mover {}
 
 /// Two pageblocks of a CMA area are free for movable requests, and no other pages are free.
 #[test]
-fn pages_of_cma_areas_may_be_no_room_for_a_huge_page_that_cannot_have_them() {
+fn cma_room_policy_decides_huge_page_compaction() {
     for (cma, is_tried) in [(CmaRoom::Counted, true), (CmaRoom::Apart, false)] {
         let compaction = CompactionPolicy { cma, ..CompactionPolicy::LINUX_6_12 };
         let config = with(bare(), |policy| policy.compaction = compaction);
@@ -236,7 +236,7 @@ fn pages_of_cma_areas_may_be_no_room_for_a_huge_page_that_cannot_have_them() {
 }
 
 #[test]
-fn later_kernels_keep_what_they_did_not_change() {
+fn later_kernels_share_unchanged_rules() {
     assert_eq!(Policy::LINUX_6_18.kswapd.boosts, KswapdPolicy::LINUX_6_12.boosts);
     assert_eq!(Policy::LINUX_7_3.compaction, Policy::LINUX_7_2.compaction);
     assert_eq!(

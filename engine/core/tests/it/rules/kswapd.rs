@@ -35,7 +35,7 @@ fn fall_below_low(engine: &Engine<'_, '_>, cache: &Cache) {
 }
 
 #[test]
-fn kswapd_is_woken_once_and_fills_the_zone_to_its_high_mark() {
+fn kswapd_wakes_once_and_refills_to_the_high_mark() {
     with_cache(&bare(), &small(), 8, |engine, cache| {
         let zone = zone(engine, ZoneKind::Normal);
         fall_below_low(engine, cache);
@@ -54,7 +54,7 @@ fn kswapd_is_woken_once_and_fills_the_zone_to_its_high_mark() {
 }
 
 #[test]
-fn a_pass_that_brings_too_little_makes_the_next_one_more_urgent() {
+fn insufficient_pass_raises_the_urgency() {
     // Twice as many pages are scanned as are freed, so half of the goal is enough.
     for (at_once, expected) in [(1, vec![12, 11, 10, 9, 8]), (48, vec![12])] {
         with_cache(&bare(), &small(), at_once, |engine, cache| {
@@ -72,7 +72,7 @@ fn wake_kswapd(engine: &Engine<'_, '_>, cache: &Cache) {
 }
 
 #[test]
-fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
+fn kswapd_stops_after_sixteen_failures_until_a_success() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
         fall_below_low(engine, cache);
         wake_kswapd(engine, cache);
@@ -92,7 +92,7 @@ fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
 
 /// A run without a request is for the zones of the previous run.
 #[test]
-fn a_run_that_comes_to_nothing_is_begun_again_for_the_same_zones() {
+fn repeated_run_keeps_the_zones_of_the_previous_run() {
     let memory = [range(ZoneKind::Dma, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 12, 1 << 13)];
     with_cache(&bare(), &memory, 0, |engine, cache| {
         engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA, Order::ZERO).expect_err("nothing is free");
@@ -103,7 +103,7 @@ fn a_run_that_comes_to_nothing_is_begun_again_for_the_same_zones() {
 }
 
 #[test]
-fn after_twice_the_block_single_pages_are_enough() {
+fn kswapd_drops_to_order_0_after_twice_the_block() {
     with_cache(&bare(), &small(), 10, |engine, cache| {
         // The pages are dropped in an order that leaves no two of them adjacent.
         cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
@@ -119,7 +119,7 @@ fn after_twice_the_block_single_pages_are_enough() {
 }
 
 #[test]
-fn twice_the_block_to_the_page_is_enough() {
+fn exactly_twice_the_block_ends_high_order_reclaim() {
     with_cache(&bare(), &small(), 8, |engine, cache| {
         cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
         engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
@@ -145,7 +145,7 @@ fn boosted(at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
 }
 
 #[test]
-fn a_boost_is_worked_off_gently() {
+fn boost_reclaim_stays_at_low_urgency() {
     boosted(20, |engine, cache| {
         assert_eq!(run_to_sleep(engine), 27, "26 times 20 pages are more than 512");
         let priorities = cache.priorities();
@@ -159,7 +159,7 @@ fn a_boost_is_worked_off_gently() {
 }
 
 #[test]
-fn who_cannot_reclaim_sends_for_kcompactd_where_kswapd_is_of_no_use() {
+fn non_reclaiming_request_wakes_kcompactd_after_failures() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
         // Compaction has room, but there is no block. kswapd tries to reclaim one without success, and gives up.
         cache.drop_where(engine, |page| page.raw() < 400 && page.raw().is_multiple_of(2));
@@ -193,7 +193,7 @@ impl Hooks for Impatient<'_, '_> {
 }
 
 #[test]
-fn one_cpu_drives_and_the_others_are_told_that_it_sleeps() {
+fn reentrant_run_kswapd_returns_asleep() {
     let config: Config<'_> = bare();
     let mut memory = Memory::new(&config, &small());
     let engine = &build(&config, &small(), &mut memory);
@@ -214,7 +214,7 @@ fn kcompactd_scanned(engine: &Engine<'_, '_>) -> u64 {
 }
 
 #[test]
-fn kcompactd_waits_half_a_minute_after_it_made_nothing_better() {
+fn kcompactd_pauses_after_a_useless_run() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
         // All free memory is in single pages, and no page can be moved.
         cache.drop_where(engine, |page| page.raw().is_multiple_of(2));

@@ -45,7 +45,7 @@ fn count(engine: &Engine<'_, '_>, cpu: u16) -> (u32, u32) {
 }
 
 #[test]
-fn limits_follow_from_zone_and_cpus() {
+fn list_limits_follow_from_zone_and_cpus() {
     scene(|engine| {
         let limits = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.limits());
         assert_eq!((limits.batch, limits.high_min, limits.high_max), (63, 321, 8192));
@@ -53,7 +53,7 @@ fn limits_follow_from_zone_and_cpus() {
 }
 
 #[test]
-fn refills_double_for_a_cpu_that_only_allocates() {
+fn refill_doubles_while_a_cpu_only_allocates() {
     scene(|engine| {
         (0..63 + 126 + 252 + 504 + 1008 + 2016 + 1).for_each(|_| _ = alloc(engine, Gfp::KERNEL, 0));
         assert_eq!(refills(engine), [63, 126, 252, 504, 1008, 2016, 2016]);
@@ -62,7 +62,7 @@ fn refills_double_for_a_cpu_that_only_allocates() {
 }
 
 #[test]
-fn a_free_halves_the_next_refill() {
+fn free_halves_the_next_refill() {
     scene(|engine| {
         let pages: Vec<u32> = (0..63 + 126).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
         free(engine, pages[0], 0);
@@ -74,7 +74,7 @@ fn a_free_halves_the_next_refill() {
 }
 
 #[test]
-fn larger_blocks_come_in_smaller_numbers() {
+fn refill_block_count_shrinks_with_the_order() {
     scene(|engine| {
         for (order, blocks) in [(1, 31), (2, 15), (3, 7), (9, 2)] {
             alloc(engine, Gfp::KERNEL | Gfp::COMP, order);
@@ -86,7 +86,7 @@ fn larger_blocks_come_in_smaller_numbers() {
 }
 
 #[test]
-fn a_full_list_gives_back_what_was_freed_lately() {
+fn full_list_drains_recent_frees() {
     scene(|engine| {
         let pages: Vec<u32> = (0..2000).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
         engine.platform().run_on(1);
@@ -101,7 +101,7 @@ fn a_full_list_gives_back_what_was_freed_lately() {
 }
 
 #[test]
-fn blocks_of_order_3_that_are_only_freed_all_go_back() {
+fn order_3_blocks_that_are_only_freed_all_drain() {
     scene(|engine| {
         let blocks: Vec<u32> = (0..20).map(|_| alloc(engine, Gfp::KERNEL | Gfp::COMP, 3)).collect();
         engine.platform().run_on(1);
@@ -123,7 +123,7 @@ fn blocks_of_order_3_that_are_only_freed_all_go_back() {
 }
 
 #[test]
-fn an_idle_list_shrinks_by_an_eighth_a_second() {
+fn idle_list_decays_by_an_eighth_per_second() {
     scene(|engine| {
         (0..63 + 126 + 252 + 504 + 1008 + 1).for_each(|_| _ = alloc(engine, Gfp::KERNEL, 0));
         let (pages, high) = count(engine, 0);
@@ -143,7 +143,7 @@ fn an_idle_list_shrinks_by_an_eighth_a_second() {
 }
 
 #[test]
-fn lists_of_another_nodes_zone_give_a_batch_back_after_three_ticks_in_peace() {
+fn remote_zone_list_drains_after_three_idle_ticks() {
     let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };
     let ranges = [range(ZoneKind::Normal, 0, 0, 1 << 15), range(ZoneKind::Normal, 1, 1 << 15, 2 << 15)];
     with_machine(&config, &ranges, MinFree::BySize, |engine| {
@@ -184,7 +184,7 @@ fn list_for(migratetype: MigrateType) -> Option<usize> {
 }
 
 #[test]
-fn pages_of_special_pageblocks_travel_as_movable_ones() {
+fn pages_of_special_pageblocks_use_movable_lists() {
     use MigrateType::{Cma, HighAtomic, Isolate, Movable, Reclaimable, Unmovable};
     assert_eq!([Unmovable, Movable, Reclaimable].map(list_for), [Some(0), Some(1), Some(2)]);
     assert_eq!([HighAtomic, Cma].map(list_for), [Some(1), Some(1)]);

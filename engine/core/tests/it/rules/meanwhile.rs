@@ -93,7 +93,7 @@ fn machine(policy: Policy, pages: u32) -> &'static PageAllocator<'static, Late> 
 /// The cap is checked before the lock is taken, to avoid unnecessary acquisitions, and again under the lock, because
 /// others may have reserved in between. linux: mm/page_alloc.c:reserve_highatomic_pageblock
 #[test]
-fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
+fn concurrent_reserve_does_not_exceed_the_cap() {
     let engine = machine(Policy::LINUX_6_12, PAGES);
     engine.set_up_watermarks(MinFree::Pages(40_000));
     let zone = engine.zone(NodeId(0), ZoneKind::Normal);
@@ -118,7 +118,7 @@ fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
 
 /// A page that another caller frees after the range was checked is reported. Every other page of the range is freed.
 #[test]
-fn a_range_of_which_others_free_a_page_meanwhile_goes_back_but_for_that() {
+fn page_freed_concurrently_is_reported_from_the_range() {
     for contig in [ContigPolicy::OneByOne, ContigPolicy::Batched] {
         let engine = machine(Policy { contig, pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, 1 << 12);
         let order = Order::new(3);

@@ -40,7 +40,7 @@ fn freed_to_zone(engine: &Engine<'_, '_>, pfn: u32) -> Option<u8> {
 }
 
 #[test]
-fn neighbours_leave_as_one_block_in_whatever_order_they_came() {
+fn adjacent_pages_drain_as_one_block_in_any_free_order() {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2]] {
         scene(|engine| {
             order.iter().for_each(|at| free(engine, FIRST + at, 0));
@@ -53,7 +53,7 @@ fn neighbours_leave_as_one_block_in_whatever_order_they_came() {
 }
 
 #[test]
-fn blocks_of_several_orders_merge_and_the_rest_stays_apart() {
+fn drain_merges_blocks_of_several_orders() {
     scene(|engine| {
         // A pair, a single page after it, and a page whose buddy is allocated.
         [2, 3, 4, 7].iter().for_each(|at| free(engine, FIRST + at, 0));
@@ -64,7 +64,7 @@ fn blocks_of_several_orders_merge_and_the_rest_stays_apart() {
 }
 
 #[test]
-fn another_cpus_buddy_is_not_absorbed() {
+fn buddy_on_another_cpu_is_not_merged() {
     scene(|engine| {
         free(engine, FIRST, 0);
         engine.platform().run_on(1);
@@ -78,7 +78,7 @@ fn another_cpus_buddy_is_not_absorbed() {
 
 /// Buddies leave before their turn: a drain takes them along beyond its page count.
 #[test]
-fn a_victim_takes_its_buddies_along() {
+fn drained_page_takes_its_buddies_along() {
     scene(|engine| {
         // The limit of the lists is 40 pages. The first page is at the tail; its buddy is freed among the last pages
         // and is near the head.

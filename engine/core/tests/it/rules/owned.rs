@@ -55,7 +55,7 @@ fn lock_holds(engine: &Engine<'_, '_>) -> usize {
 pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 #[test]
-fn a_refill_takes_a_whole_pageblock_and_holds_the_lock_once() {
+fn refill_takes_a_pageblock_under_one_lock_hold() {
     scene(|engine| {
         let first = alloc(engine, MOVABLE, 0);
         assert_eq!((owner(engine, first), count(engine, 0)), (Some(0), PAGEBLOCK - 1));
@@ -87,13 +87,13 @@ fn holds_beside_an_empty_zone(pcp: PcpPolicy) -> usize {
 }
 
 #[test]
-fn a_zone_without_anything_of_use_is_not_locked() {
+fn zone_without_usable_blocks_is_not_locked() {
     assert_eq!(holds_beside_an_empty_zone(PcpPolicy::Linux), 5, "of the empty zone twice each, and a refill");
     assert_eq!([Owned, OwnedRemote].map(holds_beside_an_empty_zone), [1, 1], "a refill");
 }
 
 #[test]
-fn pages_are_handed_out_from_the_lowest_up() {
+fn pages_are_allocated_by_ascending_address() {
     scene(|engine| {
         let first = alloc(engine, MOVABLE, 0);
         assert!((1..PAGEBLOCK).all(|page| alloc(engine, MOVABLE, 0) == first + page));
@@ -101,7 +101,7 @@ fn pages_are_handed_out_from_the_lowest_up() {
 }
 
 #[test]
-fn a_block_is_cut_from_what_is_left_of_a_pageblock() {
+fn larger_blocks_are_split_from_the_owned_pageblock() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         for order in [1, 2, 3, 4, 5, 8] {
@@ -113,7 +113,7 @@ fn a_block_is_cut_from_what_is_left_of_a_pageblock() {
 }
 
 #[test]
-fn a_free_on_another_cpu_goes_to_the_owners_list() {
+fn remote_free_returns_to_the_owners_list() {
     scene_of(Owned, |engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.platform().run_on(1);
@@ -123,7 +123,7 @@ fn a_free_on_another_cpu_goes_to_the_owners_list() {
 }
 
 #[test]
-fn a_free_on_another_cpu_goes_onto_the_owners_stack() {
+fn remote_free_is_pushed_to_the_owners_stack() {
     scene_of(OwnedRemote, |engine| {
         let (page, block) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 5));
         let before = count(engine, 0);
@@ -137,7 +137,7 @@ fn a_free_on_another_cpu_goes_onto_the_owners_stack() {
 }
 
 #[test]
-fn the_owner_takes_the_stack_before_it_asks_the_zone() {
+fn owner_uses_its_stack_before_the_zone() {
     scene_of(OwnedRemote, |engine| {
         let pages: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
@@ -151,7 +151,7 @@ fn the_owner_takes_the_stack_before_it_asks_the_zone() {
 }
 
 #[test]
-fn a_stack_over_the_lists_limit_goes_to_the_zone() {
+fn stack_above_the_limit_is_freed_to_the_zone() {
     scene_of(OwnedRemote, |engine| {
         let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         let high = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.high());
@@ -166,7 +166,7 @@ fn a_stack_over_the_lists_limit_goes_to_the_zone() {
 }
 
 #[test]
-fn a_drain_gives_a_whole_pageblock_back_as_one_and_ends_ownership() {
+fn drain_of_a_whole_pageblock_ends_ownership() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         free(engine, page, 0);
@@ -183,7 +183,7 @@ fn drained_block(event: Event) -> Option<(u32, u8)> {
 }
 
 #[test]
-fn what_is_drained_in_part_is_remembered_and_called_back_first() {
+fn partly_drained_pageblock_is_recalled_first() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         let block = page / PAGEBLOCK * PAGEBLOCK;
@@ -197,7 +197,7 @@ fn what_is_drained_in_part_is_remembered_and_called_back_first() {
 }
 
 #[test]
-fn a_pageblock_that_becomes_whole_in_the_zone_is_nobodys() {
+fn pageblock_merged_in_the_zone_has_no_owner() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all_pages();
@@ -208,7 +208,7 @@ fn a_pageblock_that_becomes_whole_in_the_zone_is_nobodys() {
 }
 
 #[test]
-fn a_list_too_small_for_a_pageblock_owns_what_it_took_a_part_of() {
+fn small_list_owns_a_partly_taken_pageblock() {
     for pcp in [Owned, OwnedRemote] {
         let config =
             Config { cpu_nodes: &[NodeId(0); 2], policy: Policy { pcp, ..Policy::LINUX_6_12 }, ..Config::default() };
@@ -225,7 +225,7 @@ fn a_list_too_small_for_a_pageblock_owns_what_it_took_a_part_of() {
 }
 
 #[test]
-fn a_cpu_that_goes_offline_owns_nothing() {
+fn offline_cpu_owns_no_pageblocks() {
     scene(|engine| {
         let pages: Vec<u32> = (0..4).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
@@ -242,7 +242,7 @@ fn a_cpu_that_goes_offline_owns_nothing() {
 }
 
 #[test]
-fn a_pageblock_whose_type_changes_is_its_owners_no_more() {
+fn type_change_ends_ownership() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all_pages();
@@ -256,7 +256,7 @@ fn a_pageblock_whose_type_changes_is_its_owners_no_more() {
 }
 
 #[test]
-fn a_range_inside_an_owned_pageblock_goes_home_in_chunks() {
+fn range_in_an_owned_pageblock_returns_to_the_owner() {
     scene(|engine| {
         alloc(engine, MOVABLE, 0);
         let block = alloc(engine, MOVABLE, 6);
@@ -269,7 +269,7 @@ fn a_range_inside_an_owned_pageblock_goes_home_in_chunks() {
 }
 
 #[test]
-fn a_range_of_an_owned_pageblock_can_be_isolated_and_a_frame_of_it_poisoned() {
+fn owned_pageblock_can_be_isolated_and_poisoned() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         let block = Pfn::new(page / PAGEBLOCK * PAGEBLOCK);
@@ -285,7 +285,7 @@ fn a_range_of_an_owned_pageblock_can_be_isolated_and_a_frame_of_it_poisoned() {
 }
 
 #[test]
-fn a_request_finds_pages_on_stacks_before_it_fails() {
+fn exhausted_request_uses_stacked_pages() {
     scene_of(OwnedRemote, |engine| {
         let pages: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
@@ -311,7 +311,7 @@ fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
 }
 
 #[test]
-fn no_whole_pageblock_is_opened_while_something_smaller_would_do() {
+fn whole_pageblock_is_split_only_without_smaller_blocks() {
     for (order, opens) in [(0, false), (3, true)] {
         scene(|engine| {
             cut_up(engine, 1);
@@ -323,7 +323,7 @@ fn no_whole_pageblock_is_opened_while_something_smaller_would_do() {
 }
 
 #[test]
-fn a_part_of_another_cpus_pageblock_is_not_owned() {
+fn part_of_another_cpus_pageblock_stays_with_its_owner() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all_pages();
@@ -351,7 +351,7 @@ fn count_splits(engine: &Engine<'_, '_>, order: u8) -> u64 {
 
 /// A split leaves 128 single pages, or sixteen pages in pieces of the requested order, and the rest in large parts.
 #[test]
-fn a_cut_leaves_large_parts_and_some_of_the_size() {
+fn split_leaves_large_parts_and_a_few_of_the_order() {
     scene(|engine| {
         assert_eq!((count_splits(engine, 0), parts(engine)), (1 + 127, [127, 0, 0, 0, 0, 0, 0, 1, 1]));
         assert_eq!(
@@ -378,7 +378,7 @@ fn break_all(engine: &Engine<'_, '_>) {
 }
 
 #[test]
-fn where_whole_pageblocks_are_few_the_last_blocks_of_an_order_are_not_cut() {
+fn last_blocks_of_an_order_stay_when_pageblocks_are_few() {
     for (few, left) in [(true, 2), (false, 0)] {
         scene(|engine| {
             let blocks: [u32; 4] = core::array::from_fn(|_| alloc(engine, Gfp::KERNEL, 1));

@@ -99,7 +99,7 @@ fn small() -> [Range; 1] {
 }
 
 #[test]
-fn a_request_asks_more_and_more_urgently_until_a_cluster_came() {
+fn reclaim_urgency_rises_until_a_cluster_is_freed() {
     with_cache(&bare(), &small(), 10, |engine, cache| {
         // The zone is below the min watermark until 65 pages are free: two rounds, of 40 pages each.
         alloc(engine, Gfp::KERNEL, 0);
@@ -110,7 +110,7 @@ fn a_request_asks_more_and_more_urgently_until_a_cluster_came() {
 }
 
 #[test]
-fn one_cluster_at_once_is_enough() {
+fn one_cluster_ends_reclaim() {
     with_cache(&bare(), &small(), 100, |engine, cache| {
         alloc(engine, Gfp::KERNEL, 0);
         let asked = cache.asked.take();
@@ -122,7 +122,7 @@ fn one_cluster_at_once_is_enough() {
 }
 
 #[test]
-fn each_node_is_asked_once_at_each_priority() {
+fn each_node_reclaims_once_per_priority() {
     let config = Config { nodes: 2, ..bare() };
     let memory = [
         range(ZoneKind::Dma32, 0, 0, 1 << 12),
@@ -140,7 +140,7 @@ fn each_node_is_asked_once_at_each_priority() {
 
 /// Many single pages are free, but no large block. This is a case for compaction, not for reclaim.
 #[test]
-fn a_zone_that_can_be_compacted_is_spared() {
+fn compactable_zone_is_not_reclaimed() {
     with_cache(&bare(), &small(), 32, |engine, cache| {
         cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
         engine.alloc_pages(Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL, Order::new(9)).expect_err("nothing moves");
@@ -151,7 +151,7 @@ fn a_zone_that_can_be_compacted_is_spared() {
 
 /// One call is not enough for a huge page: reclaim repeats on a node until compaction has room.
 #[test]
-fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
+fn large_block_reclaim_stops_at_compaction_room() {
     with_cache(&bare(), &small(), 32, |engine, cache| {
         let zone = zone(engine, ZoneKind::Normal);
         // The pages are dropped in an order that leaves no two of them adjacent.
@@ -168,7 +168,7 @@ fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
 /// For a small block, reclaim runs once at each priority until the priority is urgent. Then it runs repeatedly, as for
 /// a large block. linux: mm/vmscan.c:in_reclaim_compaction
 #[test]
-fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
+fn small_blocks_reclaim_repeatedly_only_at_high_urgency() {
     for order in [1, 2, 3] {
         with_cache(&bare(), &small(), 1, |engine, cache| {
             cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
@@ -186,7 +186,7 @@ fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
 
 /// After the last resort has freed memory, a request that must not fail takes it regardless of any watermark.
 #[test]
-fn what_must_not_fail_may_take_the_last_page() {
+fn nofail_request_takes_the_last_page() {
     for (gfp, is_served) in [(Gfp::KERNEL, false), (Gfp::KERNEL | Gfp::NOFAIL, true)] {
         with_cache(&bare(), &small(), 0, |engine, cache| {
             cache.last_resort.set(cache.pages.borrow_mut().pop());
@@ -212,7 +212,7 @@ impl Hooks for Sharing {
 
 /// An additional reference keeps a compound block allocated as a whole, and only the first page of any other block.
 #[test]
-fn what_others_refer_to_does_not_come_back() {
+fn referenced_blocks_are_not_reclaimed() {
     let sharing = Sharing { blocks: RefCell::default() };
     with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
         let order = Order::new(2);
@@ -255,7 +255,7 @@ impl Hooks for Trickle {
 /// Retries depend on the pages that could still be freed: a few freed pages are no reason to retry if all remaining
 /// pages would not be enough. linux: mm/page_alloc.c:should_reclaim_retry
 #[test]
-fn a_request_goes_on_for_as_long_as_what_is_left_would_be_enough() {
+fn retry_requires_enough_reclaimable_pages() {
     let trickle = Trickle::default();
     with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
         *trickle.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);

@@ -52,7 +52,7 @@ fn of_3000(highatomic: HighAtomicPolicy, order: u8) -> (u64, Counts) {
 }
 
 #[test]
-fn under_linux_lists_serve_what_reserves() {
+fn linux_policy_serves_small_orders_from_lists() {
     for order in 1..=3 {
         let (pages, counts) = of_3000(HighAtomicPolicy::Linux, order);
         assert_eq!((pages, counts.reserves), (CAP, CAP / 512));
@@ -62,7 +62,7 @@ fn under_linux_lists_serve_what_reserves() {
 }
 
 #[test]
-fn without_small_orders_nothing_is_reserved_and_nothing_fails() {
+fn skip_costly_reserves_nothing_for_small_orders() {
     for order in 1..=3 {
         let (pages, counts) = of_3000(HighAtomicPolicy::SkipCostly, order);
         assert_eq!((pages, counts.failures), (0, 0));
@@ -72,7 +72,7 @@ fn without_small_orders_nothing_is_reserved_and_nothing_fails() {
 
 /// Requests of orders without lists use the reserve under every rule, so one reserved pageblock is enough.
 #[test]
-fn order_4_settles_at_one_block_under_every_rival() {
+fn order_4_reserves_one_pageblock_under_every_policy() {
     for rival in RIVALS {
         let (pages, counts) = of_3000(rival, 4);
         assert_eq!(pages, 512, "{rival:?}");
@@ -83,7 +83,7 @@ fn order_4_settles_at_one_block_under_every_rival() {
 /// A freed page of a reserved block goes to a movable list, where atomic requests do not search. The reserve runs out
 /// although all of it is free, and grows.
 #[test]
-fn reserved_pages_on_movable_lists_make_even_reuse_first_grow() {
+fn reuse_first_reserve_grows_by_pages_on_movable_lists() {
     let (pages, counts) = of_3000(HighAtomicPolicy::ReuseFirst, 1);
     assert_eq!(pages, CAP);
     assert!(counts.highatomic_from_reserve > 1000, "{counts:?}");
@@ -91,7 +91,7 @@ fn reserved_pages_on_movable_lists_make_even_reuse_first_grow() {
 }
 
 #[test]
-fn once_lists_are_drained_reuse_first_needs_one_block() {
+fn drained_lists_limit_reuse_first_to_one_block() {
     for (rival, pages) in [(HighAtomicPolicy::ReuseFirst, 512), (HighAtomicPolicy::Linux, CAP)] {
         short_under(with(rival), |engine| {
             for _ in 0..3000 {
@@ -115,7 +115,7 @@ fn with_a_block_to_spare(rival: HighAtomicPolicy, scene: impl FnOnce(&Engine<'_,
 }
 
 #[test]
-fn only_reuse_first_looks_into_the_reserve_above_the_low_watermark() {
+fn only_reuse_first_uses_the_reserve_above_low() {
     for rival in RIVALS {
         with_a_block_to_spare(rival, |engine| {
             let counts = counts_of(engine, || assert!(engine.alloc_pages(Gfp::ATOMIC, Order::new(1)).is_ok()));
@@ -127,7 +127,7 @@ fn only_reuse_first_looks_into_the_reserve_above_the_low_watermark() {
 }
 
 #[test]
-fn reuse_first_uses_a_list_that_has_a_block_and_refills_none() {
+fn reuse_first_uses_a_filled_list_without_a_refill() {
     with_a_block_to_spare(HighAtomicPolicy::ReuseFirst, |engine| {
         let order = Order::new(1);
         let counts = counts_of(engine, || _ = atomic(engine, 1));
@@ -158,7 +158,7 @@ fn without_proactive_compaction(rival: HighAtomicPolicy) -> Policy {
 }
 
 #[test]
-fn give_back_halves_what_lies_idle_and_keeps_a_block() {
+fn give_back_halves_the_idle_reserve_down_to_a_block() {
     for rival in RIVALS {
         short_under(without_proactive_compaction(rival), |engine| {
             requests(engine, 3, 3000);
@@ -176,7 +176,7 @@ fn give_back_halves_what_lies_idle_and_keeps_a_block() {
 }
 
 #[test]
-fn give_back_leaves_what_was_used_since_the_last_look() {
+fn give_back_keeps_recently_used_blocks() {
     short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
         requests(engine, 3, 3000);
         engine.drain_all_pages();
@@ -198,7 +198,7 @@ fn count_movable_pageblocks(engine: &Engine<'_, '_>) -> u32 {
 }
 
 #[test]
-fn what_is_given_back_is_movable_and_free() {
+fn returned_reserve_is_movable_and_free() {
     short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
         requests(engine, 3, 3000);
         engine.drain_all_pages();
@@ -212,7 +212,7 @@ fn what_is_given_back_is_movable_and_free() {
 
 /// The pinned kernel does not record the type that a pageblock had before it was reserved.
 #[test]
-fn a_block_that_leaves_the_reserve_takes_the_requesters_type() {
+fn unreserved_block_takes_the_requested_type() {
     let askers = [
         (Gfp::KERNEL, MigrateType::Unmovable),
         (Gfp::HIGHUSER_MOVABLE, MigrateType::Movable),
@@ -236,7 +236,7 @@ fn a_block_that_leaves_the_reserve_takes_the_requesters_type() {
 }
 
 #[test]
-fn a_block_that_leaves_the_reserve_may_stay_with_requests_that_cannot_move() {
+fn unreserved_block_stays_unmovable_by_policy() {
     let unmovable = ReservePolicy { leaving: ReserveLeaving::Unmovable, ..ReservePolicy::LINUX };
     for (reserve, migratetype) in [(ReservePolicy::LINUX, MigrateType::Movable), (unmovable, MigrateType::Unmovable)] {
         short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
@@ -267,7 +267,7 @@ fn whole_blocks_in_reserve_only(reserve: ReservePolicy, scene: impl FnOnce(&Engi
 }
 
 #[test]
-fn an_open_list_gives_movable_requests_whole_blocks_which_come_back() {
+fn open_list_lends_whole_blocks_to_movable_requests() {
     let open = ReservePolicy { list: ReserveList::Open, ..ReservePolicy::LINUX };
     let order = Order::new(9);
     whole_blocks_in_reserve_only(ReservePolicy::LINUX, |engine| {
@@ -287,7 +287,7 @@ fn an_open_list_gives_movable_requests_whole_blocks_which_come_back() {
 }
 
 #[test]
-fn counted_free_pages_of_the_reserve_lift_others_above_their_watermark() {
+fn counted_reserve_pages_raise_the_watermark_check() {
     let counted = ReservePolicy { watermark: ReserveWatermark::Counted, ..ReservePolicy::LINUX };
     for (reserve, passes) in [(ReservePolicy::LINUX, false), (counted, true)] {
         short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
@@ -302,7 +302,7 @@ fn counted_free_pages_of_the_reserve_lift_others_above_their_watermark() {
 
 /// Random transitions into and out of the reserve, with a check after every hundredth step and at the end.
 #[test]
-fn no_rival_loses_count_of_its_reserve() {
+fn reserve_counters_stay_exact_under_every_policy() {
     let open = ReservePolicy { list: ReserveList::Open, ..ReservePolicy::LINUX };
     for (seed, rival) in (0..).zip(RIVALS) {
         for reserve in [ReservePolicy::LINUX, open] {

@@ -64,7 +64,7 @@ fn at_orders(gfp: Gfp) -> [String; 3] {
 }
 
 #[test]
-fn the_unmovable_and_the_large_compact_first_and_only_small_requests_end_something() {
+fn unmovable_or_costly_requests_compact_before_reclaim() {
     assert_eq!(at_orders(Gfp::KERNEL), ["CRCE", "CRC", "CRC"]);
     assert_eq!(at_orders(Gfp::HIGHUSER_MOVABLE), ["RCE", "CRC", "CRC"]);
     assert_eq!(at_orders(Gfp::KERNEL | Gfp::NOFAIL), ["CRCE", "CRC", "CRC"], "the platform has no patience");
@@ -72,26 +72,26 @@ fn the_unmovable_and_the_large_compact_first_and_only_small_requests_end_somethi
 }
 
 #[test]
-fn who_may_not_start_io_does_not_compact_and_who_may_not_wait_does_nothing() {
+fn noio_skips_compaction_and_nowait_skips_all_steps() {
     assert_eq!(at_orders(Gfp::NOIO), ["RE", "R", "R"]);
     assert_eq!(at_orders(Gfp::NOWAIT), ["", "", ""]);
 }
 
 #[test]
-fn who_would_rather_fail_ends_nothing() {
+fn noretry_and_retry_mayfail_skip_oom() {
     assert_eq!(at_orders(Gfp::KERNEL | Gfp::NORETRY), ["CRC", "CRC", "CRC"]);
     assert_eq!(at_orders(Gfp::KERNEL | Gfp::RETRY_MAYFAIL), ["CRC", "CRC", "CRC"]);
     assert_eq!(at_orders(Gfp::HIGHUSER_MOVABLE | Gfp::RETRY_MAYFAIL), ["RC", "CRC", "CRC"]);
 }
 
 #[test]
-fn a_large_request_for_one_node_that_is_easily_content_does_not_reclaim() {
+fn costly_thisnode_noretry_request_skips_reclaim() {
     assert_eq!(at_orders(Gfp::KERNEL | Gfp::THISNODE), ["CRC", "CRC", "CRC"]);
     assert_eq!(at_orders(Gfp::KERNEL | Gfp::THISNODE | Gfp::NORETRY), ["CRC", "C", "C"]);
 }
 
 #[test]
-fn who_may_use_reserves_does_not_compact_first_and_who_reclaims_does_not_reclaim() {
+fn memalloc_requests_skip_first_compaction_or_reclaim() {
     assert_eq!(at_orders(Gfp::KERNEL | Gfp::MEMALLOC), ["RCE", "RC", "RC"]);
     let task = Task::default();
     assert_eq!(tried(Gfp::KERNEL, 1, Task { memalloc: true, ..task }), "");

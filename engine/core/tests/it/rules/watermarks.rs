@@ -13,7 +13,7 @@ use crate::common::{Hooks, range, with_machine};
 use crate::rules::{Engine, bare, exhaust, linux, zone};
 
 #[test]
-fn marks_follow_from_the_size() {
+fn watermarks_follow_from_the_zone_size() {
     let gib = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
     with_machine(&bare(), &gib, MinFree::BySize, |engine| {
         let marks = zone(engine, ZoneKind::Normal).watermarks();
@@ -33,7 +33,7 @@ fn min_mark(engine: &Engine<'_, '_>, kind: ZoneKind) -> u64 {
 
 /// Huge pages are kept available in the zones up to Normal that have memory; other zones do not count.
 #[test]
-fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
+fn huge_page_min_free_covers_zones_up_to_normal() {
     let config = Config { nodes: 2, ..bare() };
     let memory = [
         range(ZoneKind::Dma32, 0, 0, 1 << 15),
@@ -53,7 +53,7 @@ fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
 /// A boost of the watermarks applies to all requests except those for a single page that may use the min reserve: these
 /// are checked against the watermark without the boost.
 #[test]
-fn a_boost_is_for_those_who_may_not_dip_into_the_reserve() {
+fn boost_spares_single_pages_from_the_min_reserve() {
     for (gfp, order, left) in
         [(Gfp::NOWAIT, 0, 1512), (Gfp::KERNEL | Gfp::HIGH, 0, 500), (Gfp::KERNEL | Gfp::HIGH, 1, 756)]
     {
@@ -67,7 +67,7 @@ fn a_boost_is_for_those_who_may_not_dip_into_the_reserve() {
 }
 
 #[test]
-fn zones_share_what_is_kept_free_by_size() {
+fn zones_share_min_free_by_size() {
     with_machine(&bare(), &pc_ranges(1 << 21), MinFree::Pages(2048), |engine| {
         assert_eq!(
             (min_mark(engine, ZoneKind::Dma), min_mark(engine, ZoneKind::Dma32), min_mark(engine, ZoneKind::Normal)),
@@ -77,7 +77,7 @@ fn zones_share_what_is_kept_free_by_size() {
 }
 
 #[test]
-fn lower_zones_are_kept_from_requests_that_could_go_higher() {
+fn lowmem_reserve_follows_from_higher_zones() {
     with_machine(&bare(), &pc_ranges(1 << 21), MinFree::BySize, |engine| {
         let (dma32, normal) = ((1 << 20) - (1 << 12), 1 << 20);
         assert_eq!(zone(engine, ZoneKind::Dma).lowmem_reserve(ZoneKind::Dma), 0);
@@ -90,7 +90,7 @@ fn lower_zones_are_kept_from_requests_that_could_go_higher() {
 
 /// A request that may not wait stops in each zone at the min watermark plus the lowmem reserve.
 #[test]
-fn a_request_leaves_each_zone_its_reserve() {
+fn request_leaves_the_lowmem_reserve_of_each_zone() {
     with_machine(&bare(), &pc_ranges(1 << 19), MinFree::BySize, |engine| {
         exhaust(engine, Gfp::NOWAIT, 0);
         for kind in [ZoneKind::Dma, ZoneKind::Dma32] {
@@ -120,7 +120,7 @@ fn level_of(gfp: Gfp, task: Task) -> u64 {
 }
 
 #[test]
-fn reserves_open_by_need() {
+fn reserve_depth_follows_flags_and_task() {
     let nobody = Task::default();
     assert_eq!(level_of(Gfp::KERNEL, nobody), 1000);
     assert_eq!(level_of(Gfp::NOWAIT, nobody), 1000, "not waiting alone opens nothing");
@@ -135,7 +135,7 @@ fn reserves_open_by_need() {
 }
 
 #[test]
-fn an_interrupt_has_the_rights_of_its_task_as_far_as_linux_lends_them() {
+fn interrupt_rights_follow_linux() {
     let nobody = Task::default();
     // In order: a task, a task with soft interrupts off, a soft interrupt, a hard interrupt.
     assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { realtime: true, ..nobody }), [500, 500, 1000, 1000]);
@@ -148,7 +148,7 @@ fn an_interrupt_has_the_rights_of_its_task_as_far_as_linux_lends_them() {
 }
 
 #[test]
-fn large_blocks_count_as_wholly_gone() {
+fn large_block_counts_as_wholly_allocated() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
     with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -163,7 +163,7 @@ fn large_blocks_count_as_wholly_gone() {
 }
 
 #[test]
-fn a_zone_remembers_that_it_fell_below_its_high_mark() {
+fn below_high_flag_follows_the_free_pages() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
     with_machine(&linux(), &memory, MinFree::Pages(400), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
@@ -188,7 +188,7 @@ impl Hooks for Waker {
 }
 
 #[test]
-fn mixing_types_in_a_pageblock_boosts_the_marks_and_wakes_kswapd_once() {
+fn mixing_types_boosts_watermarks_and_wakes_kswapd_once() {
     let waker = Waker::default();
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {

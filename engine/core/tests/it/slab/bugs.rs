@@ -25,7 +25,7 @@ fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, object: NonNull<u8>) {
 /// A slab whose objects are all allocated is let go. Objects that another CPU frees into it afterwards must be found
 /// again; otherwise each round would lose slabs.
 #[test]
-fn a_list_that_runs_out_collects_what_others_freed() {
+fn remote_frees_into_a_full_slab_are_reused() {
     for policy in policies() {
         for size in [64, 1344, 2048, 4096] {
             with_world(policy, |slab| {
@@ -51,7 +51,7 @@ fn a_list_that_runs_out_collects_what_others_freed() {
 /// The first and the last object of a slab, and slabs of one page. A free of either goes to the CPU's list, so the next
 /// two requests get them, the last one first. No other word changes, so no slab is queued for them.
 #[test]
-fn the_first_and_the_last_object_are_of_the_same_slab() {
+fn first_and_last_object_share_the_slab() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
         for (size, max_order) in [(64, 0), (1344, 0), (2048, 0), (256, 3)] {
             let mut policy = policy(objects, 0);
@@ -81,7 +81,7 @@ fn the_first_and_the_last_object_are_of_the_same_slab() {
 /// A section refused because it ran on another CPU, and then the caller is on the owner's CPU, whose list is still this
 /// slab's mark. The slab is wholly free, but it is not freed.
 #[test]
-fn a_slab_whose_mark_is_a_list_stays() {
+fn slab_in_use_as_an_end_mark_is_not_freed() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         for at in 0..8 {
             with_meddler(policy(objects, 0), PAGES, (Meddling::Elsewhere, at), |slab| {
@@ -105,7 +105,7 @@ fn a_slab_whose_mark_is_a_list_stays() {
 /// A second free of an object into a sheaf, or into a slab from which its CPU does not allocate, is refused with an
 /// error.
 #[test]
-fn a_double_free_in_a_row_is_refused() {
+fn consecutive_double_free_is_refused() {
     for mut policy in policies() {
         policy.slab.links = SlabLinks::Mangled;
         with_world(policy, |slab| {
@@ -125,7 +125,7 @@ fn a_double_free_in_a_row_is_refused() {
 
 /// Other CPUs find objects that were freed into the slabs of an offline CPU.
 #[test]
-fn slabs_of_a_cpu_that_left_are_found() {
+fn remote_frees_to_an_offline_cpus_slabs_are_reused() {
     for policy in policies() {
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("left", 2048)).expect("there is room");
@@ -146,7 +146,7 @@ fn slabs_of_a_cpu_that_left_are_found() {
 /// The second copy of an object that was freed twice is flushed after its slab was freed and its page was given to
 /// another cache.
 #[test]
-fn a_double_free_that_comes_home_late_changes_nothing() {
+fn late_flush_of_a_double_free_changes_nothing() {
     with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
         let cache = slab.create(&CacheConfig::new("first", 128)).expect("there is room");
         let (in_slab, in_sheaf) = (usize::from(cache.info().layout.objects), usize::from(cache.info().sheaf));

@@ -44,7 +44,7 @@ fn walk(slab: &Slab<'_, '_, '_>) {
 }
 
 #[test]
-fn walks_over_caches_that_come_and_go_see_whole_ones() {
+fn walks_during_cache_creation_see_whole_caches() {
     for policy in policies() {
         with_world(policy, |slab| {
             let (is_over, walks) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -68,7 +68,7 @@ fn walks_over_caches_that_come_and_go_see_whole_ones() {
 }
 
 #[test]
-fn who_is_shown_a_cache_may_destroy_it_and_make_others() {
+fn usage_callback_may_destroy_and_create_caches() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         let mut goes = slab.create(&CacheConfig::new("goes", 64)).ok();
         let mut names = Vec::new();

@@ -34,7 +34,7 @@ fn count_allocated(slab: &Slab<'_, '_, '_>) -> u64 {
 }
 
 #[test]
-fn every_request_for_a_page_may_fail() {
+fn every_page_request_may_fail() {
     for policy in policies() {
         for size in SIZES {
             let failures = (0..).map(|left| with_world(policy, |slab| tell_with(slab, size, left)));
@@ -46,7 +46,7 @@ fn every_request_for_a_page_may_fail() {
 
 /// A request that may use reserves does so for its own object only, not to prefetch objects and not for a sheaf.
 #[test]
-fn a_request_that_has_its_object_leaves_the_reserve_alone() {
+fn prefetch_does_not_use_the_reserve() {
     for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {
         with_world(policy(objects, 0), |slab| {
             let cache = slab.create(&CacheConfig::new("reserve", 1344)).expect("there is room");
@@ -112,7 +112,7 @@ fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
 /// A heap that can bring more memory online prefers a failure to a block of pages for a small request.
 /// [`fail_without_slab`](freehold::slab::SlabAllocator::fail_without_slab) selects this behaviour.
 #[test]
-fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
+fn fail_without_slab_prefers_failure_to_whole_pages() {
     let mut policy = Policy { pcp: PcpPolicy::Off, ..Policy::FREEHOLD };
     policy.slab.objects = SlabPolicy::Tagged;
     with_world(policy, |slab| {
@@ -131,7 +131,7 @@ fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
 }
 
 #[test]
-fn a_request_by_size_does_not_need_a_block_as_large_as_a_slab() {
+fn kmalloc_falls_back_to_smaller_blocks() {
     let ways =
         [SlabPolicy::Bitmap, SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap];
     for (base, objects) in

@@ -106,7 +106,7 @@ fn free(cache: &Cache<'_, '_, '_, '_>, FilledObject(object, tag): FilledObject) 
 }
 
 #[test]
-fn everybody_at_once_loses_nothing_with_interrupts_off() {
+fn threads_lose_no_object_with_interrupts_off() {
     for policy in policies() {
         let fake =
             Fake { locks: [(); 2].map(|()| RawLock::new()), sections: AtomicU64::new(0), calls: AtomicU64::new(0) };

@@ -47,14 +47,14 @@ fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item
 }
 
 #[test]
-fn slabs_that_others_empty() {
+fn remotely_emptied_slabs_are_freed() {
     expect_few(|cache, slabs| free(cache, 1, slabs.into_iter().flatten()));
 }
 
 /// The owner allocates from time to time, so that the slabs are moved to its list. Afterwards it does not allocate
 /// again.
 #[test]
-fn slabs_that_others_empty_after_their_owner_brought_them_home() {
+fn remotely_emptied_slabs_on_the_owners_list_are_freed() {
     expect_few(|cache, mut slabs| {
         let mut more = Vec::new();
         for (at, objects) in slabs.iter_mut().enumerate() {
@@ -69,7 +69,7 @@ fn slabs_that_others_empty_after_their_owner_brought_them_home() {
 
 /// The owner frees into each slab first, so no other CPU has to queue the slabs.
 #[test]
-fn slabs_that_others_empty_after_their_owner_began() {
+fn slabs_emptied_remotely_after_an_owner_free_are_freed() {
     expect_few(|cache, mut slabs| {
         slabs.iter_mut().for_each(|objects| free(cache, 0, objects.pop()));
         free(cache, 1, slabs.into_iter().flatten());
@@ -78,7 +78,7 @@ fn slabs_that_others_empty_after_their_owner_began() {
 
 /// The owner frees the last object in use but does not notice, because objects that others freed count as in use.
 #[test]
-fn slabs_that_their_owner_empties_after_others_began() {
+fn slabs_emptied_by_owner_after_a_remote_free_are_freed() {
     expect_few(|cache, mut slabs| {
         for objects in &mut slabs {
             free(cache, 0, objects.pop());
@@ -90,7 +90,7 @@ fn slabs_that_their_owner_empties_after_others_began() {
 
 /// Another CPU frees into each slab first. The owner then frees the other objects, including the last one in use.
 #[test]
-fn slabs_that_their_owner_empties_after_others_queued_them() {
+fn remotely_queued_slabs_emptied_by_the_owner_are_freed() {
     expect_few(|cache, slabs| {
         for mut objects in slabs {
             free(cache, 1, objects.pop());
@@ -102,7 +102,7 @@ fn slabs_that_their_owner_empties_after_others_queued_them() {
 /// Only the owner frees into the slabs. Each slab is freed or counted at the free of its last object, which is not done
 /// in a section.
 #[test]
-fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
+fn owner_keeps_its_limit_of_empty_slabs() {
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
@@ -138,7 +138,7 @@ fn left_by_strides(policy: Policy, size: u32) -> u64 {
 /// Each object in a sheaf may keep its slab allocated. The policy bounds the bytes of slabs that a CPU's two sheaves
 /// and the node's sheaves keep in this way.
 #[test]
-fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
+fn sheaves_of_large_objects_pin_few_slabs() {
     for size in [2056, 3072, 4096, 8192, 12 << 10, 20 << 10, 32 << 10] {
         let left = left_by_strides(Policy::FREEHOLD, size);
         assert!(left <= 16 << 20, "{} MiB of slabs of {size} bytes", left >> 20);
@@ -165,7 +165,7 @@ fn fill_and_empty(count: usize) -> (u64, u64) {
 /// A node keeps 1 MiB of slabs in addition to its sheaves. A program that repeatedly fills and empties a cache does not
 /// allocate pages each time, and a program that had much more memory returns it.
 #[test]
-fn a_node_keeps_a_mebibyte_of_what_its_sheaves_do_not_have() {
+fn node_keeps_a_mebibyte_of_free_slabs() {
     let (had, left) = fill_and_empty(10_000);
     assert_eq!(left, had, "{had} slabs of 4 KiB are less than it keeps");
     let (had, left) = fill_and_empty(100_000);

@@ -43,7 +43,7 @@ fn expect_foreign(slab: &Slab<'_, '_, '_>, object: NonNull<u8>) {
 }
 
 #[test]
-fn sizes_that_cannot_be_are_refused() {
+fn invalid_sizes_are_errors() {
     for policy in policies() {
         with_world(policy, |slab| {
             assert_eq!(slab.kmalloc(0, Gfp::KERNEL), Ok(ZERO_SIZE));
@@ -69,7 +69,7 @@ fn sizes_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_primitive_with_more_cpus_than_there_are_is_refused() {
+fn local_primitive_with_too_many_cpus_is_an_error() {
     let locks: Vec<_> = (0..3).map(|_| CheckedSpinLock::new()).collect();
     for cpus in 1..=4 {
         let nodes = vec![NodeId(0); cpus];
@@ -85,7 +85,7 @@ fn create(slab: &Slab<'_, '_, '_>, config: CacheConfig<'_>) -> Result<(), Create
 }
 
 #[test]
-fn caches_that_cannot_be_are_refused() {
+fn invalid_cache_configs_are_errors() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for size in [0, (4 << 20) + 1, u32::MAX - 8, u32::MAX] {
             assert_eq!(create(slab, CacheConfig::new("size", size)), Err(CreateError::Size { size }));
@@ -108,7 +108,7 @@ fn caches_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn there_are_254_caches_and_no_more() {
+fn cache_count_is_limited_to_254() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         let mut caches: Vec<_> = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).collect();
         assert_eq!(caches.len(), 254 - BY_SIZE, "beside those of kmalloc");
@@ -126,7 +126,7 @@ fn there_are_254_caches_and_no_more() {
 }
 
 #[test]
-fn names_end_where_a_letter_does() {
+fn long_names_are_cut_at_a_character_boundary() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for (name, kept) in [
             ("", ""),
@@ -149,7 +149,7 @@ fn is_within(address: usize, start: NonNull<u8>, pages: usize) -> bool {
 }
 
 #[test]
-fn pointers_to_elsewhere_are_refused() {
+fn foreign_pointers_are_errors() {
     // Policies with sheaves are left out, because a sheaf is itself an object and could be at one of these addresses.
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
@@ -186,7 +186,7 @@ fn pointers_to_elsewhere_are_refused() {
 }
 
 #[test]
-fn pointers_into_objects_are_refused_in_every_size() {
+fn interior_pointers_are_errors_at_every_size() {
     for policy in policies() {
         with_world(policy, |slab| {
             let linux = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
@@ -211,7 +211,7 @@ fn pointers_into_objects_are_refused_in_every_size() {
 }
 
 #[test]
-fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
+fn zeroed_memory_grows_by_zero_bytes() {
     for policy in policies() {
         with_world(policy, |slab| {
             let zeroed = Gfp::KERNEL | Gfp::ZERO;
@@ -243,7 +243,7 @@ fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
 }
 
 #[test]
-fn no_bytes_have_an_address_for_c() {
+fn frontend_malloc_of_zero_bytes_is_unique() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
         let [one, other] = [(); 2].map(|()| frontend.malloc(0));
@@ -255,7 +255,7 @@ fn no_bytes_have_an_address_for_c() {
 }
 
 #[test]
-fn pages_of_objects_are_freed_by_nobody_else() {
+fn slab_pages_cannot_be_freed_as_pages() {
     for policy in policies() {
         with_world(policy, |slab| {
             let objects = [8, 200, 4096, BLOCK].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
@@ -271,7 +271,7 @@ fn pages_of_objects_are_freed_by_nobody_else() {
 }
 
 #[test]
-fn an_object_of_another_cache_is_refused() {
+fn free_to_the_wrong_cache_is_an_error() {
     for policy in policies() {
         with_world(policy, |slab| {
             let [one, other] =

@@ -273,7 +273,7 @@ fn run(policy: Policy, what: Meddling, steps: &[Step]) -> Result<(), String> {
 }
 
 #[test]
-fn the_engine_does_what_the_naive_slab_says() {
+fn allocator_matches_the_reference_slab() {
     for policy in policies() {
         for seed in 0..4 {
             let steps = steps(seed);
@@ -286,7 +286,7 @@ fn the_engine_does_what_the_naive_slab_says() {
 }
 
 #[test]
-fn a_fault_is_found_and_shortened() {
+fn fault_is_found_and_shortened() {
     let policy = policy(SlabPolicy::Tagged, 0);
     let steps = steps(1);
     run(policy, Meddling::PopsTwice, &steps).expect_err("an object was handed out twice");

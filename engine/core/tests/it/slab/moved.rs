@@ -28,7 +28,7 @@ fn has_call(policy: Policy, size: u32, meddling: (Meddling, u64)) -> bool {
 }
 
 #[test]
-fn every_call_may_find_its_caller_moved() {
+fn caller_may_migrate_at_every_call() {
     for policy in policies() {
         let calls = meddle(policy, Meddling::Elsewhere);
         assert!(calls > 80, "{calls} calls under {:?}", policy.slab);
@@ -36,7 +36,7 @@ fn every_call_may_find_its_caller_moved() {
 }
 
 #[test]
-fn every_replacement_may_come_too_late() {
+fn every_late_replacement_is_retried() {
     for policy in policies() {
         for what in [Meddling::Moved, Meddling::Changed] {
             let calls = meddle(policy, what);
@@ -52,7 +52,7 @@ fn is_found(fault: (Meddling, u64)) -> bool {
 
 /// Tests the scenario itself: it must detect a faulty primitive.
 #[test]
-fn faults_of_the_primitive_are_found() {
+fn faulty_primitives_are_found() {
     for what in [Meddling::PopsTwice, Meddling::LosesPush, Meddling::LosesReplacement] {
         assert!((0..4).any(|at| is_found((what, at))), "{what:?} was not found");
     }

@@ -188,11 +188,11 @@ fn panic_everywhere(constructor: Option<fn(NonNull<u8>)>) {
 }
 
 #[test]
-fn a_probe_panics_at_every_event() {
+fn probe_panic_at_any_event_keeps_the_state_valid() {
     panic_everywhere(None);
 }
 
 #[test]
-fn a_constructor_panics_at_every_object() {
+fn constructor_panic_at_any_object_keeps_the_state_valid() {
     panic_everywhere(Some(prepare));
 }

@@ -88,7 +88,7 @@ fn work(slab: &Slab<'_, '_, '_>) {
     not(debug_assertions),
     ignore = "only debug builds check ranks; elsewhere the probe waits for a lock of its own"
 )]
-fn the_slab_is_called_from_the_probe() {
+fn probe_may_call_the_slab() {
     panic_hook::silence(|_| MISDEED.get().1 != 0);
     for policy in policies() {
         for (which, (name, _)) in MISDEEDS.iter().enumerate() {

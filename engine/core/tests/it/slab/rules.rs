@@ -30,7 +30,7 @@ fn owning_policies() -> impl Iterator<Item = Policy> {
 /// A CPU keeps twice the number of free objects that Linux allows, counted in slabs. linux: mm/slub.c:set_cpu_partial,
 /// slub_set_cpu_partial
 #[test]
-fn a_cpu_keeps_as_many_slabs_that_it_emptied_as_linux_says() {
+fn cpu_keeps_empty_slabs_like_linux() {
     let by_size = [
         (8, 120),
         (136, 120),
@@ -68,7 +68,7 @@ fn a_cpu_keeps_as_many_slabs_that_it_emptied_as_linux_says() {
 
 /// A node keeps half the logarithm of the size, between 5 and 10 slabs. linux: mm/slub.c:do_kmem_cache_create
 #[test]
-fn a_node_keeps_as_many_free_slabs_as_linux_says() {
+fn node_keeps_free_slabs_like_linux() {
     for (size, kept) in [(8, 5), (1024, 5), (2048, 5), (4096, 6), (16_384, 7), (65_536, 8), (1 << 18, 9)] {
         for policy in owning_policies() {
             with_world(policy, |slab| {
@@ -87,7 +87,7 @@ fn a_node_keeps_as_many_free_slabs_as_linux_says() {
 
 /// A node keeps ten free slabs of objects so large that the machine has too little memory to test the behaviour.
 #[test]
-fn a_node_keeps_ten_free_slabs_of_the_largest_objects() {
+fn node_limit_for_the_largest_objects_is_ten() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for size in [1 << 20, 1 << 21, 4 << 20] {
             let cache = slab.create(&CacheConfig::new("large", size)).expect("there is room");
@@ -98,7 +98,7 @@ fn a_node_keeps_ten_free_slabs_of_the_largest_objects() {
 
 /// A node keeps as many free slabs of a checked cache, all of whose slabs belong to the node.
 #[test]
-fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
+fn node_keeps_equal_numbers_for_checked_caches() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for (size, kept) in [(8, 5), (4000, 5), (4096, 6), (16_384, 7)] {
             let cache =
@@ -115,7 +115,7 @@ fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
 /// The documentation of [`slab`](freehold::slab) states this bound: nine times the configured number, and the slab from
 /// which the CPU allocates.
 #[test]
-fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
+fn cpu_limit_is_nine_times_the_setting_and_a_slab() {
     for slabs in [1, 2, 16] {
         with_world(policy(SlabPolicy::Tagged, 4 * slabs), |slab| {
             let cache = slab.create(&CacheConfig::new("most", 1344)).expect("there is room");
@@ -146,7 +146,7 @@ fn unguarded(objects: SlabPolicy, sizes: SlabSizes) -> Policy {
 
 /// A frontend for one fast path must also handle sizes that have no cache.
 #[test]
-fn a_front_gives_pages_beyond_the_largest_size() {
+fn frontend_serves_sizes_beyond_the_largest_cache() {
     for sizes in [SlabSizes::Linux, SlabSizes::Fine] {
         with_world(unguarded(SlabPolicy::Tagged, sizes), expect_pages_beyond_the_largest::<Tagged<Plain>>);
         with_world(unguarded(SlabPolicy::PageField, sizes), expect_pages_beyond_the_largest::<PageField<Plain>>);
@@ -164,7 +164,7 @@ fn guarded(mut policy: Policy) -> Policy {
 
 /// A frontend is compiled for one fast path, and is refused by an allocator with another one.
 #[test]
-fn each_policy_is_served_by_its_own_way_and_no_other() {
+fn frontend_requires_the_policys_fast_path() {
     for policy in policies().into_iter().flat_map(|policy| [policy, guarded(policy)]) {
         with_world(policy, |slab| {
             let ways = [
@@ -194,7 +194,7 @@ fn each_policy_is_served_by_its_own_way_and_no_other() {
 
 /// A block of pages belongs to no cache. It comes from the zone in the flags, which this machine may not have.
 #[test]
-fn a_block_comes_from_the_zone_that_was_asked_for() {
+fn kmalloc_block_uses_the_requested_zone() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for size in [8, 5000, 9000] {
             for modifier in [Gfp::DMA, Gfp::DMA32] {
@@ -212,7 +212,7 @@ fn a_block_comes_from_the_zone_that_was_asked_for() {
 
 /// A slab into which other CPUs freed objects is used first, before the slab into which the CPU itself freed last.
 #[test]
-fn a_cpu_turns_first_to_a_slab_that_others_freed_into() {
+fn cpu_reuses_remotely_freed_slabs_first() {
     for policy in owning_policies().filter(|policy| policy.slab.order == SlabOrder::Address) {
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("turns", 2048)).expect("there is room");
@@ -227,7 +227,7 @@ fn a_cpu_turns_first_to_a_slab_that_others_freed_into() {
 /// A CPU that creates a slab may be overtaken by a signal handler that creates another one. The second slab goes to the
 /// node.
 #[test]
-fn a_slab_that_is_not_needed_any_more_is_kept_by_the_node() {
+fn surplus_new_slab_is_kept_by_the_node() {
     thread_local! {
         static CACHE: Cell<usize> = const { Cell::new(0) };
     }
@@ -280,7 +280,7 @@ fn bytes_of<'o>(object: NonNull<u8>, size: usize) -> &'o [u8] {
 }
 
 #[test]
-fn memory_is_zero_if_that_is_asked_for_and_otherwise_nobody_writes_it() {
+fn memory_is_zeroed_only_on_request() {
     for policy in policies() {
         for (name, ask) in ASKS {
             for size in [64, 192, 1024, 4096, 3 * 8192] {
@@ -306,7 +306,7 @@ fn memory_is_zero_if_that_is_asked_for_and_otherwise_nobody_writes_it() {
 }
 
 #[test]
-fn what_shrinks_in_its_place_is_not_written_unless_zeros_are_asked_for() {
+fn in_place_shrink_clears_the_tail_only_on_request() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
             let object = slab.kmalloc(64, gfp).expect("there is memory");
@@ -322,7 +322,7 @@ fn what_shrinks_in_its_place_is_not_written_unless_zeros_are_asked_for() {
 
 /// A walk over all pages sees each slab, whether it follows a slab, a block, or other memory.
 #[test]
-fn usage_counts_what_is_in_use_wherever_it_lies() {
+fn usage_counts_objects_on_all_pages() {
     for policy in policies() {
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("usage", 4096)).expect("there is room");
@@ -345,7 +345,7 @@ fn usage_counts_what_is_in_use_wherever_it_lies() {
 
 /// An attacker who learns the order of one slab does not know the order of another.
 #[test]
-fn no_two_slabs_hand_out_their_objects_in_the_same_random_order() {
+fn random_orders_of_slabs_differ() {
     let mut policy = policy(SlabPolicy::Tagged, 0);
     policy.slab.order = SlabOrder::Random;
     with_world(policy, |slab| {
@@ -363,7 +363,7 @@ fn no_two_slabs_hand_out_their_objects_in_the_same_random_order() {
 
 /// The objects of each slab are handed out by ascending address, even if a refill combines several slabs.
 #[test]
-fn sheaves_hand_out_objects_by_ascending_address() {
+fn sheaves_return_objects_by_ascending_address() {
     for size in [32, 64, 1024] {
         with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
             let cache = slab.create(&CacheConfig::new("ascending", size)).expect("there is room");

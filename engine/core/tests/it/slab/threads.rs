@@ -129,12 +129,12 @@ fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &A
 }
 
 #[test]
-fn everybody_at_once_loses_nothing() {
+fn threads_lose_no_object() {
     policies().into_iter().for_each(|policy| everybody(policy, Meddling::Nothing));
 }
 
 #[test]
-fn a_fault_among_threads_is_found() {
+fn fault_among_threads_is_found() {
     // Bitmaps store nothing in objects, so the contents that two threads write into one object corrupt no list.
     let outcome = catch_unwind(AssertUnwindSafe(|| everybody(policy(SlabPolicy::Bitmap, 0), Meddling::PopsTwice)));
     assert!(outcome.is_err(), "an object that two threads had was not found");

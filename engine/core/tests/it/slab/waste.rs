@@ -29,7 +29,7 @@ fn each_kmalloc(policy: Policy, page_size: u32, mut look: impl FnMut(&Cache)) {
 }
 
 #[test]
-fn no_slab_wastes_more_than_an_eighth() {
+fn slab_waste_is_at_most_an_eighth() {
     let by_default = policies().into_iter().map(|policy| Policy { numbers: Numbers::default(), ..policy });
     for policy in policies().into_iter().chain(by_default) {
         for page_size in [4096, 16384, 65536] {
@@ -50,7 +50,7 @@ fn no_slab_wastes_more_than_an_eighth() {
 
 /// Free objects of at least a 64th of a page are bits, because 63 of them fill the word. Smaller objects are on lists.
 #[test]
-fn objects_are_bits_where_a_word_of_them_fills_a_page() {
+fn bitmap_starts_at_a_64th_of_a_page() {
     for (page_size, smallest) in [(4096, 64), (16384, 256), (65536, 1024)] {
         each_kmalloc(Policy::FREEHOLD, page_size, |cache| {
             assert_eq!(cache.has_bits, cache.layout.size >= smallest, "{} of {page_size}", cache.name.as_str());
@@ -60,7 +60,7 @@ fn objects_are_bits_where_a_word_of_them_fills_a_page() {
 
 /// The unused bytes of an object in a fine size class: at most a quarter, from 64 bytes on.
 #[test]
-fn a_request_by_size_gets_a_quarter_more_than_it_asks_for_at_most() {
+fn fine_sizes_waste_at_most_a_quarter() {
     with_world(Policy::FREEHOLD, |slab| {
         for size in 64..=Policy::FREEHOLD.slab.sizes.largest() {
             let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");

@@ -47,7 +47,7 @@ impl Scene<'_, '_, '_> {
 }
 
 #[test]
-fn a_byte_after_the_end() {
+fn write_past_the_end_is_reported() {
     scene(|scene| {
         scene.poke(40, 0x41);
         scene.poke(42, 0x42);
@@ -76,7 +76,7 @@ FIX task: Object at S+0x8 not freed
 }
 
 #[test]
-fn a_byte_before_the_start() {
+fn write_before_the_start_is_reported() {
     scene(|scene| {
         scene.poke(-1, 0);
         assert!(scene.free(scene.first).is_err());
@@ -89,7 +89,7 @@ fn a_byte_before_the_start() {
 }
 
 #[test]
-fn a_write_after_free_is_found_by_the_next_who_asks() {
+fn write_after_free_is_reported_at_the_next_allocation() {
     scene(|scene| {
         scene.free(scene.second).unwrap();
         scene.free(scene.first).unwrap();
@@ -120,7 +120,7 @@ FIX task: Object at S+0x8 taken out of use
 }
 
 #[test]
-fn a_write_after_free_is_found_before_the_pages_go() {
+fn write_after_free_is_reported_at_shrink() {
     scene(|scene| {
         scene.free(scene.second).unwrap();
         scene.free(scene.first).unwrap();
@@ -139,7 +139,7 @@ fn a_write_after_free_is_found_before_the_pages_go() {
 }
 
 #[test]
-fn bytes_between_two_objects() {
+fn write_to_padding_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let config = CacheConfig::new("wide", 40).with_align(64).with_flags(CacheFlags::POISON);
         let cache = slab.create(&config).unwrap();
@@ -160,7 +160,7 @@ fn bytes_between_two_objects() {
 }
 
 #[test]
-fn a_byte_past_what_was_asked_for() {
+fn write_past_the_requested_size_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let object = slab.kmalloc(13, Gfp::KERNEL).unwrap();
         assert_eq!(slab.ksize(object), Ok(13), "what is past them is not the caller's");
@@ -178,7 +178,7 @@ fn a_byte_past_what_was_asked_for() {
 }
 
 #[test]
-fn a_link_that_leads_out_of_the_slab() {
+fn link_out_of_the_slab_is_reported() {
     for policy in super::hardening::links() {
         with_world(policy, CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
@@ -210,7 +210,7 @@ fn a_link_that_leads_out_of_the_slab() {
 }
 
 #[test]
-fn a_link_that_leads_to_an_object_in_use() {
+fn link_to_a_used_object_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
         let [in_use, free, last] = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
@@ -233,7 +233,7 @@ fn a_link_that_leads_to_an_object_in_use() {
 }
 
 #[test]
-fn sanity_looks_through_the_whole_list() {
+fn sanity_checks_the_whole_freelist() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::SANITY)).unwrap();
         let objects = [(); 4].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
@@ -253,7 +253,7 @@ fn sanity_looks_through_the_whole_list() {
 }
 
 #[test]
-fn the_word_that_says_what_an_object_is() {
+fn overwritten_object_state_is_reported() {
     scene(|scene| {
         let state = scene.cache.info().layout.link as isize + 8;
         (0..8).for_each(|at| scene.poke(state + at, 0x11));
@@ -264,7 +264,7 @@ fn the_word_that_says_what_an_object_is() {
 }
 
 #[test]
-fn a_write_over_several_free_objects() {
+fn write_over_several_free_objects_withdraws_them() {
     scene(|scene| {
         let size = scene.cache.info().layout.size as usize;
         let mut others = [scene.second; 6];
@@ -287,7 +287,7 @@ fn a_write_over_several_free_objects() {
 }
 
 #[test]
-fn a_caller_that_the_platform_knows_is_named_by_its_address() {
+fn platform_caller_is_reported_by_address() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         listener(slab).caller.set(0x1234);
         let object = slab.kmalloc(8, Gfp::KERNEL).unwrap();
@@ -303,7 +303,7 @@ fn a_caller_that_the_platform_knows_is_named_by_its_address() {
 }
 
 #[test]
-fn the_last_byte_of_a_free_object() {
+fn overwritten_last_byte_of_a_free_object_is_reported() {
     scene(|scene| {
         scene.free(scene.first).unwrap();
         scene.poke(39, 0x6b);
@@ -315,7 +315,7 @@ fn the_last_byte_of_a_free_object() {
 /// The state words of two objects are overwritten, and one of the objects is in use. The check cannot tell which one,
 /// so only the object that was about to be allocated is taken out of use.
 #[test]
-fn a_write_over_a_free_object_and_one_in_use() {
+fn write_over_free_and_used_object_withdraws_only_the_free() {
     scene(|scene| {
         scene.free(scene.first).unwrap();
         let (state, size) = (scene.cache.info().layout.link as isize + 8, scene.cache.info().layout.size as isize);

@@ -65,7 +65,7 @@ fn through<F: FastPath>(policy: Policy) {
 }
 
 #[test]
-fn no_way_goes_past_the_checks() {
+fn checks_apply_on_every_fast_path() {
     use SlabGuard::{None, Preempt};
     use SlabLinks::{Mangled as IsMangled, Plain as IsPlain};
     through::<Tagged<Plain>>(policy(SlabPolicy::Tagged, None, IsPlain));
@@ -80,7 +80,7 @@ fn no_way_goes_past_the_checks() {
 
 /// Passes objects around four threads, each of which frees objects that its neighbour allocated.
 #[test]
-fn threads_that_make_no_mistake_hear_nothing() {
+fn correct_threads_cause_no_reports() {
     static NODES: [NodeId; 4] = [NodeId(0); 4];
     const STEPS: usize = 3000;
     let config = Config { cpu_nodes: &NODES, ..Config::default() };

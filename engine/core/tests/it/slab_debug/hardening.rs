@@ -43,7 +43,7 @@ fn free_twice(cache: &Cache<'_, '_, '_>, object: NonNull<u8>, objects: SlabPolic
 }
 
 #[test]
-fn an_object_freed_twice_in_a_row_is_refused() {
+fn consecutive_double_free_is_refused() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         with_world(policy(objects, SlabLinks::Mangled), CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
@@ -60,7 +60,7 @@ fn an_object_freed_twice_in_a_row_is_refused() {
 }
 
 #[test]
-fn a_bit_is_refused_whenever_it_is_freed_again() {
+fn bitmap_refuses_any_double_free() {
     with_world(policy(SlabPolicy::Bitmap, SlabLinks::Plain), CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
         let (first, _second) = two_slabs(&cache);
@@ -75,7 +75,7 @@ fn a_bit_is_refused_whenever_it_is_freed_again() {
 
 /// Sheaves check the last object that was freed to them. Slabs with bitmaps check each object that is flushed to them.
 #[test]
-fn sheaves_refuse_the_last_object_and_bitmaps_report_any() {
+fn sheaves_refuse_the_last_object_and_bitmaps_report_all() {
     for (objects, reports) in [(SlabPolicy::Sheaves, 0), (SlabPolicy::SheavesBitmap, 2)] {
         with_world(policy(objects, SlabLinks::Plain), CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
@@ -112,7 +112,7 @@ fn words(links: SlabLinks) -> (Vec<u64>, Vec<u64>) {
 }
 
 #[test]
-fn a_mangled_link_tells_no_address() {
+fn mangled_link_reveals_no_address() {
     let (plain, next) = words(SlabLinks::Plain);
     assert_eq!(plain, next, "plain links are the addresses");
     let (mangled, next) = words(SlabLinks::Mangled);
@@ -124,7 +124,7 @@ fn a_mangled_link_tells_no_address() {
 
 /// If links are plain, a stray write to a link can make a list end at any address. Such an end is not trusted.
 #[test]
-fn a_list_that_ends_elsewhere_takes_nothing_there() {
+fn forged_end_mark_allocates_nothing_elsewhere() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
         with_world(policy(objects, SlabLinks::Plain), CacheFlags::empty(), |slab| {
             let victim = slab.create(&CacheConfig::new("victim", 64)).unwrap();
@@ -151,7 +151,7 @@ fn a_list_that_ends_elsewhere_takes_nothing_there() {
 }
 
 #[test]
-fn a_random_order_is_not_that_of_addresses() {
+fn random_order_differs_from_address_order() {
     let mut policy = policy(SlabPolicy::Tagged, SlabLinks::Plain);
     policy.slab.order = SlabOrder::Random;
     with_world(policy, CacheFlags::empty(), |slab| {

@@ -13,7 +13,7 @@ fn pointer(address: u64) -> NonNull<u8> {
 }
 
 #[test]
-fn an_object_is_freed_twice() {
+fn double_free_is_reported() {
     for flags in [CacheFlags::SANITY, CacheFlags::RED_ZONE, CacheFlags::POISON, CacheFlags::DEBUG] {
         with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("task", 40).with_flags(flags)).unwrap();
@@ -40,7 +40,7 @@ fn an_object_is_freed_twice() {
 }
 
 #[test]
-fn what_does_not_grow_because_it_is_free_leaves_nothing_behind() {
+fn krealloc_of_a_freed_object_is_an_error() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let object = slab.kmalloc(40, Gfp::KERNEL).unwrap();
         let address = object.as_ptr() as u64;
@@ -59,7 +59,7 @@ fn what_does_not_grow_because_it_is_free_leaves_nothing_behind() {
 }
 
 #[test]
-fn no_pointer_into_an_object_is_freed() {
+fn interior_pointers_are_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
@@ -79,7 +79,7 @@ fn no_pointer_into_an_object_is_freed() {
 }
 
 #[test]
-fn bytes_after_the_last_object_are_none() {
+fn pointer_past_the_last_object_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
@@ -93,7 +93,7 @@ fn bytes_after_the_last_object_are_none() {
 }
 
 #[test]
-fn foreign_pointers() {
+fn foreign_pointers_are_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         let inside = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
@@ -115,7 +115,7 @@ fn foreign_pointers() {
 }
 
 #[test]
-fn the_wrong_cache_is_named() {
+fn wrong_cache_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let checked = slab.create(&CacheConfig::new("inode", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let plain = slab.create(&CacheConfig::new("dentry", 40)).unwrap();
@@ -137,7 +137,7 @@ fn the_wrong_cache_is_named() {
 }
 
 #[test]
-fn caches_that_are_not_checked_report_nothing_and_refuse_all_the_same() {
+fn unchecked_caches_refuse_frees_without_a_report() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;

@@ -17,7 +17,7 @@ fn choices() -> impl Iterator<Item = CacheFlags> {
 }
 
 #[test]
-fn random_steps_report_nothing() {
+fn random_steps_cause_no_reports() {
     for (turn, debug) in choices().enumerate() {
         for mut policy in links() {
             policy.slab.order = if turn % 2 == 0 { SlabOrder::Address } else { SlabOrder::Random };
@@ -88,7 +88,7 @@ fn expect(object: NonNull<u8>, size: usize, tag: u8) {
 }
 
 #[test]
-fn each_size_has_room_and_its_alignment() {
+fn checked_objects_have_room_and_alignment() {
     for debug in choices() {
         with_world(Policy::FREEHOLD, debug, |slab| {
             for size in (1..300).chain([511, 512, 513, 1000, 1024, 2048, 4095, 4096, 5000, 8192]) {
@@ -117,7 +117,7 @@ fn fill_inode(object: NonNull<u8>) {
 }
 
 #[test]
-fn what_a_constructor_did_stays_while_the_object_is_free() {
+fn constructed_contents_survive_a_free() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let cache = slab.create(&CacheConfig::new("inode", 40).with_constructor(fill_inode)).unwrap();
         for _ in 0..3 {
@@ -134,7 +134,7 @@ fn what_a_constructor_did_stays_while_the_object_is_free() {
 }
 
 #[test]
-fn a_request_that_finds_no_page_fails_and_nothing_is_lost() {
+fn exhaustion_of_a_checked_cache_loses_nothing() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let mut objects = Vec::new();
         let gfp = Gfp::KERNEL | Gfp::NOWARN;
@@ -155,7 +155,7 @@ fn a_request_that_finds_no_page_fails_and_nothing_is_lost() {
 
 /// Objects whose size is no multiple of a word, so that padding follows them under every choice of checks.
 #[test]
-fn each_choice_of_checks_goes_with_every_size() {
+fn every_debug_flag_set_works_with_every_size() {
     for debug in choices() {
         with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
             for size in 1..=40 {

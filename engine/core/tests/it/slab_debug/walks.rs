@@ -8,7 +8,7 @@ use freehold::slab::{CacheConfig, CacheFlags};
 use super::{check, listener, relative, with_world, without_lines};
 
 #[test]
-fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
+fn validate_counts_damage_and_repairs_used_objects() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         let objects: Vec<_> = (0..1000).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
@@ -36,7 +36,7 @@ fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
 }
 
 #[test]
-fn a_cache_that_is_not_checked_is_valid() {
+fn validate_accepts_an_unchecked_cache() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         cache.alloc(Gfp::KERNEL).unwrap();
@@ -46,7 +46,7 @@ fn a_cache_that_is_not_checked_is_valid() {
 }
 
 #[test]
-fn who_is_shown_an_object_may_free_it_and_allocate() {
+fn each_in_use_callback_may_free_and_allocate() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
         let first = cache.alloc(Gfp::KERNEL).unwrap();
@@ -67,7 +67,7 @@ fn who_is_shown_an_object_may_free_it_and_allocate() {
 }
 
 #[test]
-fn what_was_never_given_back_is_listed_with_who_has_it() {
+fn leak_lists_used_objects_with_their_users() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::STORE_USER)).unwrap();
         let objects = [(); 4].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
@@ -92,7 +92,7 @@ Allocated in engine/core/tests/it/slab_debug/walks.rs age=3 cpu=3";
 }
 
 #[test]
-fn what_was_taken_out_of_use_is_told_apart() {
+fn withdrawn_objects_are_reported_apart_from_leaks() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap();

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_which_profiles_are_wanted() {
+    fn profile_name_selects_processes_and_numbers() {
         let cases = [
             ("a", [true, false, false, false]),
             ("a.%p", [true, false, true, false]),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_left_is_known_by_its_name() {
+    fn profile_file_names_are_parsed() {
         let profile = parse_file_name(PathBuf::from("folder/12.3.heap")).unwrap();
         assert_eq!((profile.process, profile.number), (12, 3));
         for other in ["12.3.heap.part", "12.heap", "a.3.heap"] {

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_neighbours_are_one_run() {
+    fn equal_neighbours_form_a_run() {
         let run = |state, order, pages| Run { state, order, pages };
         let mut frames = Frames::default();
         for next in [run(FrameState::Free, 2, 4), run(FrameState::Free, 2, 4), run(FrameState::Fixed, 0, 1)] {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unpacked_is_what_was_packed() {
+    fn packed_cells_round_trip() {
         let cell = |used| Cell { migratetype: 1, used, movable: 300, owner: 2 };
         let moments = vec![vec![cell(511), cell(7)], vec![cell(511), cell(258)]];
         let mut bytes = Vec::new();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_machine_fits_with_all_moments() {
+    fn map_of_a_large_machine_stays_below_8_mb() {
         // 64 GiB of memory; one pageblock in eight changes at each moment.
         let cells = |moment: usize| {
             let of = |block: usize| Cell {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_a_character_a_block_and_what_it_comes_to() {
+    fn map_moment_shows_a_character_per_block_and_totals() {
         let map = map();
         let text = moment(&map, &map.sides[0], 0, Style::with_width(80));
         assert!(text.contains("\n.Mu \n"), "{text}");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_a_letter_a_frame() {
+    fn map_block_shows_a_letter_per_frame() {
         let map = map();
         let text = block(&map, &map.sides[0], 2).unwrap();
         let first = format!("UU{}..", "M".repeat(60));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_frames_find_each_other() {
+    fn blocks_and_frames_map_to_each_other() {
         let map = map();
         assert_eq!((map.first_frame(3), map.first_frame(4)), (Some((1 << 20) + 1536), None));
         assert_eq!([(1 << 20) + 1535, 7].map(|pfn| block_of(&map.stretches, 512, pfn)), [Some(2), None]);

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_ends_the_element_and_all_of_it_is_still_there() {
+    fn embedded_json_cannot_end_its_element() {
         let text = inert(&json!({ "name": "</script><!--" }).to_string());
         assert!(!text.contains('<'));
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["name"], "</script><!--");

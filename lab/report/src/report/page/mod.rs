@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_verdict_then_the_plots_then_tables_and_the_command() {
+    fn page_is_ordered_verdict_plots_tables_command() {
         let page = text(&[report()], "freehold sim purge", "0.1.0");
         let parts = [
             "<title>A &amp; B</title>",
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn plots_are_in_the_page_and_nothing_asks_the_network() {
+    fn page_embeds_plots_and_loads_nothing() {
         let with = text(&[report()], "freehold diff", "0.1.0");
         let without = text(&[Report { plots: Vec::new(), ..report() }], "freehold diff", "0.1.0");
         assert!(with.contains("<svg class=\"plot\"") && !without.contains("<svg"));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_markup_stay_text() {
+    fn markup_in_names_is_escaped() {
         let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
         let mut report = report();
         report.subject = vec![hostile.to_owned()];

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_stands_with_its_interval() {
+    fn change_is_shown_with_its_interval() {
         let groups = vec![Group { name: "contention", measures: vec![measure("locks", 75, Verdict::Better)] }];
         let text = measures(&Report { groups, ..Report::default() }).into_string();
         for words in ["-25.0 %", "-50.0 % to +50.0 %", "within noise", "left:25.0%"] {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_those_that_are_decided_come_first_and_the_rest_is_folded() {
+    fn decided_measures_are_listed_first_and_others_folded() {
         let mut of_one = vec![measure("drains", 100, Verdict::NoChange); FEW];
         of_one.push(measure("locks", 75, Verdict::Worse));
         let groups = vec![Group { name: "contention", measures: of_one }];
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_is_a_table_too() {
+    fn plot_points_are_available_as_a_table() {
         let lines = vec![PlotLine::new("a", vec![(2.0, 7.0), (1.0, 5.0)]), PlotLine::new("b", vec![(2.0, 9.0)])];
         let text = numbers(&Plot { lines, along: "CPUs".into(), ..Plot::default() }).into_string();
         let row = "<tr><td>2</td><td class=\"number\">7.000</td><td class=\"number\">9.000</td></tr>";

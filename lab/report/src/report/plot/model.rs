@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_four_digits_at_most() {
+    fn axis_numbers_have_at_most_four_digits() {
         let numbers = [0.0, 0.25, 0.1 + 0.2, 1234.5, 1e4, 2.5e6, 0.000_012, 999.0];
         let texts = ["0", "0.25", "0.3", "1.234 k", "10 k", "2.5 M", "0.000012", "999"];
         for (number, text) in numbers.into_iter().zip(texts) {

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_round_and_reach_beyond_the_values() {
+    fn axis_labels_are_round_and_enclose_the_values() {
         let linear = Ruler::of_values(&plot(Axis::Linear, &[]), (0.0, 9.3));
         assert_eq!(labels(&linear), ["0", "2", "4", "6", "8", "10"]);
         let logarithmic = Ruler::of_values(&plot(Axis::Logarithmic, &[]), (0.4, 12.0));
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn one_decade_has_labels_within_and_many_decades_leave_some_out() {
+    fn logarithmic_labels_adapt_to_the_decades() {
         let axis = plot(Axis::Logarithmic, &[]);
         assert_eq!(labels(&Ruler::of_values(&axis, (2.0, 7.0))), ["1", "2", "5", "10"]);
         assert!(Ruler::of_values(&axis, (1e-9, 1e9)).ticks.len() <= 8);
     }
 
     #[test]
-    fn time_begins_at_zero_and_values_that_are_not_positive_have_no_logarithm() {
+    fn time_axis_starts_at_zero_and_logarithms_need_positives() {
         let along = Ruler::along(&plot(Axis::Linear, &[1.0; 8])).between(10.0, 80.0);
         assert_eq!((along.position(0.0), along.position(7.0)), (Some(10.0), Some(80.0)));
         let logarithmic = Ruler::of_values(&plot(Axis::Logarithmic, &[]), (1.0, 100.0)).between(0.0, 200.0);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_have_room() {
+    fn labels_keep_the_required_distance() {
         let along = Ruler::along(&plot(Axis::Linear, &[1.0; 7])).between(0.0, 60.0).with_room(25.0);
         assert_eq!(labels(&along), ["0", "3", "6"]);
     }

@@ -119,7 +119,7 @@ mod tests {
     const TITLE: &str = "Many \"CPUs\" & few";
 
     #[test]
-    fn the_same_numbers_give_the_same_bytes_and_other_numbers_others() {
+    fn svg_depends_only_on_its_data() {
         assert_eq!(svg(TITLE, &plots()), svg(TITLE, &plots()));
         let mut other = plots();
         other[0].lines[0].points[5].1 = 1.0;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_named_once_above_the_panels_and_every_number_is_labelled() {
+    fn legend_lists_each_line_once_and_panels_are_labelled() {
         let svg = svg(TITLE, &plots());
         for words in ["512", "100 %", "waiting", "burst = 50", "aria-label=\"Many &quot;CPUs&quot; &amp; few\""] {
             assert!(svg.contains(words), "{words}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn along_the_bottom_there_may_be_time_or_names() {
+    fn horizontal_axis_shows_time_or_names() {
         let mut plots = plots();
         plots[0].scale = Scale::Even;
         plots[1].scale = Scale::Named(vec!["median".to_owned(), "worst".to_owned()]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_can_be_drawn() {
+    fn empty_plots_are_drawable() {
         let mut empty = plots();
         empty.iter_mut().for_each(|plot| plot.lines.clear());
         for svg in [svg(TITLE, &empty), svg(TITLE, &[])] {

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_area_begins_where_the_one_below_it_ends() {
+    fn stacked_area_starts_at_the_area_below() {
         let lines = vec![PlotLine::new("a", vec![(0.0, 1.0), (1.0, 2.0)]), PlotLine::new("b", vec![(1.0, 5.0)])];
         let areas = stack(&Plot { lines, ..Plot::default() });
         let slice = |place, lower, upper| Slice { place, lower, upper };

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_areas_differ_and_the_ends_are_the_darkest_and_the_brightest() {
+    fn area_shades_ascend_and_use_both_ends() {
         for count in 2..=STEP_COUNT {
             let steps: Vec<usize> = (0..count).map(|number| step(number, count)).collect();
             assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_of_many_lines_look_alike() {
+    fn thirty_line_styles_are_distinct() {
         let looks: Vec<_> = (0..30).map(LineStyle).map(|style| (style.class(), style.mark(0.0, 0.0))).collect();
         assert!((1..looks.len()).all(|at| !looks[..at].contains(&looks[at])));
     }

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_come_as_often_as_they_should() {
+    fn atomic_orders_match_their_percentages() {
         let parameters = Atomic { order1_percent: 30, order2_percent: 20, order3_percent: 10, ..Atomic::default() };
         let mut rng = fastrand::Rng::with_seed(5);
         let mut counts = [0; 4];
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_are_too_large_do_not_overflow() {
+    fn oversized_percentages_do_not_overflow() {
         let parameters = Atomic { order1_percent: u32::MAX, order3_percent: 1, ..Atomic::default() };
         assert_eq!(parameters.larger_percent(), u32::MAX);
     }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meter_loses_nothing() {
+    fn meter_carries_fractions_over() {
         let mut meter = Meter::default();
         let due: u64 = (0..10_000).map(|_| meter.due(16, 25, 10_000)).sum();
         assert_eq!(due, 16 * 25);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_bring_as_many_as_come_one_by_one() {
+    fn runs_match_the_rate_of_single_events() {
         let (sizes, mut rng) = (LogUniform::new(1, 100), fastrand::Rng::with_seed(1));
         let mut runs = Runs::new(&sizes, &mut rng);
         let mut came = runs.waiting;

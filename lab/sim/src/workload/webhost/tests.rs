@@ -51,7 +51,7 @@ fn is_near(found: u64, wanted: u64) -> bool {
 }
 
 #[test]
-fn memory_fills_and_is_turned_over_as_often_as_the_plan_says() {
+fn memory_turnover_matches_the_plan() {
     let outcome = run(quick(), "linux-6.12", 4);
     let pages = u64::from(MACHINE.pages);
     assert!(outcome.end.free_pages < pages / 10, "{:?}", outcome.end);
@@ -66,7 +66,7 @@ fn memory_fills_and_is_turned_over_as_often_as_the_plan_says() {
 }
 
 #[test]
-fn tasks_get_huge_pages_and_do_without_where_there_are_none() {
+fn tasks_use_huge_pages_only_if_madvised() {
     let outcome = run(quick(), "linux-6.12", 1);
     let (huge, small) = (count(&outcome, "thp_fault_alloc"), count(&outcome, "pgfault"));
     assert!(huge > 0 && small > huge, "{}", outcome.vmstat.text());
@@ -77,7 +77,7 @@ fn tasks_get_huge_pages_and_do_without_where_there_are_none() {
 }
 
 #[test]
-fn atomic_requests_come_as_often_as_the_plan_says() {
+fn atomic_request_rate_matches_the_plan() {
     let mut parameters = quick();
     parameters.network.per_10000_pages = 200;
     parameters.network.order1_percent = 50;
@@ -89,7 +89,7 @@ fn atomic_requests_come_as_often_as_the_plan_says() {
 }
 
 #[test]
-fn without_tasks_kernel_and_packets_only_files_are_read() {
+fn zero_shares_leave_only_file_reads() {
     let mut parameters = quick();
     (parameters.anon_turnover_percent, parameters.anon_percent) = (0, 0);
     (parameters.network.per_10000_pages, parameters.filesystem.per_10000_pages) = (0, 0);
@@ -100,7 +100,7 @@ fn without_tasks_kernel_and_packets_only_files_are_read() {
 }
 
 #[test]
-fn the_same_seed_brings_the_same_bytes_and_another_one_does_not() {
+fn webhost_runs_depend_only_on_the_seed() {
     let once = format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 7));
     assert_eq!(once, format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 7)));
     assert_ne!(once, format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 8)));
@@ -114,7 +114,7 @@ fn refused_key(change: fn(&mut Webhost)) -> &'static str {
 }
 
 #[test]
-fn shares_that_leave_no_room_are_refused() {
+fn inconsistent_webhost_shares_are_errors() {
     assert_eq!(Webhost::default().check(), Ok(()));
     assert_eq!(refused_key(|parameters| parameters.turnover_s = 0), "turnover_s");
     assert_eq!(refused_key(|parameters| parameters.turnover_s = u32::MAX), "turnover_s");

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_leave_in_turn_whatever_others_come() {
+    fn quarantine_rotations_are_fifo_and_independent() {
         let (small, large) = (Rotation::<4>::new(), Rotation::<2>::new());
         let left: [u64; 6] = core::array::from_fn(|at| {
             large.swap(at as u64 + 100);

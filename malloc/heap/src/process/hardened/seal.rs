@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_says_what_became_of_a_block() {
+    fn seal_records_the_block_state_and_sites() {
         with_slot(|slot, _| {
             assert_eq!(slot.state(), State::Broken);
             slot.seal(100, Site(0x7000));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_beyond_the_end_is_noticed() {
+    fn overrun_of_any_byte_breaks_the_seal() {
         for at in 100..128 {
             with_slot(|slot, write| {
                 slot.seal(100, Site(0x7000));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_written_to_a_free_block_is_noticed() {
+    fn write_to_any_byte_of_a_held_block_is_detected() {
         for at in 0..128 {
             with_slot(|slot, write| {
                 slot.seal(100, Site(0x7000));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_as_large_as_its_memory_or_smaller() {
+    fn sealed_size_is_at_most_the_block_size() {
         with_slot(|slot, _| {
             for size in [0, 8, 100, 112] {
                 slot.seal(size, Site::UNKNOWN);

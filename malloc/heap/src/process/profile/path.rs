@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_filled_in() {
+    fn profile_path_placeholders_are_replaced() {
         assert_eq!(fill("/var/a", Process::First(17)).whole(), c"/var/a");
         assert_eq!(fill("/var/a", Process::Child(18)).whole(), c"/var/a.18");
         assert_eq!(fill("a.%p.%n%%%", Process::First(17)).whole(), c"a.17.3%%");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_an_end() {
+    fn profile_path_length_is_limited() {
         assert_eq!(Template::new(b""), None);
         assert_eq!(Template::new(&[b'a'; MOST + 1]), None);
         let mut name = Name::new();

@@ -107,14 +107,14 @@ mod tests {
     const MEAN: usize = 4096;
 
     #[test]
-    fn logarithms_are_right() {
+    fn logarithm_is_accurate() {
         for number in [1.0, 0.5, 0.9999, 0.3, 1e-5, 2_f64.powi(-53), 2.0, 1.999_999] {
             assert!((ln(number) - number.ln()).abs() < 1e-9, "{number}: {}", ln(number));
         }
     }
 
     #[test]
-    fn distances_have_their_mean_and_their_spread() {
+    fn sample_distances_have_the_expected_mean_and_deviation() {
         let draws = 200_000;
         let drawn = (1..=draws).map(|index: u64| distance(mix(index.wrapping_mul(GOLDEN)), MEAN) as f64);
         let (sum, squares) = drawn.fold((0.0, 0.0), |(sum, squares), bytes| (sum + bytes, squares + bytes * bytes));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_estimated_without_bias() {
+    fn sampled_bytes_are_estimated_without_bias() {
         let thread = thread::current();
         thread.random.store(GOLDEN, Relaxed);
         restart(thread);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_draws_other_numbers() {
+    fn reseeded_child_draws_other_distances() {
         let thread = thread::current();
         let [first, second] = [(); 2].map(|()| {
             reseed(thread);

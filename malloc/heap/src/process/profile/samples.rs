@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_there_until_it_is_removed() {
+    fn samples_are_kept_until_removed() {
         let runs = Reservation::inaccessible(1 << 30, PAGE).unwrap();
         let samples = Samples::new(&runs, 1000).unwrap();
         for page in 0..900 {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_place_is_counted() {
+    fn samples_beyond_the_capacity_are_counted_as_lost() {
         let runs = Reservation::inaccessible(1 << 30, PAGE).unwrap();
         let samples = Samples::new(&runs, 1).unwrap();
         let room = STEP / size_of::<Sample>();

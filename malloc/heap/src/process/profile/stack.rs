@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_goes_through_its_caller() {
+    fn captured_stack_contains_the_caller() {
         let walker = Walker::find().unwrap();
         assert!(walker.is_there(), "the test program has an unwinder");
         let stack = outer(&walker);
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_stack_ends_at_the_latest_calls() {
+    fn deep_stack_is_cut_to_the_innermost_frames() {
         assert_eq!(deep(&Walker::find().unwrap(), 100).frames().len(), FRAMES);
         let without = Walker { functions: None, own: 0..0, recall: Recall::new().unwrap() };
         assert!(deep(&without, 3).frames().is_empty());
     }
 
     #[test]
-    fn what_is_recalled_is_what_would_be_found() {
+    fn recalled_stack_walk_equals_a_new_walk() {
         let recalling = Walker::find().unwrap();
         let mut taken = std::vec::Vec::new();
         for calls in [3, 9, 3, 20, 100].into_iter().cycle().take(20) {

@@ -51,7 +51,7 @@ fn locks() -> Vec<SpinLock> {
 }
 
 #[test]
-fn sections_do_what_the_portable_ones_do() {
+fn rseq_sections_match_the_portable_sections() {
     let Some(rseq) = rseq() else { return };
     let locks = locks();
     for cpu in cpus() {
@@ -66,7 +66,7 @@ fn sections_do_what_the_portable_ones_do() {
 }
 
 #[test]
-fn lists_of_threads_do_the_same() {
+fn thread_local_lists_match_the_portable_sections() {
     let locks = locks();
     let cpu = CpuId(0);
     stand_for(cpu);
@@ -79,7 +79,7 @@ fn lists_of_threads_do_the_same() {
 
 #[test]
 #[should_panic(expected = "differ")]
-fn a_difference_is_noticed() {
+fn planted_difference_is_detected() {
     let locks = locks();
     let cpu = CpuId(0);
     let portable = CpuLocks::new(&locks, Pinned(cpu));
@@ -88,7 +88,7 @@ fn a_difference_is_noticed() {
 }
 
 #[test]
-fn words_are_replaced_only_as_seen_and_on_their_cpu() {
+fn replace_requires_the_expected_word_and_cpu() {
     let Some(rseq) = rseq() else { return };
     let world = World::new(cpu_count(), PLAIN);
     let here = cpus()[0];
@@ -109,7 +109,7 @@ fn words_are_replaced_only_as_seen_and_on_their_cpu() {
 }
 
 #[test]
-fn a_drain_takes_each_cpus_list() {
+fn drain_takes_the_list_of_each_cpu() {
     let Some(rseq) = rseq() else { return };
     let world = World::new(cpu_count(), PLAIN);
     for (slab, cpu) in cpus().into_iter().enumerate().take(crate::common::world::SLABS) {
@@ -126,7 +126,7 @@ fn a_drain_takes_each_cpus_list() {
 }
 
 #[test]
-fn a_drain_takes_each_cpus_sheaf() {
+fn drain_takes_the_sheaf_of_each_cpu() {
     let Some(rseq) = rseq() else { return };
     let world = World::new(cpu_count(), PLAIN);
     world.use_sheaves();
@@ -148,7 +148,7 @@ fn a_drain_takes_each_cpus_sheaf() {
 }
 
 #[test]
-fn a_guard_can_be_left_as_often_as_it_was_entered() {
+fn preemption_guard_nests() {
     let Some(rseq) = rseq() else { return };
     for _ in 0..3 {
         rseq.preempt_disable();

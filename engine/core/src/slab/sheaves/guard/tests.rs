@@ -42,7 +42,7 @@ fn together(objects: SlabPolicy) -> Vec<usize> {
 
 /// Linux searches no further than past three objects of other slabs.
 #[test]
-fn all_objects_of_a_slab_go_back_together() {
+fn bitmap_policy_frees_all_objects_of_a_slab_together() {
     assert_eq!(together(SlabPolicy::SheavesBitmap), [6; 10]);
     assert_eq!(together(SlabPolicy::Sheaves), [1; 60]);
 }

@@ -30,7 +30,7 @@ fn slabs_of(cache: &Cache, objects: &[NonNull<u8>]) -> Vec<u64> {
 }
 
 #[test]
-fn a_refill_that_needs_several_slabs_has_them_side_by_side() {
+fn refill_of_several_slabs_uses_adjacent_slabs() {
     on_large_machine(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let (info, free_before) = (cache.info(), slab.pages.check().unwrap());
@@ -50,7 +50,7 @@ fn a_refill_that_needs_several_slabs_has_them_side_by_side() {
 }
 
 #[test]
-fn what_a_refill_leaves_of_them_is_the_next_ones() {
+fn next_refill_uses_the_remaining_new_slabs() {
     on_large_machine(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("larger", 2 * LARGE)).unwrap();
         let info = cache.info();
@@ -66,7 +66,7 @@ fn what_a_refill_leaves_of_them_is_the_next_ones() {
 }
 
 #[test]
-fn more_are_made_ahead_the_more_there_are() {
+fn slabs_made_ahead_grow_with_their_number() {
     on_large_machine(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", 4096)).unwrap();
         let info = cache.info();
@@ -100,7 +100,7 @@ fn break_up<P: Platform>(pages: &PageAllocator<'_, P>, node: NodeId, order: Orde
 }
 
 #[test]
-fn where_memory_is_in_pieces_they_are_made_one_by_one() {
+fn fragmented_memory_makes_slabs_one_by_one() {
     on_large_machine(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let order = cache.info().layout.order;
@@ -116,7 +116,7 @@ fn where_memory_is_in_pieces_they_are_made_one_by_one() {
 }
 
 #[test]
-fn a_block_for_them_is_of_this_node_and_no_failure_is_counted_without_one() {
+fn slab_block_is_node_local_and_counts_no_failure() {
     let (nodes, order) = ([NodeId(0), NodeId(1)], Order::new(5));
     let config = Config { cpu_nodes: &nodes, nodes: 2, ..Config::default() };
     let ranges = nodes.map(|node| {
@@ -154,7 +154,7 @@ impl Probe for &Failures {
 }
 
 #[test]
-fn a_node_gets_no_more_of_them_than_it_keeps() {
+fn node_receives_no_more_slabs_than_its_limit() {
     on_large_machine(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let (info, gfp) = (cache.info(), Gfp::KERNEL);
@@ -170,7 +170,7 @@ fn a_node_gets_no_more_of_them_than_it_keeps() {
 }
 
 #[test]
-fn no_more_are_made_than_the_largest_block_holds() {
+fn slabs_made_at_once_fit_the_largest_block() {
     let mut policy = Policy::FREEHOLD;
     policy.numbers.slab_cpu_free = Some(1 << 14);
     on_large_machine(policy, |slab| {
@@ -183,7 +183,7 @@ fn no_more_are_made_than_the_largest_block_holds() {
 }
 
 #[test]
-fn linux_makes_each_by_itself() {
+fn linux_policy_makes_single_slabs() {
     on_large_machine(Policy::LINUX_7_3, |slab| {
         let cache = slab.create(&CacheConfig::new("large", 8 << 10)).unwrap();
         assert_eq!(cache.info().limits.made_at_once, 1);
@@ -196,7 +196,7 @@ fn linux_makes_each_by_itself() {
 }
 
 #[test]
-fn what_was_cut_goes_back_as_one_block() {
+fn split_slab_block_is_freed_as_one_block() {
     on_large_machine(Policy::LINUX_7_3, |slab| {
         let (pages, order) = (slab.pages, Order::COSTLY);
         let pfn = pages.alloc_slab_pages(NodeId(0), GFP | Gfp::COMP, order).unwrap();
@@ -210,7 +210,7 @@ fn what_was_cut_goes_back_as_one_block() {
 
 /// A slab cannot give up single frames, but a frame may be marked as broken while its block becomes a slab.
 #[test]
-fn what_is_marked_as_broken_goes_by_itself() {
+fn broken_piece_of_a_split_slab_block_is_withheld() {
     on_large_machine(Policy::LINUX_7_3, |slab| {
         let (pages, order) = (slab.pages, Order::COSTLY);
         let before = pages.check().unwrap();

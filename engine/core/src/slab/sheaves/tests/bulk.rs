@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn bulk_takes_and_gives_whole_stretches() {
+fn bulk_uses_whole_sheaves() {
     on_machine(&[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let mut objects = [NonNull::dangling(); 3 * CAPACITY + 7];
@@ -41,7 +41,7 @@ fn bulk_takes_and_gives_whole_stretches() {
 }
 
 #[test]
-fn who_only_asks_for_many_has_sheaves_as_well() {
+fn bulk_only_callers_use_sheaves() {
     on_machine(&[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let mut objects = [NonNull::dangling(); CAPACITY / 2];
@@ -57,7 +57,7 @@ fn who_only_asks_for_many_has_sheaves_as_well() {
 }
 
 #[test]
-fn bulk_gives_back_what_it_had_when_memory_runs_out() {
+fn failed_bulk_frees_its_allocations() {
     on_machine(&[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", 4096)).unwrap();
         let mut objects = std::vec![NonNull::dangling(); 1 << 13];
@@ -70,7 +70,7 @@ fn bulk_gives_back_what_it_had_when_memory_runs_out() {
 }
 
 #[test]
-fn bulk_puts_back_what_a_sheaf_had_when_slabs_have_no_more() {
+fn failed_bulk_returns_sheaf_objects() {
     on_machine(&[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let all: Vec<_> = core::iter::from_fn(|| cache.alloc(GFP).ok()).collect();

@@ -29,14 +29,14 @@ fn free_twice_to_slab(slab: &Machine<'_, '_, '_>, size: u32, cpu: CpuId) {
 }
 
 #[test]
-fn an_object_of_another_node() {
+fn double_free_of_a_remote_node_object_is_refused() {
     for (policy, size) in policies().into_iter().flat_map(|policy| [(policy, 32), (policy, 64)]) {
         on_machine_with(policy, &[NodeId(0), NodeId(1)], |slab| free_twice_to_slab(slab, size, CpuId(1)));
     }
 }
 
 #[test]
-fn an_object_without_memory_for_a_sheaf() {
+fn double_free_without_sheaf_memory_is_refused() {
     for (policy, size) in policies().into_iter().flat_map(|policy| [(policy, 32), (policy, 64)]) {
         on_machine_with(policy, &[NodeId(0)], |slab| {
             destroy_sheaf_caches(slab);
@@ -48,7 +48,7 @@ fn an_object_without_memory_for_a_sheaf() {
 /// The double free happens within one bulk free, before, at and after the place where a lock is taken, and then in two
 /// bulk frees.
 #[test]
-fn an_object_among_many() {
+fn double_free_in_a_bulk_is_refused() {
     for policy in policies() {
         on_machine_with(policy, &[NodeId(0)], |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();

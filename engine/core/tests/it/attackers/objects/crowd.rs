@@ -47,7 +47,7 @@ fn disturb(slab: &Slab<'_, '_, '_, '_>) {
 }
 
 #[test]
-fn a_crowd_leaves_everything_in_order() {
+fn concurrent_slab_misuse_keeps_the_state_valid() {
     let deeds: [fn(&Slab<'_, '_, '_, '_>); 5] = [allocate, allocate, come_and_go, come_and_go, disturb];
     for policy in policies() {
         for debug in [CacheFlags::empty(), CacheFlags::DEBUG] {

@@ -86,7 +86,7 @@ fn expect_advice(error: &dyn core::error::Error) {
 }
 
 #[test]
-fn every_size_is_served_or_refused() {
+fn every_object_size_is_served_or_an_error() {
     for policy in policies() {
         for gfp in flags() {
             attack(policy, CacheFlags::empty(), |slab| every_size(slab, gfp));
@@ -125,7 +125,7 @@ fn every_size(slab: &Slab<'_, '_, '_, '_>, gfp: Gfp) {
 }
 
 #[test]
-fn every_cache_is_made_or_refused() {
+fn every_cache_config_is_created_or_an_error() {
     const SIZES: [u32; 14] =
         [0, 1, 7, 8, 63, 65, 4096, 4097, 1 << 20, (4 << 20) - 8, 4 << 20, (4 << 20) + 1, u32::MAX - 7, u32::MAX];
     const ALIGNS: [u32; 10] = [0, 1, 2, 3, 64, 4096, 4097, 8192, 1 << 31, u32::MAX];
@@ -180,7 +180,7 @@ fn make(slab: &Slab<'_, '_, '_, '_>, config: &CacheConfig<'_>) {
 }
 
 #[test]
-fn names_and_numbers_of_caches_may_be_anything() {
+fn any_cache_name_and_number_is_accepted() {
     attack(policies()[0], CacheFlags::empty(), |slab| {
         let long = "ü".repeat(5000);
         let names = ["", "\0", "kmalloc-8", "kmalloc-8", "\u{10ffff}\u{10ffff}\u{10ffff}", long.as_str()];
@@ -205,7 +205,7 @@ fn names_and_numbers_of_caches_may_be_anything() {
 /// Requests the size of the object at addresses of every page, at addresses around objects, and at addresses outside
 /// the memory.
 #[test]
-fn an_address_is_an_object_or_an_error() {
+fn ksize_of_any_address_is_a_size_or_an_error() {
     for (policy, debug) in
         policies().into_iter().flat_map(|policy| [(policy, CacheFlags::empty()), (policy, CacheFlags::DEBUG)])
     {
@@ -232,7 +232,7 @@ fn an_address_is_an_object_or_an_error() {
 /// Computes the storage of machines of any size. The result is a layout, or a panic where the documentation announces
 /// one.
 #[test]
-fn storage_for_any_machine_is_a_layout_or_a_documented_panic() {
+fn slab_layout_of_any_machine_is_valid_or_panics() {
     for pages in [0, 1, FRAMES, u32::MAX] {
         for page_size in [0, 1, 1024, 4095, 4096, 1 << 16, 1 << 31, u32::MAX] {
             for (cpus, nodes, caches) in [(0, 0, 0), (1, 1, 256), (u16::MAX, u8::MAX, u16::MAX)] {
@@ -246,7 +246,7 @@ fn storage_for_any_machine_is_a_layout_or_a_documented_panic() {
 }
 
 #[test]
-fn every_number_of_a_policy_may_be_anything() {
+fn extreme_slab_policy_numbers_are_safe() {
     type Set = fn(&mut Policy, Option<u32>);
     let numbers: [(&str, Set); 5] = [
         ("slab_min_objects", |policy, value| policy.numbers.slab_min_objects = value),
@@ -275,7 +275,7 @@ fn every_number_of_a_policy_may_be_anything() {
 
 /// Builds slabs on pages of several sizes. Pages of 4 KiB and more work; smaller ones are refused with a panic.
 #[test]
-fn pages_of_any_size_are_slabs_or_a_documented_panic() {
+fn slabs_require_pages_of_4_kib_or_more() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::SheavesBitmap] {
         let mut policy = Policy::FREEHOLD;
         policy.slab.objects = objects;

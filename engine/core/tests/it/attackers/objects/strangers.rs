@@ -20,7 +20,7 @@ fn panic_of(name: &str, act: impl FnOnce()) -> String {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_meets_a_documented_panic() {
+fn hotplug_of_a_missing_cpu_panics_as_documented() {
     let attacks: [Attack; 4] = [
         ("cpu_dead", |slab| slab.cpu_dead(CpuId(CPUS as u16))),
         ("cpu_dead of the last number", |slab| slab.cpu_dead(CpuId(u16::MAX))),
@@ -42,7 +42,7 @@ fn a_cpu_that_is_not_there_meets_a_documented_panic() {
 /// A thread on a CPU without a lock cannot run any operation that needs a section. Each attempt panics and changes
 /// nothing.
 #[test]
-fn a_thread_on_a_cpu_that_is_not_there_meets_a_documented_panic() {
+fn allocation_on_a_missing_cpu_panics_as_documented() {
     for policy in policies() {
         attack(policy, CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("stranger", 64)).expect("there is room");
@@ -67,7 +67,7 @@ fn a_thread_on_a_cpu_that_is_not_there_meets_a_documented_panic() {
 
 /// Sections may cover fewer CPUs than the machine has. The other CPUs hold no objects, so no fence waits for them.
 #[test]
-fn a_cpu_without_sections_may_come_and_go() {
+fn cpu_without_sections_supports_hotplug() {
     for policy in policies() {
         let config = Config { policy, cpu_nodes: &[NodeId(0); CPUS], ..Config::default() };
         attack_with(&config, 1, CacheFlags::empty(), |slab| {
@@ -88,7 +88,7 @@ fn a_cpu_without_sections_may_come_and_go() {
 /// Takes CPUs offline and online in any order. An offline CPU that allocates nevertheless is harmless, and a second
 /// call for the same CPU has no effect.
 #[test]
-fn cpus_come_and_go_in_any_order() {
+fn cpus_go_offline_and_online_in_any_order() {
     for policy in policies() {
         for debug in [CacheFlags::empty(), CacheFlags::DEBUG] {
             attack(policy, debug, |slab| {
@@ -116,7 +116,7 @@ fn cpus_come_and_go_in_any_order() {
 /// Callbacks of walks over caches and objects call back into the allocator with every operation that does not need the
 /// cache's handle.
 #[test]
-fn whoever_is_shown_something_may_call_back() {
+fn walk_callbacks_may_call_the_allocator() {
     let deeds: [Attack; 7] = [
         ("shrink", |slab| slab.shrink()),
         ("validate", |slab| assert_eq!(slab.validate(), 0)),
@@ -152,7 +152,7 @@ fn whoever_is_shown_something_may_call_back() {
 
 /// Each allocator knows its own objects, and refuses an object of another allocator.
 #[test]
-fn the_objects_of_another_allocator_are_nobodys() {
+fn foreign_objects_are_errors() {
     for policy in policies() {
         attack(policy, CacheFlags::empty(), |theirs| {
             attack(policy, CacheFlags::empty(), |ours| {

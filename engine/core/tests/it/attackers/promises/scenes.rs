@@ -133,18 +133,18 @@ fn tell_every_lie(callbacks: Hooks<Equipped>) {
 }
 
 #[test]
-fn no_lie_gives_a_frame_to_two() {
+fn false_callback_answers_never_share_a_frame() {
     tell_every_lie(lying());
 }
 
 /// Plays all lies in a kernel that keeps the reclaim mark in its tasks.
 #[test]
-fn no_lie_gives_a_frame_to_two_where_tasks_have_the_mark() {
+fn false_answers_with_task_marks_never_share_a_frame() {
     tell_every_lie(Hooks { is_reclaiming, set_reclaiming, ..lying() });
 }
 
 #[test]
-fn no_lies_of_three_cpus_at_once_give_a_frame_to_two() {
+fn concurrent_false_answers_never_share_a_frame() {
     const SCENES: u64 = if cfg!(miri) { 1 } else { 12 };
     panic_hook::silence_payload::<Planned>();
     set_up(lying());
@@ -174,7 +174,7 @@ fn no_lies_of_three_cpus_at_once_give_a_frame_to_two() {
 
 /// Plants a callback that frees a live block by its number; the harness must detect this.
 #[test]
-fn a_live_block_that_is_freed_by_number_is_noticed() {
+fn planted_free_of_a_live_block_is_found() {
     panic_hook::silence(|panic| panic.location().is_some_and(|place| place.file().ends_with("kernel/pages.rs")));
     set_up(lying());
     let plan = Plan::One(Callback::Reclaim, Deed::FreeByNumber, 3);
@@ -185,7 +185,7 @@ fn a_live_block_that_is_freed_by_number_is_noticed() {
 /// Plants a handle that does not pin its block, and a callback that answers `Moved` without a move; the harness must
 /// detect this.
 #[test]
-fn a_handle_that_does_not_pin_its_block_is_noticed() {
+fn planted_unpinned_handle_is_found() {
     panic_hook::silence(|panic| panic.location().is_some_and(|place| place.file().ends_with("kernel/pages.rs")));
     set_up(lying());
     let state = State::current();

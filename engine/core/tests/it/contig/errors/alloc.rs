@@ -76,7 +76,7 @@ fn expect_refusals(refusals: impl Fn(&Engine<'_, '_>) -> Vec<(Wrong, ContigError
 const K: Gfp = Gfp::KERNEL;
 
 #[test]
-fn empty_ranges_and_contradictory_flags() {
+fn empty_range_or_contradictory_flags_is_an_error() {
     let both = K | Gfp::MOVABLE | Gfp::RECLAIMABLE;
     expect_refusals(|_| {
         vec![
@@ -91,7 +91,7 @@ fn empty_ranges_and_contradictory_flags() {
 }
 
 #[test]
-fn memory_that_is_not_there() {
+fn range_outside_memory_is_an_error() {
     expect_refusals(|_| {
         let refusals = [
             ((8000, 8193, K), 8192),
@@ -109,7 +109,7 @@ fn memory_that_is_not_there() {
 }
 
 #[test]
-fn ranges_that_cross_zones() {
+fn range_across_zones_is_an_error() {
     expect_refusals(|engine| {
         let crosses = RangeError::CrossesZone { pfn: Pfn::new(4096), state: state(engine, 4096) };
         let ranges = [(4095, 4097, K), (2100, 8192, K), (0, 8300, K)];
@@ -118,7 +118,7 @@ fn ranges_that_cross_zones() {
 }
 
 #[test]
-fn what_never_moves_is_named_first_to_last() {
+fn first_unmovable_frame_is_reported() {
     expect_refusals(|engine| {
         let cases = [
             // Pages and blocks: ranges that contain them, start inside them, or end inside them.
@@ -147,7 +147,7 @@ fn what_never_moves_is_named_first_to_last() {
 }
 
 #[test]
-fn states_are_what_the_scene_says() {
+fn scene_has_the_described_states() {
     with_machine(BOTH[0], |engine| {
         assert_eq!(state(engine, 1000), page(K));
         assert_eq!(state(engine, 2000), State::Withheld);

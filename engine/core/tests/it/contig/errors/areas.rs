@@ -10,7 +10,7 @@ use crate::contig::scene::{BOTH, bitmap, config, state};
 use crate::contig::span;
 
 #[test]
-fn an_area_is_whole_pageblocks_of_one_zone_that_nobody_has() {
+fn cma_area_needs_unused_pageblocks_of_one_zone() {
     let config = config(BOTH[1]);
     let ranges = [range(ZoneKind::Dma32, 0, 0, 4096), range(ZoneKind::Normal, 0, 4096, 16384)];
     let mut memory = Memory::new(&config, &ranges);

@@ -78,7 +78,7 @@ fn undo(mover: &Mover, engine: &Engine<'_, '_>, owners: Vec<u32>, fresh: &Pictur
 }
 
 #[test]
-fn moves_end_after_any_number_of_them() {
+fn busy_range_fails_after_any_number_of_moves() {
     for moves in 0..PAGES {
         let tiring = Tiring::after(moves);
         with_frames(&config(Batched), FRAMES, |engine| {
@@ -102,7 +102,7 @@ fn moves_end_after_any_number_of_them() {
 
 /// A refused move is tried again in a bounded number of rounds. Each round tries every page that is left.
 #[test]
-fn some_refusals_are_survived_and_more_are_not() {
+fn refused_moves_are_retried_in_bounded_rounds() {
     for (refusals, rounds) in [(0, 1), (1, 2), (PAGES, 2), (3 * PAGES, 4), (4 * PAGES, 5), (4 * PAGES + 1, 0)] {
         let tiring = Tiring::after(PAGES);
         tiring.refusals_left.set(refusals);
@@ -122,7 +122,7 @@ fn some_refusals_are_survived_and_more_are_not() {
 
 /// There is room for some of the pages outside the range, and reclaim frees nothing.
 #[test]
-fn places_end_after_any_number_of_them() {
+fn missing_targets_fail_after_any_number_of_moves() {
     for room in 0..PAGES {
         let tiring = Tiring::after(PAGES);
         with_frames(&config(Batched), FRAMES, |engine| {
@@ -179,7 +179,7 @@ impl Hooks for Helpful {
 
 /// The reclaim that should find a target frees the obstructing block itself.
 #[test]
-fn reclaim_may_free_what_is_in_the_way() {
+fn reclaim_may_free_the_obstructing_block() {
     let helpful = Helpful::default();
     with_frames(&config(Batched), FRAMES, |engine| {
         engine.platform().answer_with(&helpful);

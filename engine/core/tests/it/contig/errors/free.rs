@@ -108,7 +108,7 @@ fn bad_ranges(engine: &Engine<'_, '_>) -> Vec<Refusal> {
 }
 
 #[test]
-fn ranges_that_are_none() {
+fn invalid_range_free_is_an_error() {
     expect_referenced(bad_ranges);
     expect_frozen(bad_ranges);
 }
@@ -116,7 +116,7 @@ fn ranges_that_are_none() {
 /// The engine has already prepared everything before the wrong frame and must restore it: single pages, a block, a
 /// compound block, and a shared page.
 #[test]
-fn the_first_frame_that_is_not_the_callers_is_named() {
+fn first_frame_not_owned_by_the_caller_is_reported() {
     expect_referenced(|engine| {
         let block = FreeError::CrossesEnd { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
         let compound_state = held(Order::new(3), 1, Gfp::KERNEL | Gfp::COMP);
@@ -141,7 +141,7 @@ fn the_first_frame_that_is_not_the_callers_is_named() {
 }
 
 #[test]
-fn what_a_frozen_range_may_not_hold() {
+fn frozen_range_with_wrong_frames_is_an_error() {
     expect_frozen(|engine| {
         let block = FreeError::CrossesEnd { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
         vec![
@@ -159,7 +159,7 @@ fn what_a_frozen_range_may_not_hold() {
 /// A free of frozen blocks as blocks with references is refused. A free of a block with references as a frozen one is
 /// bad, and the block is withheld, under both policies.
 #[test]
-fn a_page_with_references_in_a_frozen_range_is_bad() {
+fn referenced_page_in_a_frozen_range_is_withheld() {
     let after = BOTH.map(|contig| {
         let mut after = None;
         with_scene(contig, |engine| {
@@ -181,7 +181,7 @@ fn a_page_with_references_in_a_frozen_range_is_bad() {
 }
 
 #[test]
-fn what_was_freed_is_not_freed_again() {
+fn second_free_of_a_range_fails() {
     for contig in BOTH {
         with_scene(contig, |engine| {
             engine.free_contig_range(span(BLOCK, BORDER)).expect("it is allocated");
@@ -199,7 +199,7 @@ fn what_was_freed_is_not_freed_again() {
 
 /// Tests the snapshots: they differ when the machines differ.
 #[test]
-fn a_picture_tells_machines_apart() {
+fn pictures_of_different_machines_differ() {
     with_machine(&bare(BOTH[0]), &[range(ZoneKind::Normal, 0, 0, 4096)], MinFree::Pages(64), |engine| {
         let before = Picture::take(engine);
         take(engine, 77, 0, Gfp::KERNEL);

@@ -74,7 +74,7 @@ fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pf
 }
 
 #[test]
-fn a_frame_on_its_way_to_an_owner_is_busy_and_later_withheld_when_freed() {
+fn poisoned_frame_in_transit_is_withheld_on_free() {
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
     for order in [0, 3, 4, 10].map(Order::new) {
         let platform = Stopped { threads: Threads::default(), armed: AtomicBool::new(true), here: Barrier::new(2) };

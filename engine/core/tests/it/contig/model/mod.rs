@@ -218,12 +218,12 @@ fn tiny_pageblocks() {
 }
 
 #[test]
-fn a_sections_border() {
+fn section_border() {
     torture(&world::border());
 }
 
 #[test]
-fn no_lists() {
+fn no_pcp_lists() {
     torture(&world::bare());
 }
 

@@ -223,33 +223,33 @@ fn expect_order(race: Race) {
 }
 
 #[test]
-fn in_batches() {
+fn batched_range_with_linux_lists() {
     expect_order(Race::USUAL);
 }
 
 #[test]
-fn one_by_one() {
+fn one_by_one_range_with_linux_lists() {
     expect_order(Race { contig: ContigPolicy::OneByOne, ..Race::USUAL });
 }
 
 #[test]
-fn in_batches_with_lists_that_merge() {
+fn batched_range_with_merge_lists() {
     expect_order(Race { pcp: PcpPolicy::Merge, ..Race::USUAL });
 }
 
 #[test]
-fn in_batches_with_owned_pageblocks() {
+fn batched_range_with_owned_pageblocks() {
     expect_order(Race { pcp: PcpPolicy::Owned, ..Race::USUAL });
     expect_order(Race { pcp: PcpPolicy::OwnedRemote, ..Race::USUAL });
 }
 
 #[test]
-fn in_batches_without_lists() {
+fn batched_range_without_lists() {
     expect_order(Race { pcp: PcpPolicy::Off, ..Race::USUAL });
 }
 
 #[test]
-fn every_pageblock_keeps_its_type_if_all_is_movable() {
+fn movable_only_load_keeps_pageblock_types() {
     expect_order(Race { classes: Classes::Movable, ..Race::USUAL });
     expect_order(Race { classes: Classes::Movable, pcp: PcpPolicy::Merge, ..Race::USUAL });
 }

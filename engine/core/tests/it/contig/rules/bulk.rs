@@ -71,7 +71,7 @@ fn pages(range: (u32, u32)) -> Vec<Pfn> {
 }
 
 #[test]
-fn the_order_of_a_slice_does_not_matter() {
+fn bulk_free_is_independent_of_slice_order() {
     let sorted = pages(PAGES);
     let reversed: Vec<Pfn> = sorted.iter().rev().copied().collect();
     let (odd, even): (Vec<Pfn>, Vec<Pfn>) = sorted.iter().partition(|pfn| pfn.raw() % 2 == 1);
@@ -85,7 +85,7 @@ fn the_order_of_a_slice_does_not_matter() {
 /// A sorted slice is freed as a range: one hold of the zone lock claims the pages, and a second one frees them. In
 /// reverse order the pages leave their range under one hold, and each is freed under a separate hold.
 #[test]
-fn neighbours_in_the_slice_go_back_together() {
+fn adjacent_pages_in_a_slice_share_lock_holds() {
     let sorted = pages((1024, 1088));
     let reversed: Vec<_> = sorted.iter().rev().copied().collect();
     let holds_of_each = [sorted, reversed].map(|slice| {
@@ -99,7 +99,7 @@ fn neighbours_in_the_slice_go_back_together() {
 }
 
 #[test]
-fn every_mistake_is_answered_alike_and_the_others_are_freed() {
+fn bulk_free_reports_a_wrong_page_and_frees_the_rest() {
     let [first, last] = [PAGES.0, PAGES.1 - 1].map(Pfn::new);
     let wrong = [
         Pfn::new(FROZEN.0),
@@ -124,7 +124,7 @@ fn every_mistake_is_answered_alike_and_the_others_are_freed() {
 
 /// A run extends beyond its last page into frozen pages. Each page before these is freed.
 #[test]
-fn a_mistake_inside_a_run_frees_the_rest_of_it() {
+fn bulk_run_into_frozen_pages_frees_the_pages_before() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
             furnish(engine);
@@ -139,7 +139,7 @@ fn a_mistake_inside_a_run_frees_the_rest_of_it() {
 }
 
 #[test]
-fn duplicates_are_freed_once() {
+fn duplicate_pages_in_a_bulk_are_freed_once() {
     let twice = [pages(PAGES), pages(PAGES)].concat();
     let (_, named) = free(&twice).expect("the second time is a mistake");
     assert_eq!(named, Pfn::new(PAGES.0));
@@ -160,7 +160,7 @@ fn duplicates_are_freed_once() {
 }
 
 #[test]
-fn shared_pages_lose_one_reference() {
+fn bulk_free_drops_one_reference_of_shared_pages() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
             furnish(engine);

@@ -63,7 +63,7 @@ fn random_parts() -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn a_run_goes_back_as_the_largest_aligned_blocks() {
+fn freed_run_is_cached_as_the_largest_aligned_blocks() {
     let corners = [(0, 1), (0, 1024), (0, 2048), (0, 2047), (1, 1024), (1023, 1025), (511, 1025), (512, 1024)];
     let borders = [(SECTION - 5, SECTION + 11), (SECTION - 1, SECTION), (SECTION, SECTION + 1), (SECTION - 9, SECTION)];
     with_all_allocated(&patient(Batched), FRAMES, |engine| {
@@ -82,7 +82,7 @@ fn a_run_goes_back_as_the_largest_aligned_blocks() {
 
 /// The list of huge pages is for blocks of a pageblock's order, here 6 instead of 9.
 #[test]
-fn huge_lists_are_for_whole_pageblocks() {
+fn huge_lists_take_only_whole_pageblocks() {
     let config = Config { pageblock_order: Order::new(6), ..patient(Batched) };
     with_all_allocated(&config, 4096, |engine| {
         for order in Order::all() {
@@ -97,7 +97,7 @@ fn huge_lists_are_for_whole_pageblocks() {
 }
 
 #[test]
-fn one_by_one_each_page_goes_to_the_list() {
+fn one_by_one_free_caches_each_page() {
     with_all_allocated(&patient(OneByOne), FRAMES, |engine| {
         free_part(engine, (SECTION - 700, SECTION + 700));
         for pfn in SECTION - 700..SECTION + 700 {
@@ -125,14 +125,14 @@ fn count_free_pageblocks(engine: &Engine<'_, '_>) -> u32 {
 }
 
 #[test]
-fn batches_leave_whole_pageblocks_and_single_pages_do_not() {
+fn batched_free_keeps_whole_pageblocks() {
     assert_eq!(placement(Batched), (4, 4), "four pageblocks, as two blocks of order 10");
     assert_eq!(placement(OneByOne), (0, 4), "2048 pages on a list of single pages");
 }
 
 /// Both policies free the same pages: after a drain, the machines are equal.
 #[test]
-fn both_ways_free_the_same() {
+fn both_contig_policies_free_the_same_pages() {
     let parts = random_parts();
     let after = BOTH.map(|contig| {
         with_frames(&config(contig), FRAMES, |engine| {
@@ -150,7 +150,7 @@ fn both_ways_free_the_same() {
 }
 
 #[test]
-fn a_range_over_three_sections_is_one_range() {
+fn range_over_three_sections_round_trips() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
             let before = Picture::take(engine);
@@ -170,7 +170,7 @@ fn a_range_over_three_sections_is_one_range() {
 /// Pages of a range are claimed in parts of 4096, each under one hold of the zone lock. One more hold frees all of
 /// them.
 #[test]
-fn a_long_range_goes_back_in_a_few_holds() {
+fn long_range_free_takes_few_lock_holds() {
     with_frames(&config(Batched), 1 << 15, |engine| {
         for (pages, expected) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
             engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
@@ -182,7 +182,7 @@ fn a_long_range_goes_back_in_a_few_holds() {
 
 /// A page that is freed alone turns the 64 pages around it into ordinary pages, and no others.
 #[test]
-fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
+fn single_free_makes_64_ranged_pages_ordinary() {
     with_frames(&config(Batched), 1 << 13, |engine| {
         engine.alloc_contig_range(span(0, 256), Gfp::KERNEL).expect("it is free");
         let ranged = engine.damage().word(Pfn::new(0));
@@ -195,7 +195,7 @@ fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
 /// Pages of a split block are pages of a range if there are at least 64 of them and they are not movable. One hold of
 /// the zone lock claims them, and another one frees them.
 #[test]
-fn pages_of_a_split_block_are_a_range() {
+fn split_block_of_64_unmovable_pages_is_a_range() {
     assert_eq!([5, 6].map(|order| count_holds_of_split(Order::new(order), Gfp::KERNEL)), [1, 2]);
     assert_eq!(count_holds_of_split(Order::new(6), Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
 }
@@ -214,7 +214,7 @@ fn count_holds_of_split(order: Order, gfp: Gfp) -> u64 {
 
 /// After one page has left its range, the rest of the range is still freed together.
 #[test]
-fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
+fn rest_of_a_range_is_freed_together_after_a_put() {
     with_frames(&config(Batched), 1 << 13, |engine| {
         engine.alloc_contig_range(span(0, 1024), Gfp::KERNEL).expect("it is free");
         let page = Pfn::new(5);
@@ -228,7 +228,7 @@ fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
 
 /// Under the policy that frees ranges page by page, no pages are marked as pages of a range.
 #[test]
-fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
+fn one_by_one_policy_marks_no_ranged_pages() {
     with_frames(&config(OneByOne), 1 << 13, |engine| {
         let block = split(engine, Gfp::KERNEL, Order::new(6)).start;
         let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
@@ -240,7 +240,7 @@ fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
 
 /// A page that leaves its range affects only its own pageblock, because the next pageblock may belong to another zone.
 #[test]
-fn a_page_leaves_its_range_within_its_pageblock() {
+fn range_marks_are_cleared_within_one_pageblock_only() {
     with_frames(&Config { pageblock_order: Order::new(3), ..config(Batched) }, 1 << 13, |engine| {
         engine.alloc_contig_range(span(0, 64), Gfp::KERNEL).expect("it is free");
         let ranged = engine.damage().word(Pfn::new(0));
@@ -252,7 +252,7 @@ fn a_page_leaves_its_range_within_its_pageblock() {
 
 /// Pages that cannot be freed as a range are checked one by one: shared, broken, or already free pages.
 #[test]
-fn pages_of_a_split_block_are_checked_one_by_one() {
+fn unusual_pages_of_a_split_block_are_checked_singly() {
     with_frames(&config(Batched), 1 << 13, |engine| {
         let range = split(engine, Gfp::KERNEL, Order::new(7));
         let block = range.start;

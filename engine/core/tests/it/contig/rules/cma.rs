@@ -20,7 +20,7 @@ fn in_area(pfn: u32) -> bool {
 }
 
 #[test]
-fn the_first_gap_that_is_aligned_is_taken() {
+fn cma_alloc_takes_the_first_aligned_gap() {
     with_area(&config(Batched), FRAMES, AREA, |engine, area| {
         for (pages, align, expected) in [
             (3, 1, Some(0)),
@@ -47,7 +47,7 @@ fn the_first_gap_that_is_aligned_is_taken() {
 
 /// An alignment is relative to frame 0, not to the start of the area.
 #[test]
-fn alignment_is_that_of_the_frame() {
+fn cma_alignment_is_relative_to_frame_0() {
     with_area(&config(Batched), FRAMES, (512, 2560, 2), |engine, area| {
         assert_eq!(engine.cma_alloc(area, 6, 1024, Gfp::KERNEL), Ok(Pfn::new(1024)));
         assert_eq!(engine.cma_alloc(area, 6, 1, Gfp::KERNEL), Ok(Pfn::new(512)));
@@ -59,7 +59,7 @@ fn alignment_is_that_of_the_frame() {
 /// The last unit is allocated and released as a whole, including its pages beyond the request. No page is left without
 /// an owner.
 #[test]
-fn units_are_handed_out_and_taken_back_whole() {
+fn cma_units_are_allocated_and_released_whole() {
     with_area(&bare(Batched), FRAMES, AREA_BY_FOUR, |engine, area| {
         let before = Picture::take(engine);
         let pfn = engine.cma_alloc(area, 10, 1, Gfp::KERNEL).expect("there is room").raw();
@@ -76,7 +76,7 @@ fn units_are_handed_out_and_taken_back_whole() {
 
 /// A page that cannot be moved makes the search continue after that page.
 #[test]
-fn a_busy_range_is_passed_by() {
+fn cma_alloc_skips_a_busy_range() {
     let mover = Mover::default();
     with_area(&config(Batched), FRAMES, AREA, |engine, area| {
         engine.platform().answer_with(&mover);
@@ -103,7 +103,7 @@ fn exhaust(engine: &Engine<'_, '_>, gfp: Gfp) -> Vec<u32> {
 }
 
 #[test]
-fn only_movable_requests_borrow() {
+fn only_movable_requests_use_cma_pages() {
     for gfp in [Gfp::KERNEL, Gfp::KERNEL | Gfp::RECLAIMABLE, Gfp::ATOMIC, Gfp::KERNEL | Gfp::MEMALLOC] {
         with_area(&config(Batched), FRAMES, AREA, |engine, _| {
             let pages = exhaust(engine, gfp);
@@ -118,7 +118,7 @@ fn only_movable_requests_borrow() {
 
 /// Movable requests use the areas first once the areas hold more than half of the free pages.
 #[test]
-fn areas_are_used_first_when_more_than_half_of_what_is_free_is_theirs() {
+fn cma_is_used_first_above_half_of_the_free_pages() {
     with_area(&bare(Batched), FRAMES, AREA, |engine, _| {
         let zone = engine.zone(freehold::base::NodeId(0), freehold::base::ZoneKind::Normal);
         let mut borrowed = 0;
@@ -134,7 +134,7 @@ fn areas_are_used_first_when_more_than_half_of_what_is_free_is_theirs() {
 }
 
 #[test]
-fn what_was_borrowed_makes_room_and_goes_home() {
+fn cma_alloc_migrates_borrowed_pages() {
     for contig in BOTH {
         let mover = Mover::default();
         with_area(&config(contig), FRAMES, AREA, |engine, area| {
@@ -157,7 +157,7 @@ fn what_was_borrowed_makes_room_and_goes_home() {
 
 /// Releases a range in parts. Pages with additional references stay allocated.
 #[test]
-fn a_range_may_be_released_in_parts() {
+fn cma_range_is_releasable_in_parts() {
     for contig in BOTH {
         with_area(&bare(contig), FRAMES, AREA, |engine, area| {
             let before = Picture::take(engine);
@@ -183,7 +183,7 @@ fn out_of_range(pfn: Pfn) -> FreeError {
 }
 
 #[test]
-fn what_was_not_handed_out_is_not_released() {
+fn cma_release_of_unallocated_pages_is_an_error() {
     for contig in BOTH {
         let mover = Mover::default();
         with_area(&bare(contig), FRAMES, AREA_BY_FOUR, |engine, area| {
@@ -212,7 +212,7 @@ fn what_was_not_handed_out_is_not_released() {
 }
 
 #[test]
-fn contradictory_requests_are_refused() {
+fn contradictory_cma_requests_are_errors() {
     with_area(&config(Batched), FRAMES, AREA, |engine, area| {
         let before = Picture::take(engine);
         let compound = Gfp::KERNEL | Gfp::COMP;
@@ -234,7 +234,7 @@ fn contradictory_requests_are_refused() {
 
 /// A general request for a range never takes frames of an area, whether they are free or not.
 #[test]
-fn nobody_else_takes_a_range_of_an_area() {
+fn general_range_request_never_takes_cma_frames() {
     with_area(&config(Batched), FRAMES, AREA, |engine, _| {
         take(engine, 1000, 0, Gfp::KERNEL);
         let before = Picture::take(engine);

@@ -13,7 +13,7 @@ const FRAMES: u32 = 2 << 16;
 const COMPOUND: Gfp = Gfp::KERNEL.union(Gfp::COMP);
 
 #[test]
-fn a_compound_range_is_one_block() {
+fn compound_range_is_one_block() {
     for contig in BOTH {
         with_frames(&config(contig), 8192, |engine| {
             let before = Picture::take(engine);
@@ -35,7 +35,7 @@ fn a_compound_range_is_one_block() {
 }
 
 #[test]
-fn a_gigantic_range_is_a_row_of_the_largest_blocks() {
+fn gigantic_range_is_a_row_of_the_largest_blocks() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             let before = Picture::take(engine);
@@ -55,7 +55,7 @@ fn a_gigantic_range_is_a_row_of_the_largest_blocks() {
 }
 
 #[test]
-fn part_of_a_compound_block_is_not_freed() {
+fn partial_free_of_a_compound_block_is_an_error() {
     for contig in BOTH {
         with_frames(&config(contig), 8192, |engine| {
             let (block, order) = (Pfn::new(2048), Order::new(8));
@@ -77,7 +77,7 @@ fn part_of_a_compound_block_is_not_freed() {
 }
 
 #[test]
-fn a_compound_range_must_be_natural() {
+fn compound_range_must_be_aligned_to_a_power_of_two() {
     with_frames(&config(Batched), 8192, |engine| {
         let before = Picture::take(engine);
         for (start, end, error) in [

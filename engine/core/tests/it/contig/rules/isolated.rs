@@ -47,7 +47,7 @@ impl Hooks for Compacting<'_, '_> {
 /// Every other page of the lower half of the zone and of the last pageblock is free. Compaction searches for targets
 /// from the end of the zone. The isolated pageblock is there, but no effort of compaction takes targets from it.
 #[test]
-fn nothing_is_moved_into_an_isolated_pageblock() {
+fn isolated_pageblock_is_no_compaction_target() {
     for (wanted, hardest) in [(9, CompactEffort::Async), (1, CompactEffort::SyncFull)] {
         let config = bare(Batched);
         let ranges = [range(ZoneKind::Dma, 0, 0, PAGEBLOCK), range(ZoneKind::Normal, 0, PAGEBLOCK, END)];

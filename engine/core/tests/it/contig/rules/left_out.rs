@@ -30,7 +30,7 @@ fn expect_runs(engine: &Engine<'_, '_>, left_out: &[u32]) {
 }
 
 #[test]
-fn broken_pages_end_a_run_and_never_come_back() {
+fn broken_pages_split_a_run_and_stay_withheld() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
@@ -53,7 +53,7 @@ fn broken_pages_end_a_run_and_never_come_back() {
 }
 
 #[test]
-fn a_bad_page_ends_a_run_and_never_comes_back() {
+fn bad_page_splits_a_run_and_is_withheld() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("it is free");
@@ -73,7 +73,7 @@ fn a_bad_page_ends_a_run_and_never_comes_back() {
 }
 
 #[test]
-fn a_shared_page_ends_a_run_and_stays_until_it_is_put() {
+fn shared_page_splits_a_run_and_is_freed_at_the_last_put() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
@@ -90,7 +90,7 @@ fn a_shared_page_ends_a_run_and_stays_until_it_is_put() {
 
 /// In a shared block that is not compound, only the head is shared.
 #[test]
-fn the_tails_of_a_shared_block_go_back_at_once() {
+fn tail_pages_of_a_shared_block_are_freed_immediately() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
@@ -108,7 +108,7 @@ fn the_tails_of_a_shared_block_go_back_at_once() {
 }
 
 #[test]
-fn a_shared_compound_block_stays_whole() {
+fn shared_compound_block_stays_allocated() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             let gfp = Gfp::KERNEL | Gfp::COMP;
@@ -132,7 +132,7 @@ enum Fate {
 
 /// Random mixtures of pages, under both policies.
 #[test]
-fn any_mixture_is_sorted_out_page_by_page() {
+fn random_page_mixtures_free_alike_under_both_policies() {
     for seed in 0..runs(30) {
         let mut rng = Rng::with_seed(seed);
         let spoiled = rng.u32(1..20);
@@ -170,7 +170,7 @@ fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
 /// Confirms that the expected chunks are those of whole runs: a page that is neither broken nor shared does not end a
 /// run.
 #[test]
-fn a_movable_page_ends_no_run() {
+fn movable_page_does_not_split_a_run() {
     with_frames(&bare(Batched), FRAMES, |engine| {
         engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("it is free");
         engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("it is free");

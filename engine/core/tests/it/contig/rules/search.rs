@@ -11,7 +11,7 @@ use crate::contig::scene::{MOVABLE, Mover, bare, config, held, page, state, take
 const FRAMES: u32 = 8192;
 
 #[test]
-fn the_first_range_wins_and_is_aligned_by_its_size() {
+fn search_finds_the_first_range_aligned_to_its_size() {
     with_frames(&config(Batched), FRAMES, |engine| {
         // The obstacle is a block of frames 0..8, so frame 8 is the first free frame.
         take(engine, 0, 3, Gfp::KERNEL);
@@ -24,7 +24,7 @@ fn the_first_range_wins_and_is_aligned_by_its_size() {
 }
 
 #[test]
-fn what_can_move_is_no_obstacle_and_what_is_pinned_is_passed_by() {
+fn search_migrates_movable_pages_and_skips_pinned_pages() {
     let mover = Mover::default();
     with_frames(&bare(Batched), FRAMES, |engine| {
         engine.platform().answer_with(&mover);
@@ -41,7 +41,7 @@ fn what_can_move_is_no_obstacle_and_what_is_pinned_is_passed_by() {
 }
 
 #[test]
-fn zones_are_tried_from_the_highest_that_the_flags_allow() {
+fn search_tries_zones_from_the_highest_allowed() {
     let zones = [
         range(ZoneKind::Dma32, 0, 0, 4096),
         range(ZoneKind::Normal, 0, 4096, 6144),
@@ -65,7 +65,7 @@ fn zones_are_tried_from_the_highest_that_the_flags_allow() {
 }
 
 #[test]
-fn a_cma_area_is_not_searched() {
+fn search_skips_cma_areas() {
     with_area(&config(Batched), FRAMES, (0, 4096, 0), |engine, _| {
         assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 64), Ok(Pfn::new(4096)));
         assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 4096), Err(ContigError::NoRange));
@@ -73,7 +73,7 @@ fn a_cma_area_is_not_searched() {
 }
 
 #[test]
-fn a_search_that_finds_nothing_changes_nothing() {
+fn failed_search_changes_nothing() {
     with_frames(&config(Batched), FRAMES, |engine| {
         (0..FRAMES).step_by(64).for_each(|pfn| take(engine, pfn, 0, Gfp::KERNEL));
         let before = Picture::take(engine);

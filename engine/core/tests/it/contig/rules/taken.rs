@@ -19,7 +19,7 @@ const FRAMES: u32 = 8192;
 const PAGEBLOCK: u32 = 512;
 
 #[test]
-fn pages_of_a_range_are_single_and_have_one_reference() {
+fn range_pages_are_single_with_one_reference() {
     with_frames(&config(Batched), FRAMES, |engine| {
         for gfp in [Gfp::KERNEL, MOVABLE] {
             engine.alloc_contig_range(span(700, 1300), gfp).expect("it is free");
@@ -33,7 +33,7 @@ fn pages_of_a_range_are_single_and_have_one_reference() {
 
 /// A frozen range has no references, so it consists of the largest blocks that fit. Any part of it can be freed.
 #[test]
-fn a_frozen_range_can_be_given_back_in_parts() {
+fn frozen_range_is_freeable_in_parts() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
             let before = Picture::take(engine);
@@ -56,7 +56,7 @@ fn a_frozen_range_can_be_given_back_in_parts() {
 
 /// Blocks of every order, with any number of references, inside the range or across its borders, move as a whole.
 #[test]
-fn what_is_in_the_way_moves() {
+fn obstructing_blocks_are_migrated() {
     let mover = Mover::default();
     with_frames(&config(Batched), FRAMES, |engine| {
         engine.platform().answer_with(&mover);
@@ -80,7 +80,7 @@ fn what_is_in_the_way_moves() {
 }
 
 #[test]
-fn a_block_moves_with_all_its_references() {
+fn migrated_block_keeps_its_references() {
     let mover = Mover::default();
     with_frames(&config(Batched), FRAMES, |engine| {
         engine.platform().answer_with(&mover);
@@ -102,7 +102,7 @@ fn a_block_moves_with_all_its_references() {
 
 /// Pages on per-CPU lists count as free.
 #[test]
-fn per_cpu_lists_are_emptied() {
+fn range_allocation_drains_per_cpu_lists() {
     with_frames(&config(Batched), FRAMES, |engine| {
         for cpu in [0, 1] {
             engine.platform().run_on(cpu);
@@ -118,7 +118,7 @@ fn per_cpu_lists_are_emptied() {
 /// A range may be a part of one free block, or start in one and end in another. The rest of these blocks stays free and
 /// merged.
 #[test]
-fn only_the_range_is_taken_of_a_larger_free_block() {
+fn range_of_a_larger_free_block_leaves_the_rest_free() {
     with_frames(&bare(Batched), FRAMES, |engine| {
         for (start, end) in [(2048, 2049), (2049, 2050), (2500, 2600), (2559, 2561), (2000, 5000), (0, 1), (8191, 8192)]
         {
@@ -134,7 +134,7 @@ fn only_the_range_is_taken_of_a_larger_free_block() {
 
 /// A range that spans pageblocks of five types.
 #[test]
-fn every_pageblock_gets_its_type_back() {
+fn pageblock_types_are_restored_after_a_range() {
     use MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
     let types = [Unmovable, HighAtomic, HighAtomic, Reclaimable, Movable];
     let mover = Mover::default();
@@ -171,7 +171,7 @@ fn every_pageblock_gets_its_type_back() {
 /// Free blocks larger than a pageblock are split for the attempt and merge again when it fails. Without per-CPU lists,
 /// the machine is exactly as before.
 #[test]
-fn an_attempt_that_fails_leaves_no_trace() {
+fn failed_range_allocation_changes_nothing() {
     for pinned in [1024, 1500, 2048, 3071] {
         let mover = Mover::default();
         with_frames(&bare(Batched), FRAMES, |engine| {
@@ -240,13 +240,13 @@ fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
 
 /// The last of the nested ranges to end the isolation of the pageblock restores its type.
 #[test]
-fn ranges_of_one_pageblock_nest() {
+fn nested_ranges_of_a_pageblock_succeed() {
     assert_eq!(nest(20), vec![Ok(()); 21]);
 }
 
 /// A pageblock counts at most 255 isolations. Further attempts fail, and the others are unaffected.
 #[test]
-fn a_pageblock_can_be_isolated_so_often_and_no_more() {
+fn isolation_count_of_a_pageblock_is_limited_to_255() {
     let answers = nest(300);
     let (refused, served): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_err);
     assert!(refused.iter().all(|answer| matches!(answer, Err(ContigError::Busy { .. }))), "{refused:?}");

@@ -111,7 +111,7 @@ fn misplaced(name: &str, message: &str) -> Option<String> {
 const CORRUPTIONS: usize = 40;
 
 #[test]
-fn every_corruption_is_named_by_the_module_that_owns_the_state() {
+fn planted_corruption_is_asserted_by_the_owning_module() {
     let tables = [lists::ROWS, words::ROWS, blocks::ROWS, zones::ROWS, cpus::ROWS, tasks::ROWS];
     let wrong: Vec<String> = tables.iter().copied().flatten().filter_map(Row::judge).collect();
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));

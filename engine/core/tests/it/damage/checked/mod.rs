@@ -94,14 +94,14 @@ const SOURCES: [&str; 3] = [
 ];
 
 #[test]
-fn the_walk_names_each_fault() {
+fn check_reports_each_planted_fault() {
     let tables = [frames::ROWS, lists::ROWS, counters::ROWS];
     let wrong: Vec<String> = tables.iter().copied().flatten().filter_map(Row::judge).collect();
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
-fn every_violation_has_a_row() {
+fn every_violation_has_a_table_row() {
     let (mut has_row, mut counters) = ([false; VARIANTS], BTreeSet::new());
     for row in [frames::ROWS, lists::ROWS, counters::ROWS].into_iter().flatten() {
         let stage = Stage::new(row.pcp, Play::Spoiled);
