@@ -41,7 +41,7 @@ const RANGES: Filter = &["contig::race::", "--skip", "planted"];
 /// cache after threads that only the standard library waits for.
 const SOME_OBJECTS: Filter = &["slab::threads::threads_lose"];
 /// All object tests with threads, including caches that are created and destroyed.
-const OBJECTS: Filter = &["slab::threads::", "slab::comings::", "--skip", "fault"];
+const OBJECTS: Filter = &["slab::threads::", "slab::cache_lifetimes::", "--skip", "fault"];
 /// Tests that access memory themselves. Pages are only numbers in most tests, but objects are memory.
 const ALL: Filter = &["slab::", "slab_debug::", "contig::", "threads::", "--skip", "planted"];
 /// Planted race.

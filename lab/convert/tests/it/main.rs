@@ -1,6 +1,6 @@
 //! Tests of importing files of other tools, complete and damaged.
 
 mod common;
-mod forms;
 mod fuzz;
 mod samples;
+mod text_formats;

@@ -5,6 +5,6 @@ mod bad_files;
 mod bad_rows;
 mod common;
 mod decode;
+mod foreign_writers;
 mod fuzz;
 mod round_trip;
-mod stranger;

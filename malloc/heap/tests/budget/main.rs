@@ -26,7 +26,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-#[path = "../common/left_out.rs"]
+#[path = "../common/skip_message.rs"]
 mod left_out;
 #[path = "../common/machine.rs"]
 mod processor;

@@ -7,8 +7,8 @@ use freehold_malloc::os::rseq::Rseq;
 
 use crate::between::Between;
 use crate::code::{Section, instructions, sections};
-use crate::common::left_out::left_out;
 use crate::common::machine::{cpus, run_on};
+use crate::common::skip_message::left_out;
 use crate::helper::Helper;
 use crate::probes::Play;
 use crate::trap::{self, arm, meet};

@@ -8,7 +8,7 @@ use freehold::slab::freelist::FixedLinks;
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::rseq::arch::planted::Planted;
 
-use crate::altered::{Alteration, Altered};
+use crate::fault_injection::{Alteration, Altered};
 
 /// Restartable sequences with a defect in the sections on lists.
 pub(crate) type Defective<D> = Altered<Rseq, Defect<D>>;

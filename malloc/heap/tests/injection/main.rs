@@ -25,10 +25,10 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-#[path = "../common/altered.rs"]
-mod altered;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/fault_injection.rs"]
+mod fault_injection;
 
 mod between;
 mod budget;
@@ -48,7 +48,7 @@ use freehold_malloc::os::rseq::arch::planted::{LateEnd, Missing, Planted, ShortE
 
 use between::{Between, Fence, Look};
 use cases::{Report, Setting};
-use common::left_out::left_out;
+use common::skip_message::left_out;
 use probes::{Scene, Sound};
 
 /// Serialises the tests, because interruptions affect the whole process.

@@ -15,7 +15,7 @@ use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 
-use crate::common::left_out::left_out;
+use crate::common::skip_message::left_out;
 
 /// Bytes of a section.
 const SECTION: usize = 128 << 20;

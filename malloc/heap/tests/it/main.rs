@@ -3,11 +3,11 @@
 //! Tests that install signal handlers or a global allocator are separate programs: `budget`, `injection`, `stress`,
 //! `global` and `no_memory`.
 
-#[path = "../common/altered.rs"]
-mod altered;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../common/forgetful.rs"]
-mod forgetful;
+#[path = "../common/fault_injection.rs"]
+mod fault_injection;
 mod heap;
-mod words;
+#[path = "../common/lost_pop_fault.rs"]
+mod lost_pop_fault;
+mod sections;

@@ -17,18 +17,18 @@
 
 #![cfg(target_os = "linux")]
 
-#[path = "../common/altered.rs"]
-mod altered;
-#[path = "../common/forgetful.rs"]
-mod forgetful;
-#[path = "../common/left_out.rs"]
+#[path = "../common/fault_injection.rs"]
+mod fault_injection;
+#[path = "../common/skip_message.rs"]
 mod left_out;
+#[path = "../common/lost_pop_fault.rs"]
+mod lost_pop_fault;
 #[path = "../common/machine.rs"]
 mod machine;
 
+mod disturber;
 mod live_objects;
 mod locks;
-mod pest;
 mod timers;
 mod worker;
 
@@ -45,11 +45,11 @@ use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, lock_cpus};
 use freehold_malloc::os::rseq::Rseq;
 
-use altered::Altered;
-use forgetful::Forgetful;
+use fault_injection::Altered;
 use left_out::left_out;
 use live_objects::LiveObjects;
 use locks::Noticing;
+use lost_pop_fault::Forgetful;
 use worker::{Shared, Stash};
 
 /// Number of threads that allocate.
@@ -94,7 +94,7 @@ fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) 
         let shared = &shared;
         let workers: Vec<_> =
             (0..THREADS).map(|seed| scope.spawn(move || worker::work(shared, seed, steps / THREADS))).collect();
-        scope.spawn(|| pest::pester(shared));
+        scope.spawn(|| disturber::pester(shared));
         workers.into_iter().for_each(|worker| worker.join().expect("a worker does not panic"));
         shared.is_over.store(true, Relaxed);
     });

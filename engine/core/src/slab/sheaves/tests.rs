@@ -23,9 +23,9 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::{AtomicU64, KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
-mod at_once;
 mod bulk;
-mod twice;
+mod double_free;
+mod slab_batches;
 
 type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 

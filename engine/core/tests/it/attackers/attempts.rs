@@ -7,7 +7,7 @@
 use freehold::Policy;
 
 use crate::attackers::machine::Bytes;
-use crate::attackers::town::{Town, with_town};
+use crate::attackers::sample_machine::{Town, with_town};
 use crate::common::picture::Picture;
 
 /// Iterator over spare metadata bytes for an attempt to use.

@@ -3,22 +3,22 @@
 //! changed nothing.
 //!
 //! ```text
-//! compile     programs that must not compile: variance, forged words, guards sent to other threads, dangling caches
-//! ends        every function that takes a frame, at every critical frame, with several orders
-//! ranges      every function that takes a range, at every pair of limits
-//! strangers   missing CPUs and nodes; zones and areas of another allocator; levels at the limits of numbers
-//! configs     configurations with every field at its limits, and wrong ones
-//! reentrant   a probe and promises that call the engine; memory released while it goes offline
-//! races       two threads free one block, in every pair of ways, under every policy: exactly one succeeds
-//! rivals      splits, references, poison; memory that goes online and offline, and areas
-//! sections    metadata found through pointers that point below it, for Miri
-//! objects     slabs: every safe function; attacks that need the unsafe free are in `slab`
-//! promises    a kernel whose callbacks lie, free, allocate and panic, on several CPUs: no frame has two owners
-//! panics      a platform that panics at every event, and at every call of each promise (`script` has the workload)
+//! compile            programs that must not compile: variance, forged words, guards sent to other threads, dangling caches
+//! frame_arguments    every function that takes a frame, at every critical frame, with several orders
+//! ranges             every function that takes a range, at every pair of limits
+//! foreign_arguments  missing CPUs and nodes; zones and areas of another allocator; levels at the limits of numbers
+//! configs            configurations with every field at its limits, and wrong ones
+//! reentrant          a probe and promises that call the engine; memory released while it goes offline
+//! races              two threads free one block, in every pair of ways, under every policy: exactly one succeeds
+//! block_races        splits, references, poison; memory that goes online and offline, and areas
+//! sections           metadata found through pointers that point below it, for Miri
+//! objects            slabs: every safe function; attacks that need the unsafe free are in `slab`
+//! false_callbacks    a kernel whose callbacks lie, free, allocate and panic, on several CPUs: no frame has two owners
+//! panics             a platform that panics at every event, and at every call of each promise (`script` has the workload)
 //! ```
 //!
-//! `machine` and `town` build the machines under attack, and `attempts` repeats attacks. Each harness has a test which
-//! shows that it finds a planted fault.
+//! `machine` and `sample_machine` build the machines under attack, and `attempts` repeats attacks. Each harness has a
+//! test which shows that it finds a planted fault.
 //!
 //! ```text
 //! cargo test -p freehold --test it attackers::                        half a minute
@@ -28,18 +28,18 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+mod block_races;
 mod compile;
 mod configs;
-mod ends;
+pub(crate) mod false_callbacks;
+mod foreign_arguments;
+mod frame_arguments;
 mod machine;
 mod objects;
 mod panics;
-pub(crate) mod promises;
 mod races;
 mod ranges;
 mod reentrant;
-mod rivals;
+mod sample_machine;
 mod script;
 mod sections;
-mod strangers;
-mod town;

@@ -9,7 +9,7 @@ use freehold::platform::host::CheckedSpinLock;
 
 use crate::attackers::attempts::{Spare, Way, describe, make_all};
 use crate::attackers::machine::range;
-use crate::attackers::town::{self, Town, with_town};
+use crate::attackers::sample_machine::{self, Town, with_town};
 use crate::common::picture::Picture;
 
 type Call = for<'m> fn(&Town<'_, 'm, '_>, Spare<'_, 'm>, Pfn, Pfn) -> Result<(), String>;
@@ -45,11 +45,22 @@ const CALLS: [(&str, Call); 11] = [
 
 type Attempt = (&'static (&'static str, Call), (u32, u32));
 
-/// Returns the limits of the ranges: the places of `town::places` with different surroundings on either side.
+/// Returns the limits of the ranges: the places of `sample_machine::places` with different surroundings on either side.
 fn ends() -> Vec<u32> {
-    let borders = [town::FIRST, 2304, 2336, 2400, 2560, 2600, 2688, 3072, 3100, 3104, 4000, 4010, 4096, 4128, 5120];
-    let blocks = [6144, 6145, town::FROZEN, town::FROZEN + 9, 6240, town::COMPOUND, 6300, town::SLAB, 7168];
-    let last = [34_816, 34_848, 34_880, town::END, 0, 2047, 1 << 31, u32::MAX - 1024, u32::MAX - 1, u32::MAX];
+    let borders =
+        [sample_machine::FIRST, 2304, 2336, 2400, 2560, 2600, 2688, 3072, 3100, 3104, 4000, 4010, 4096, 4128, 5120];
+    let blocks = [
+        6144,
+        6145,
+        sample_machine::FROZEN,
+        sample_machine::FROZEN + 9,
+        6240,
+        sample_machine::COMPOUND,
+        6300,
+        sample_machine::SLAB,
+        7168,
+    ];
+    let last = [34_816, 34_848, 34_880, sample_machine::END, 0, 2047, 1 << 31, u32::MAX - 1024, u32::MAX - 1, u32::MAX];
     borders.into_iter().chain(blocks).chain(last).collect()
 }
 
@@ -83,7 +94,7 @@ fn frozen_range_free_with_any_bounds_spares_slab_blocks() {
                 town.engine.drain_all_pages();
                 let answer = town.engine.free_contig_frozen_range(Pfn::new(start)..Pfn::new(end));
                 town.engine.check().unwrap_or_else(|violation| panic!("{start} to {end}, {answer:?}: {violation}"));
-                let slab = town.engine.state(Pfn::new(town::SLAB));
+                let slab = town.engine.state(Pfn::new(sample_machine::SLAB));
                 assert!(format!("{slab:?}").contains("slab: true"), "a slab's block went with {start} to {end}");
             });
         }

@@ -4,7 +4,7 @@ use std::thread;
 
 use freehold::base::lock::{Rank, RawLock, SpinLock};
 
-use super::luck;
+use super::random_events;
 
 /// A spin lock that may yield the processor before it is taken, while it is held, and after it is released.
 #[derive(Debug)]
@@ -17,18 +17,18 @@ unsafe impl RawLock for PreemptedLock {
     }
 
     fn lock(&self, rank: Rank) {
-        luck::perhaps_preempt();
+        random_events::perhaps_preempt();
         while !self.0.try_lock(rank) {
             thread::yield_now();
         }
-        luck::perhaps_preempt();
+        random_events::perhaps_preempt();
     }
 
     fn try_lock(&self, rank: Rank) -> bool {
-        luck::perhaps_preempt();
+        random_events::perhaps_preempt();
         let taken = self.0.try_lock(rank);
         if taken {
-            luck::perhaps_preempt();
+            random_events::perhaps_preempt();
         }
         taken
     }
@@ -36,7 +36,7 @@ unsafe impl RawLock for PreemptedLock {
     unsafe fn unlock(&self, rank: Rank) {
         // SAFETY: the caller holds this lock, as the contract of `unlock` requires, and therefore holds the inner lock.
         unsafe { self.0.unlock(rank) }
-        luck::perhaps_preempt();
+        random_events::perhaps_preempt();
     }
 }
 

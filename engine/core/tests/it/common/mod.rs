@@ -2,10 +2,10 @@
 
 pub(crate) mod holders;
 pub(crate) mod locks;
-pub(crate) mod luck;
 pub(crate) mod owners;
 pub(crate) mod panic_hook;
 pub(crate) mod picture;
+pub(crate) mod random_events;
 pub(crate) mod shrink;
 
 use core::alloc::Layout;

@@ -4,11 +4,11 @@
 //! a scene pins. A block that is allocated twice, or freed without having been moved, is therefore detected by its
 //! owner.
 
-mod chance;
 mod mover;
-mod pictures;
+mod random;
 mod requests;
 mod scanners;
+mod zone_drawings;
 
 use freehold::Policy;
 use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};

@@ -1,13 +1,13 @@
 //! Platforms that fail, lie, free too much and call back. With any of their answers a request ends, no page is lost,
 //! and a broken promise is reported by name.
 //!
-//! `misdeeds` tests each fault alone, with a check of the whole allocator after every call. `every` combines all
-//! faults. `asks` counts how often a request calls for help.
+//! `single_faults` tests each fault alone, with a check of the whole allocator after every call. `combinations`
+//! combines all faults. `request_flags` counts how often a request calls for help.
 
-mod asks;
-mod every;
+mod combinations;
 mod faulty;
-mod misdeeds;
+mod request_flags;
+mod single_faults;
 
 use freehold::page::PageAllocator;
 use freehold::platform::{Event, Promise};

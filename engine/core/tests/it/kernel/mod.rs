@@ -3,13 +3,13 @@
 
 mod callbacks;
 mod calls;
+mod concurrent;
+pub(crate) mod false_callbacks;
 mod handles;
 mod heap;
 mod hooks;
-mod intake;
-pub(crate) mod liars;
+mod init;
 pub(crate) mod machine;
 mod pins;
 mod reports;
-mod storm;
 mod variants;

@@ -25,7 +25,7 @@ use freehold::policy::{Numbers, PcpPolicy, highatomic};
 use freehold::stats::Counts;
 
 use crate::common::holders::{Beside, Hold};
-use crate::common::{Memory, build_on, join_all, luck, range};
+use crate::common::{Memory, build_on, join_all, random_events, range};
 use platform::Floating;
 use worker::{Engine, Sabotage, Worker};
 
@@ -70,7 +70,7 @@ fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
         let mut threads = Vec::new();
         for seed in round * THREADS..(round + 1) * THREADS {
             threads.push(scope.spawn(move || {
-                luck::draw_from(seed);
+                random_events::draw_from(seed);
                 Worker { engine, beside, rng: Rng::with_seed(seed), sabotage, mine: Vec::new() }.work(STEPS);
             }));
         }

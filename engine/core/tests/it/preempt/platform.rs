@@ -6,7 +6,7 @@ use freehold::platform::{Event, Platform, Probe};
 use freehold::stats::{Counters, Counts};
 
 use crate::common::locks::PreemptedLock;
-use crate::common::luck;
+use crate::common::random_events;
 
 /// Platform of threads without a fixed CPU.
 pub(super) struct Floating {
@@ -39,13 +39,13 @@ impl Platform for Floating {
     }
 
     fn cpu(&self) -> CpuId {
-        luck::cpu(self.cpus)
+        random_events::cpu(self.cpus)
     }
 }
 
 impl Probe for Interrupting {
     fn report(&self, event: Event) {
         self.0.report(event);
-        luck::perhaps_preempt();
+        random_events::perhaps_preempt();
     }
 }

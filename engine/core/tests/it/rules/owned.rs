@@ -7,7 +7,7 @@ use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
 
 use crate::common::{range, with_machine};
-use crate::rules::home::use_up;
+use crate::rules::owner_returns::use_up;
 use crate::rules::{Engine, alloc, exhaust, free, free_list, zone};
 
 pub(super) const PAGEBLOCK: u32 = 512;

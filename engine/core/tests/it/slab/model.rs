@@ -11,7 +11,7 @@ use freehold::policy::slab::{SlabPolicy, SlabSizes};
 use freehold::slab::CacheConfig;
 
 use crate::common::shrink::{outcome, shrink};
-use crate::slab::meddler::Meddling;
+use crate::slab::interfering_local::Meddling;
 use crate::slab::object_model::ObjectModel;
 use crate::slab::world::{Cache, PAGES, SIZES, Slab, judge, judge_empty, policies, policy, run_on, with_meddler};
 

@@ -13,7 +13,7 @@ use freehold::policy::Policy;
 use freehold::policy::slab::SlabPolicy;
 use freehold::slab::CacheConfig;
 
-use crate::slab::meddler::Meddling;
+use crate::slab::interfering_local::Meddling;
 use crate::slab::world::{CPUS, Cache, SIZES, Slab, judge_empty, policies, policy, run_on, with_meddler};
 
 const THREADS: usize = 8;

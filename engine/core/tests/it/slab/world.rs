@@ -11,7 +11,7 @@ use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{KmemCache, SlabAllocator, SlabCensus};
 
-use crate::slab::meddler::{Meddler, Meddling};
+use crate::slab::interfering_local::{Meddler, Meddling};
 
 pub(super) type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<NoProbe>, Meddler<'l>>;
 pub(super) type Cache<'s, 'n, 'm, 'l> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, Meddler<'l>>;

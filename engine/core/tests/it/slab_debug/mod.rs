@@ -4,8 +4,8 @@
 mod damage;
 mod fast_paths;
 mod hardening;
+mod no_reports;
 mod pointers;
-mod quiet;
 mod walks;
 
 use core::cell::{Cell, RefCell};

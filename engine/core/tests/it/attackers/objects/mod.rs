@@ -2,14 +2,14 @@
 //! code cannot prove consistency either, so each machine is audited after its attack.
 //!
 //! ```text
-//! ends        sizes, alignments, flags, names, numbers of a policy and addresses, each at its limits
-//! strangers   CPUs that do not exist or are offline; caches destroyed while in use; two allocators side by side
-//! crowd       walks, shrinks, and CPUs that go offline and online, while other threads allocate
+//! extreme_arguments  sizes, alignments, flags, names, numbers of a policy and addresses, each at its limits
+//! foreign_arguments  CPUs that do not exist or are offline; caches destroyed while in use; two allocators side by side
+//! concurrent         walks, shrinks, and CPUs that go offline and online, while other threads allocate
 //! ```
 
-mod crowd;
-mod ends;
-mod strangers;
+mod concurrent;
+mod extreme_arguments;
+mod foreign_arguments;
 
 use freehold::base::{CpuId, NodeId, RawLock};
 use freehold::machine::objects::{HostCpu, with_audited_slab};

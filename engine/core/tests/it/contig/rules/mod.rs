@@ -1,10 +1,10 @@
 //! The rules of ranges, one scene per rule.
 
+mod alloc_range;
 mod bulk;
 mod chunks;
 mod cma;
 mod compound;
+mod excluded_blocks;
 mod isolated;
-mod left_out;
 mod search;
-mod taken;

@@ -18,11 +18,11 @@ use freehold::slab::word::{EMPTY, end_mark};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 
-use crate::altered::Altered;
-use crate::common::left_out::left_out;
 use crate::common::machine::{cpus, run_on};
+use crate::common::skip_message::left_out;
 use crate::common::world::World;
-use crate::forgetful::Forgetful;
+use crate::fault_injection::Altered;
+use crate::lost_pop_fault::Forgetful;
 
 const PLAIN: Plain = Plain { offset: 0 };
 const MIDDLE: Plain = Plain { offset: 24 };

@@ -12,7 +12,7 @@ use super::{
     is_reclaiming, lying, set_reclaiming, take_range, use_cache,
 };
 use crate::common::panic_hook;
-use crate::kernel::liars::{CPUS, Held, Liar, State, retire_others, run_in_background, set_up};
+use crate::kernel::false_callbacks::{CPUS, Held, Liar, State, retire_others, run_in_background, set_up};
 use crate::kernel::machine::{CPU, Equipped, Hooks, audit, spawn_cpu, stand_for};
 
 /// Runs a step that may end in a planned panic. Any other panic is recorded as a fault.

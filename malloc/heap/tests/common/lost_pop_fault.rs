@@ -8,7 +8,7 @@ use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{Exchange, ExchangeOutcome, Slots};
 use freehold::slab::freelist::{FixedLinks, set_freepointer};
 
-use crate::altered::Alteration;
+use crate::fault_injection::Alteration;
 
 /// Alteration of `pop` that puts one of `period` objects back on its list and returns it nevertheless.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use freehold::base::{CpuId, Gfp};
 use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::{CacheConfig, ObjectFreeError};
 
-use crate::slab::meddler::Meddling;
+use crate::slab::interfering_local::Meddling;
 use crate::slab::world::{Cache, PAGES, check, judge, judge_empty, policies, policy, run_on, with_meddler, with_world};
 
 fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {

@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use freehold::policy::Policy;
 use freehold::policy::slab::SlabPolicy;
 
-use crate::slab::meddler::Meddling;
+use crate::slab::interfering_local::Meddling;
 use crate::slab::scenario::tell;
 use crate::slab::world::{SIZES, policies, policy, with_meddler};
 

@@ -1,4 +1,4 @@
-//! Machines whose callbacks lie, for `attackers::promises`, and a record of the frames of each block.
+//! Machines whose callbacks lie, for `attackers::false_callbacks`, and a record of the frames of each block.
 //!
 //! Each page of a block contains the number of the block, and the record has the number of the owner of each frame. A
 //! frame that gets a second owner, or a page that contains another number, is a fault. All unsafe code is in this
@@ -22,7 +22,7 @@ const FRAMES: usize = (MEMORY_MIB << 8) as usize;
 /// Number of CPUs of a machine.
 pub(crate) const CPUS: u16 = Equipped::CPUS;
 
-/// A machine with the callbacks of `attackers::promises`.
+/// A machine with the callbacks of `attackers::false_callbacks`.
 pub(crate) type Liar = Machine<Equipped>;
 
 /// Owners of the frames of a machine, and the faults found so far.

@@ -7,7 +7,7 @@ use freehold::base::Gfp;
 use freehold::policy::Policy;
 use freehold::slab::CacheConfig;
 
-use crate::slab::meddler::Meddling;
+use crate::slab::interfering_local::Meddling;
 use crate::slab::world::{Cache, judge, judge_empty, policies, run_on, with_meddler, with_world};
 
 /// Number of slabs that are filled.

@@ -11,7 +11,7 @@ use freehold::platform::host::run_on_cpu;
 use freehold::policy::watermark::Watermarks;
 
 use crate::attackers::machine::{Engine, Memory, build, range, with_frames};
-use crate::attackers::town::{self, with_town};
+use crate::attackers::sample_machine::{self, with_town};
 use crate::common::picture::Picture;
 
 type Attack = (&'static str, fn(&Engine<'_, '_>, &Engine<'_, '_>));
@@ -124,7 +124,7 @@ fn foreign_cma_area_is_an_error() {
     with_two_areas(|ours, theirs| {
         let pictures = [Picture::take(ours.0), Picture::take(theirs.0)];
         theirs.0.cma_alloc(ours.1, 4, 1, Gfp::KERNEL).expect_err("the area is ours");
-        theirs.0.cma_release(ours.1, Pfn::new(town::LENT), 4).expect_err("the area is ours");
+        theirs.0.cma_release(ours.1, Pfn::new(sample_machine::LENT), 4).expect_err("the area is ours");
         pictures[0].expect(ours.0, "our area, in their hands");
         pictures[1].expect(theirs.0, "their allocator, with our area");
     });

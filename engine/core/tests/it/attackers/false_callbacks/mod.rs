@@ -1,12 +1,12 @@
 //! A kernel whose callbacks lie. Each callback in turn performs each deed and gives each answer, while handles of all
 //! kinds exist. Then all callbacks do random deeds, on three CPUs. All of this is safe code; the unsafe parts are in
-//! `kernel::liars`.
+//! `kernel::false_callbacks`.
 //!
 //! The worst permitted outcome is lost memory. Handles keep their contents, no frame gets two owners, no callback is
 //! nested in another, and the allocator's own check finds nothing. Two planted faults show that a violation would be
 //! detected: a callback that frees a live block by its number, and a handle that does not pin its block.
 
-mod scenes;
+mod scenarios;
 
 use std::cell::{Cell, RefCell};
 use std::panic::panic_any;
@@ -17,7 +17,7 @@ use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::kernel::{Cpu, PageSink};
 use freehold::platform::{Context, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, Task};
 
-use crate::kernel::liars::{CPUS, Held, Liar, State, run_in_background};
+use crate::kernel::false_callbacks::{CPUS, Held, Liar, State, run_in_background};
 use crate::kernel::machine::{Equipped, Hooks};
 
 /// Payload of a planned panic.

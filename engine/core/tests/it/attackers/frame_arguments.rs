@@ -11,7 +11,7 @@ use freehold::page::Mobility;
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::attackers::attempts::{Way, describe, make_all};
-use crate::attackers::town::{Town, places, with_town};
+use crate::attackers::sample_machine::{Town, places, with_town};
 use crate::common::picture::Picture;
 
 /// Effect that a refused call may have.
@@ -117,8 +117,8 @@ fn second_free_of_a_block_fails() {
                         for (first, free) in frees {
                             let Ok(()) = free(town, Pfn::new(pfn), order) else { continue };
                             for (second, again) in frees {
-                                let shared =
-                                    pfn == crate::attackers::town::SHARED || pfn == crate::attackers::town::COUNTED_OUT;
+                                let shared = pfn == crate::attackers::sample_machine::SHARED
+                                    || pfn == crate::attackers::sample_machine::COUNTED_OUT;
                                 let answer = again(town, Pfn::new(pfn), order);
                                 assert!(answer.is_err() || shared, "{first}, then {second} of {pfn:#x}, {order}");
                             }
@@ -135,7 +135,7 @@ fn second_free_of_a_block_fails() {
 #[test]
 fn reference_count_overflow_is_an_error() {
     with_town(Policy::FREEHOLD, |town, _| {
-        let (engine, pfn) = (town.engine, Pfn::new(crate::attackers::town::COUNTED_OUT));
+        let (engine, pfn) = (town.engine, Pfn::new(crate::attackers::sample_machine::COUNTED_OUT));
         let before = Picture::take(engine);
         engine.get_page(pfn).expect_err("there is no number for one more");
         before.expect(engine, "one reference too many");
@@ -152,7 +152,7 @@ fn reference_count_overflow_is_an_error() {
 /// Takes a CPU offline that does not exist. The call panics and changes nothing.
 #[test]
 fn offlining_a_missing_cpu_panics_without_changes() {
-    let config = crate::attackers::town::config(Policy::LINUX_6_12);
+    let config = crate::attackers::sample_machine::config(Policy::LINUX_6_12);
     crate::attackers::machine::with_frames(&freehold::page::Config { first: Pfn::new(0), ..config }, 4096, |engine| {
         let before = Picture::take(engine);
         let attack = std::panic::AssertUnwindSafe(|| engine.cpu_dead(CpuId(3)));
