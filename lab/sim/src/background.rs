@@ -22,7 +22,7 @@ const PS_PER_MS: u64 = 1_000_000_000;
 /// Picoseconds between two proactive checks of kcompactd. linux: mm/compaction.c:HPAGE_FRAG_CHECK_INTERVAL_MSEC
 const KCOMPACTD_TICK: u64 = 500 * PS_PER_MS;
 
-/// Runs a task until the run is over.
+/// Runs a task until the run is over. khugepaged returns at once if it is disabled.
 pub(crate) fn run_task(task: Task, allocator: &PageAllocator<'_, VirtualTime>) {
     match task {
         Task::Kswapd(node) => run_kswapd(allocator, node),
@@ -68,8 +68,8 @@ fn sleep(time: &VirtualTime, ms: u64) {
     time.wait_until(time.now() + ms * PS_PER_MS);
 }
 
-/// Calls a state machine until it sleeps. Each call is charged a little time, so a state machine that never sleeps
-/// still stops when the run is over.
+/// Calls a state machine until it sleeps or the run is over. Each call is charged a little time, so a state machine
+/// that never sleeps still stops when the run is over.
 fn work(time: &VirtualTime, mut step: impl FnMut() -> Background) {
     while !time.is_over() && step() == Background::Working {
         time.charge(Step::Scan);

@@ -1,7 +1,8 @@
 //! A simulated CPU, as a workload uses it: it allocates, frees, works, and sends blocks to other CPUs.
 //!
-//! A workload does everything through this interface, which counts and times each operation, but only within the
-//! measured [`Window`](super::window::Window) of the run. The same code runs in virtual time and on real threads.
+//! A workload does everything through this interface. It counts each operation, and times it if the executor can, but
+//! only within the measured [`Window`](super::window::Window) of the run. The memory model counts atomic requests
+//! during the whole run. The same code runs in virtual time and on real threads.
 
 use std::cell::Cell;
 use std::mem;
@@ -23,7 +24,7 @@ const FREE_BATCH: usize = 31;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PS_PER_NS: u64 = 1000;
-/// Picoseconds between two decays of the per-CPU lists. linux: mm/vmstat.c:sysctl_stat_interval
+/// Picoseconds between two decays of the limits of a CPU's lists. linux: mm/vmstat.c:sysctl_stat_interval
 const TICK: u64 = 1_000_000_000 * PS_PER_NS;
 
 /// A CPU of a run.
@@ -64,7 +65,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.allocator.node_of(CpuId(cpu))
     }
 
-    /// Returns the limit (`high`) of a per-CPU list right after boot, in pages.
+    /// Returns the limit (`high`) of the list of CPU 0 in the first zone with memory, right after boot, in pages.
     pub fn list_high(&self) -> u32 {
         self.world.list_high
     }
@@ -119,7 +120,8 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.executor().work(nanoseconds * PS_PER_NS);
     }
 
-    /// Allocates a block. Returns `None`, and counts the failure, if there is no memory for it.
+    /// Allocates a block. Returns `None` if there is no memory for it. Requests and failures within the window are
+    /// counted.
     pub fn alloc(&mut self, gfp: Gfp, order: Order) -> Option<Block> {
         let executor = self.executor();
         let begin = executor.stopwatch();
@@ -147,6 +149,9 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     }
 
     /// Frees a block.
+    ///
+    /// # Panics
+    /// Panics if the block is not allocated.
     pub fn free(&mut self, block: Block) {
         self.count_free(&block);
         self.expect(&block);
@@ -176,7 +181,8 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.free_singles();
     }
 
-    /// Sends blocks to another CPU. Returns them if its mailbox is full or the run is over.
+    /// Sends blocks to another CPU. Returns `None` if they were sent, or the blocks if that CPU's mailbox is full or
+    /// the run is over.
     pub fn try_send(&mut self, to: u16, blocks: Vec<Block>) -> Option<Vec<Block>> {
         let executor = self.executor();
         executor.take_turn();
@@ -225,7 +231,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         }
     }
 
-    /// Receives like [`receive`](Cpu::receive), but does not wait.
+    /// Receives like [`receive`](Cpu::receive), but does not wait: returns `None` if there is no parcel.
     pub fn try_receive(&mut self) -> Option<Vec<Block>> {
         let executor = self.executor();
         executor.take_turn();

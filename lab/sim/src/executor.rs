@@ -49,7 +49,7 @@ pub trait Executor: Platform {
     fn charge_times(&self, step: Step, times: u64);
 
     /// Returns the current time if the operation that begins now is to be timed. An executor on which reading a clock
-    /// costs more than the operation picks a small sample.
+    /// costs more than the operation always returns `None`.
     fn stopwatch(&self) -> Option<u64>;
 
     /// Returns the model of the memory above the allocator, if this executor has one.
@@ -67,7 +67,8 @@ pub enum Step {
     Parcel,
     /// A page of the page cache is selected and removed.
     Reclaim,
-    /// Reclaim or khugepaged examines a page or a kernel object.
+    /// Reclaim examines a page that stays or a kernel object, khugepaged examines a range, or a background task's state
+    /// machine is called once.
     Scan,
     /// A page is copied to another frame, and its owner's entry changed.
     Migrate,

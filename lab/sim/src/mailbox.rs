@@ -1,8 +1,8 @@
 //! Mailboxes between CPUs: parcels of blocks, in the order in which they were sent.
 //!
-//! A mailbox holds a few parcels. A CPU that finds a mailbox full waits until the receiver has taken a parcel. Waiting
-//! senders are woken in the order of their arrival. So producers cannot outrun the CPUs that free for them. The mutex
-//! of a mailbox is never held across a wait; in virtual time it is never contended.
+//! A mailbox holds a few parcels. A CPU that finds a mailbox full keeps the parcel, or waits until the receiver has
+//! taken a parcel. Waiting senders are woken in the order of their arrival. So producers cannot outrun the CPUs that
+//! free for them. The mutex of a mailbox is never held across a wait; in virtual time it is never contended.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,8 +32,8 @@ impl Mailboxes {
     /// Puts a parcel into the mailbox of CPU `to`.
     ///
     /// # Errors
-    /// Returns the parcel if the mailbox is full. The sender is then queued, and the CPU that takes the next parcel
-    /// wakes it.
+    /// Returns the parcel if the mailbox is full. The sender is then queued, unless it is queued already. Each parcel
+    /// that is taken gives room to the first queued sender, which the taking CPU wakes.
     pub fn put(&self, to: u16, parcel: Vec<Block>, from: u16) -> Result<(), Vec<Block>> {
         let mut mailbox = self.open(to);
         let parcel = match mailbox.offer(parcel) {
@@ -54,7 +54,8 @@ impl Mailboxes {
         self.open(to).offer(parcel)
     }
 
-    /// Takes the oldest parcel. Also returns the first waiting sender, which has room now and must be woken.
+    /// Takes the oldest parcel; returns `None` if there is none. Also returns the first waiting sender, if any, which
+    /// has room now and must be woken.
     pub fn take(&self, cpu: u16) -> Option<(Vec<Block>, Option<u16>)> {
         let mut mailbox = self.open(cpu);
         let parcel = mailbox.parcels.pop_front()?;

@@ -78,7 +78,8 @@ impl<R> Measure<R> {
         (self.compute)(measured)
     }
 
-    /// Returns the number of events behind the measure; `None` if it does not represent events.
+    /// Returns the number of events behind the measure; `None` if the measure does not represent events, or has no
+    /// value.
     pub fn events(&self, measured: &R) -> Option<f64> {
         match self.events {
             Some(events) => Some(events(measured) as f64),
@@ -171,7 +172,8 @@ impl Unit {
         matches!(self, Unit::Requests | Unit::Pageblocks)
     }
 
-    /// Returns whether a value is written without decimals: it is an integer, or so large that decimals are irrelevant.
+    /// Returns whether a value is written without decimals. Nanoseconds always are; rates, shares and minutes never
+    /// are. A value of any other unit is if it is an integer, or so large that decimals are irrelevant.
     fn is_whole(self, value: f64) -> bool {
         match self {
             Unit::PerSecond | Unit::Share | Unit::Per1000 | Unit::NanosecondsPer1000 | Unit::Minutes => false,

@@ -78,7 +78,7 @@ pub fn need(machine: &Machine, cpus: u16) -> Need {
     Need { memory, addresses: memory + u64::from(cpus) * STACK + HEAP }
 }
 
-/// Checks that there is memory for the largest of these runs, if `at_once` of them run at a time.
+/// Checks that there is memory and address space for the `at_once` largest of these runs together.
 ///
 /// # Errors
 /// Returns an error if there is too little memory for them.
@@ -86,7 +86,7 @@ pub fn expect_room(needs: Vec<Need>, at_once: usize) -> Result<(), TooLittle> {
     room::expect(&largest(needs, at_once))
 }
 
-/// Returns the sum of the needs of the `at_once` largest runs.
+/// Returns the sum of the needs of the `at_once` runs that need the most memory.
 fn largest(mut needs: Vec<Need>, at_once: usize) -> Need {
     needs.sort_by_key(|need| std::cmp::Reverse(need.memory));
     needs.iter().take(at_once).fold(Need::default(), |sum, need| Need {

@@ -2,7 +2,7 @@
 //!
 //! CPUs begin at slightly different random times, so that they do not run in lockstep. Their operations are counted
 //! within the window. The state of memory is sampled when the window begins, several times within it, and when it ends.
-//! After that the CPUs wind down and free everything.
+//! After that the CPUs wind down and free the blocks that they hold. The page cache of the memory model stays.
 
 use std::cell::RefCell;
 
@@ -140,7 +140,8 @@ pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome,
     })?
 }
 
-/// Creates the state of memory in which the run begins. Returns the number of pages that stay allocated until it ends.
+/// Creates the state of memory in which the run begins. Returns the number of fixed pages, which no part of the
+/// simulation ever frees.
 fn begin(setup: &Setup<'_>, allocator: &mut PageAllocator<'_, VirtualTime>) -> Result<u64, RunError> {
     match setup.start {
         Some(start) => Ok(start::restore(start, allocator, setup.seed)),
@@ -184,13 +185,13 @@ fn run_cpu(
     tally.borrow_mut().add(&cpu.into_tally());
 }
 
-/// Distributes a recording to the CPUs of a run, if the workload is one.
+/// Distributes a recording to the CPUs of a run; returns `None` if the workload is not a recording.
 pub(super) fn stage(setup: &Setup<'_>) -> Result<Option<Play>, RunError> {
     let staged = setup.workload.stage(setup.cpus, setup.window, setup.seed);
     staged.map_err(|error| RunError::Recording(error.to_string()))
 }
 
-/// Returns the limit (`high`) of a per-CPU list right after boot, in pages.
+/// Returns the limit (`high`) of the list of CPU 0 in the first zone with memory, in pages; 0 if no zone has memory.
 pub(super) fn list_high<P: Platform>(allocator: &PageAllocator<'_, P>) -> u32 {
     let zone = allocator.zones().iter().find(|zone| zone.is_populated());
     zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).inspect(|lists| lists.high()))
@@ -203,7 +204,8 @@ pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &W
     }
 }
 
-/// Checks that no page was lost. The check takes a step for each frame, so only debug builds do it after each run.
+/// Frees everything that is left, and checks that only the `fixed` pages stay allocated. The check takes a step for
+/// each frame, so only debug builds do it after each run; other builds return success.
 fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World, fixed: u64) -> Result<(), RunError> {
     if !cfg!(debug_assertions) {
         return Ok(());

@@ -44,8 +44,8 @@ pub struct Job {
 /// Simulates all runs of a plan. The cells are in the order of points, then CPUs, then policies.
 ///
 /// # Errors
-/// Returns an error if there is too little memory for the runs. Otherwise returns the error of the first run, in that
-/// order, that could not be simulated.
+/// Returns an error if there is too little memory for the runs, or the error of a run that could not be simulated. No
+/// more runs are started after an error.
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
     meter::expect_room(jobs.iter().map(|job| need(plan, *job)).collect(), parallel::at_once())?;

@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    /// Returns the node on which the task runs.
+    /// Returns the node on which the task runs; node 0 for khugepaged.
     pub(crate) fn node(self) -> NodeId {
         match self {
             Task::Kswapd(node) | Task::Kcompactd(node) => node,

@@ -15,7 +15,8 @@ pub struct World {
     pub cpus: u16,
     /// Measured part of the run.
     pub window: Window,
-    /// Limit (`high`) of a per-CPU list right after boot, in pages: its minimum.
+    /// Limit (`high`) of the list of CPU 0 in the first zone with memory, right after boot, in pages. It is the minimum
+    /// of that limit.
     pub list_high: u32,
     /// Parcels in transit.
     pub mailboxes: Mailboxes,
@@ -36,7 +37,7 @@ impl World {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(block);
     }
 
-    /// Returns the blocks that no CPU holds when a run is over: parcels in mailboxes, and kept blocks.
+    /// Takes the blocks that no CPU holds when a run is over: parcels in mailboxes, and kept blocks.
     pub fn leftovers(&self) -> Vec<Block> {
         let parcels = (0..self.cpus).flat_map(|cpu| iter::from_fn(move || self.mailboxes.take(cpu)));
         let mut blocks: Vec<Block> = parcels.flat_map(|(parcel, _)| parcel).collect();

@@ -2,9 +2,10 @@
 //!
 //! None of these workloads was used to make the table. Each workload runs on threads several times, alternating with
 //! all others. Of the runs of a case, those with the least other load on their CPUs count, and at least half of the
-//! runs. Their median has a rank interval. The simulation is deterministic and needs one run. The two agree if every
-//! value in the interval is within a fifth of the simulated value. They differ if every value is further away, on the
-//! same side. Otherwise the noise is too large for a decision.
+//! runs. Their median has a rank interval. The simulation is deterministic and needs one run. The two agree if the
+//! simulated value is within a fifth of every value in the interval. They differ if it is further away from every
+//! value, on the same side. Otherwise the noise is too large for a decision. Numbers of zone locks also agree if both
+//! are below [`LOCKS_MIN`].
 
 use freehold_report::progress::Progress;
 use freehold_stats::intervals::{self, median};

@@ -64,10 +64,11 @@ struct Between {
 }
 
 /// Measures the table of this machine in `turns` turns, on `cpu` or the last allowed CPU, and on another CPU beside it.
-/// If this process may use only one CPU, the costs that need two are taken from the reference table.
+/// The costs of reclaim and compaction are always those of the reference table. If this process may use only one CPU,
+/// the costs that need two are taken from that table too.
 ///
 /// # Errors
-/// Returns an error if a thread may not run on its CPU.
+/// Returns an error if a thread may not run on its CPU, or if a machine cannot be built.
 pub fn measure(name: &str, turns: u32, cpu: Option<u16>) -> Result<Calibration, Error> {
     // Runs on a separate thread, since that thread is pinned and the calling thread is not to be.
     thread::scope(|scope| {

@@ -2,9 +2,10 @@
 //!
 //! The simulation of a host is exact; the hosts are a sample of all hosts that could have been drawn. So intervals are
 //! over hosts: the interval of the median ([`intervals::median_interval`]) or of the sum. Policies are compared on the
-//! same hosts: the estimate is the median or the sum of the differences, B minus A on each host. There is no change if
-//! its interval is within the margin. B is better or worse if the interval excludes zero and the middle exceeds the
-//! margin. Otherwise the difference is within noise.
+//! same hosts: the estimate is the median or the sum of the differences, B minus A on each host. With fewer than 20
+//! events under both policies, there are too few events. There is no change if the interval of the estimate is within
+//! the margin. B is better or worse (changed, for a measure without a better direction) if the interval excludes zero
+//! and the estimate exceeds the margin. Otherwise the difference is within noise.
 
 use fastrand::Rng;
 use freehold_report::number::ABSENT;

@@ -97,7 +97,7 @@ fn per_minute(host: &HostResult, name: &str) -> Option<f64> {
 }
 
 /// Returns the minutes until the first sample from which on the size of the reserve stayed within a pageblock of its
-/// final size; `None` if only the last sample was.
+/// final size; `None` if only the last sample was within it.
 fn plateau_minutes(host: &HostResult) -> Option<f64> {
     let (&end, earlier) = host.reserved_pages.split_last()?;
     let near = earlier.iter().rev().take_while(|pages| pages.abs_diff(end) as f64 <= PAGEBLOCK_PAGES).count();

@@ -97,7 +97,8 @@ impl Fleet {
     }
 }
 
-/// Prints a line on stderr: how many runs are done already, or the file in which finished runs are kept.
+/// Prints a line on stderr: how many runs are done already, or the file in which finished runs are kept. Prints nothing
+/// if no run is left to do, if there is no file, or if an observer watches this process.
 fn print_kept_runs(runs: usize, open: usize, state: &State) {
     let is_printed = open > 0 && !observer::is_watched();
     let Some(path) = state.path().map(|path| path.display()).filter(|_| is_printed) else { return };

@@ -2,11 +2,11 @@
 //!
 //! The file has one JSON value per line. The first line identifies the question and the build of the program. Each
 //! finished run appends one line immediately. A last line without a line end was cut off by the interruption, and its
-//! run is done again. A file of another question or of another build is refused, since its runs are not comparable. The
-//! number of hosts is not part of the question.
+//! run is done again. A file of another question, of other policies or of another build is refused, since its runs are
+//! not comparable. The number of hosts is not part of the question.
 //!
-//! Without an explicit path, the file is in the user's state folder. Its name is derived from the question, and it is
-//! removed when all runs are done.
+//! Without an explicit path, the file is in the user's state folder. Its name is derived from the first line, and it is
+//! removed when all runs are done. If there is no such folder, finished runs are not saved.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -109,7 +109,7 @@ impl Header {
         (other.policies != self.policies).then(|| format!("belongs to the policies {}", other.policies.join(" ")))
     }
 
-    /// Returns a file name that is unique to the question.
+    /// Returns a file name that is unique to the header.
     fn file_name(&self) -> String {
         let all = serde_json::to_vec(self).expect("a header serializes to JSON");
         format!("fleet-{}.jsonl", Fingerprint::default().with(all).text())
@@ -117,7 +117,8 @@ impl Header {
 }
 
 impl State {
-    /// Opens or creates the file, and reads the finished runs.
+    /// Opens or creates the file, and reads the finished runs. Without a path and a state folder, there is no file and
+    /// no finished run.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or written, is in use, or belongs to another question.
@@ -155,7 +156,7 @@ impl State {
         self.journal.as_ref().map(|journal| journal.path.as_path())
     }
 
-    /// Saves the result of a host.
+    /// Saves the result of a host; does nothing if there is no file.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.

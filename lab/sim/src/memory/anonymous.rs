@@ -1,7 +1,8 @@
 //! Memory of tasks: mappings of ranges the size of a huge page, filled by faults.
 //!
 //! A mapping has a range for every 512 pages. A range is empty, or one huge page, or 512 entries for small pages. A
-//! task's page is reachable only through its entry, so moving the page changes one entry and nothing else.
+//! task's page is reachable only through its entry, so moving the page changes that entry and the records of the two
+//! frames (`frames`).
 //!
 //! Tasks' pages are counted, not linked: without swap, their lists are never walked. Entries take 2 KiB for each range
 //! with small pages, and are reused.
@@ -56,9 +57,9 @@ pub enum FaultOutcome {
     Huge,
     /// A small page was allocated.
     Small,
-    /// No allocation: the page was present.
+    /// Nothing was needed: the page was present, or became present during the allocation, whose block was then freed.
     Present,
-    /// No allocation: there was no memory.
+    /// No page: there was no memory, the page is beyond the end of the mapping, or the executor has no memory model.
     Failed,
 }
 

@@ -29,7 +29,8 @@ impl Model {
         self.node_at(pfn).lists.add(&self.frames, pfn, owner, End::Head);
     }
 
-    /// Marks a frame of the page cache as used. Returns `false` if the frame is not in the page cache.
+    /// Marks a block of the page cache as used, and activates it at the second use. Returns `false` if the frame is not
+    /// the head of a block in the page cache.
     pub fn use_file(&self, pfn: Pfn) -> bool {
         let owner = self.frames.owner(pfn);
         let Some(list) = owner.list() else { return false };

@@ -38,27 +38,27 @@ impl Counter {
 }
 
 counters! {
-    /// Faults that allocated a page or a huge page.
+    /// Faults on pages that were absent, including faults that failed.
     pgfault,
     /// Pages of files that moved to the active list.
     pgactivate,
-    /// Pages that moved from the active to the inactive list.
+    /// Blocks that moved from the active to the inactive list.
     pgdeactivate,
-    /// Pages of the active list that were scanned.
+    /// Blocks of the active list that were to be scanned.
     pgrefill,
-    /// Pages that moved to the tail of the inactive list after writeback.
+    /// Blocks that moved to the tail of the inactive list after writeback.
     pgrotated,
     /// Objects that shrinkers scanned.
     slabs_scanned,
     /// Faults that allocated a huge page.
     thp_fault_alloc,
-    /// Faults that tried for a huge page and fell back to a small page.
+    /// Faults whose request for a huge page failed, so that they requested a small page.
     thp_fault_fallback,
     /// Huge pages that khugepaged allocated.
     thp_collapse_alloc,
     /// Failed allocations of huge pages by khugepaged.
     thp_collapse_alloc_failed,
-    /// Pages that reclaim wrote back. linux: nr_vmscan_write, which is a counter and not a gauge
+    /// Blocks that reclaim wrote back. linux: nr_vmscan_write, which is a counter and not a gauge
     vmscan_write,
     /// Blocks that were not moved because a device uses them.
     refused_pinned,

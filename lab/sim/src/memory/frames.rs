@@ -76,25 +76,25 @@ impl Owner {
         Owner(KIND_TASK << KIND_SHIFT | place.range << RANGE_SHIFT | place.page)
     }
 
-    /// Returns the owner of a slab with this number of objects, at most 2^23.
+    /// Returns the owner of a slab with this number of objects, below 2^23.
     pub(super) fn slab(order: Order, objects: u32) -> Owner {
         debug_assert!(objects < PINNED >> SLAB_SHIFT);
         Owner(KIND_SLAB << KIND_SHIFT | objects << SLAB_SHIFT | u32::from(order.get()))
     }
 
-    /// Returns the list that the block is on.
+    /// Returns the list that the block is on; `None` if it is not in the page cache.
     pub(super) fn list(self) -> Option<List> {
         List::ALL.get((self.0 >> KIND_SHIFT).wrapping_sub(1) as usize).copied()
     }
 
-    /// Returns the position of a task's page.
+    /// Returns the position of a task's page; `None` if the block has another kind of owner.
     pub(super) fn place(self) -> Option<Place> {
         let body = self.0 & (PINNED - 1);
         (self.0 >> KIND_SHIFT == KIND_TASK)
             .then_some(Place { range: body >> RANGE_SHIFT, page: body & ((1 << RANGE_SHIFT) - 1) })
     }
 
-    /// Returns the number of objects left on a slab.
+    /// Returns the number of objects left on a slab; `None` if the block is not a slab.
     pub(super) fn objects(self) -> Option<u32> {
         (self.0 >> KIND_SHIFT == KIND_SLAB).then_some((self.0 & (PINNED - 1)) >> SLAB_SHIFT)
     }
@@ -208,13 +208,13 @@ impl Frames {
         self.set_owner(pfn, Owner::NOBODY);
     }
 
-    /// Returns the next frame of the list.
+    /// Returns the head of the next block of the list, towards the tail; `None` at the tail.
     #[inline]
     pub(super) fn next(&self, pfn: Pfn) -> Option<Pfn> {
         link(&self.0[pfn.index()].next)
     }
 
-    /// Returns the previous frame of the list.
+    /// Returns the head of the previous block of the list, towards the head; `None` at the head.
     #[inline]
     pub(super) fn previous(&self, pfn: Pfn) -> Option<Pfn> {
         link(&self.0[pfn.index()].previous)

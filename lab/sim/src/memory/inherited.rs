@@ -1,7 +1,7 @@
 //! Memory in use when a run begins: pages of files, kernel objects, and the memory of running tasks.
 //!
-//! A workload with tasks takes the tasks over, and ends each one at the end of its lifetime. Memory that no workload
-//! takes over stays, and can be moved.
+//! The workload `webhost` takes the tasks over until its tasks have their share of memory, and lets them exit like its
+//! own. Tasks' memory that no workload takes over stays, and can be moved.
 
 use freehold::base::{Order, Pfn};
 
@@ -15,9 +15,9 @@ use crate::executor::Executor;
 /// Activity of a page of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileActivity {
-    /// Once at most: the page is on the inactive list.
+    /// The page was used at most once recently. It is on the inactive list.
     Inactive,
-    /// More often: the page is on the active list.
+    /// The page was used more often. It is on the active list.
     Active,
 }
 
@@ -37,7 +37,9 @@ impl Model {
         self.node_at(pfn).slabs.add(&self.frames, pfn, order, objects);
     }
 
-    /// Adds the memory of tasks: huge pages, and single pages, of which every 512 consecutive ones form a range.
+    /// Adds the memory of tasks: huge pages, each of which forms a range, and single pages, of which every 512 in the
+    /// order of `blocks` form a range. If all range numbers are in use, the remaining blocks get no owner, so they can
+    /// be neither moved nor freed.
     pub fn inherit_tasks(&self, blocks: &[(Pfn, Order)]) {
         let (huge, small): (Vec<_>, Vec<_>) = blocks.iter().partition(|&&(_, order)| order == HUGE);
         debug_assert!(
@@ -69,8 +71,8 @@ impl Model {
 }
 
 impl<X: Executor> Cpu<'_, '_, X> {
-    /// Takes over the memory of a running task, one range. Also returns the number of pages it holds. `None` if no
-    /// inherited memory is left.
+    /// Takes over one range of the memory of running tasks. Also returns the number of pages in the range. Returns
+    /// `None` if no inherited memory is left, or on executors without a memory model.
     pub fn inherit(&self) -> Option<(Mapping, u64)> {
         let model = self.model()?;
         let mapping = model.inherited.borrow_mut().pop()?;

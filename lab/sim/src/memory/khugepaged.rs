@@ -43,8 +43,9 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
         Khugepaged { allocator, model, cursor: 0 }
     }
 
-    /// Scans one round: the configured number of pages, or all ranges if these are fewer. Calls `sleep` to wait for
-    /// memory.
+    /// Scans one round: as many ranges as fit the configured number of pages, or all ranges if these are fewer. Calls
+    /// `sleep` after a failed allocation. Ends early after [`FAILURES_MAX`] failures, or at a failure when the run is
+    /// over.
     pub(crate) fn scan(&mut self, mut sleep: impl FnMut(u64)) {
         let thp = self.model.thp();
         let ranges = (thp.pages_to_scan / RANGE_PAGES).min(self.model.ranges.len());

@@ -1,8 +1,9 @@
 //! Moving a page together with its owner's record: the promise [`Platform::migrate`].
 //!
-//! A page of a file keeps its position in its list, and a page of a task keeps its entry. A move is refused if the page
-//! is pinned, is under writeback (unless the request may wait for that), has changed its owner or size meanwhile, or
-//! belongs to a holder that refers to it by address: a workload's own blocks, and kernel objects.
+//! A page of a file keeps its position in its list if it stays on its node, and a page of a task keeps its entry. A
+//! move is refused if the page is pinned, is under writeback (unless the request may wait for that), has changed its
+//! owner or size meanwhile, or belongs to a holder that refers to it by address: a workload's own blocks, and kernel
+//! objects.
 //!
 //! linux: mm/migrate.c:migrate_folio_unmap, migrate_folio_move
 //!
@@ -19,7 +20,7 @@ use super::frames::{List, Owner, Place};
 use super::lists::End;
 
 impl Model {
-    /// Moves a block, or refuses to. No time passes.
+    /// Moves a block, or refuses to and counts the reason. No time passes.
     pub fn migrate(&self, migration: &Migration, now: u64) -> Migrated {
         self.pins.expire(&self.frames, now);
         self.finish_writes(self.node_at(migration.from), now);

@@ -17,7 +17,7 @@
 //!
 //! All state is in cells of one thread, and no function here waits while it holds a borrow. Code that spends time or
 //! takes locks first removes its pages from the records, so code that runs in between finds the records consistent. A
-//! page takes twelve bytes, and a page of a task 4 more.
+//! frame takes twelve bytes, and a range with small pages of a task takes 2 KiB more.
 //!
 //! Not modelled, beside what each file lists: the locks of these lists; swap, so tasks' pages are never reclaimed and
 //! their lists are only counts; control groups; files mapped into tasks; reference bits of page tables; refaults (a
@@ -68,14 +68,15 @@ pub struct Model {
     parameters: Parameters,
     frames: Frames,
     nodes: Box<[Node]>,
-    /// Pages of a node. All nodes have this many; the last one may have more.
+    /// Pages of a node: whole pageblocks, equally many on each node. Frames of the machine beyond these are in no zone.
     pages_per_node: u32,
     ranges: Ranges,
     pins: Pins,
     counters: Counters,
     /// Memory of tasks that started before the run and that no workload has taken over.
     inherited: RefCell<Vec<Mapping>>,
-    /// Random generator that selects the objects that a shrinker frees.
+    /// Random generator that selects the objects that a shrinker frees, and the inherited ranges for which huge pages
+    /// were requested.
     rng: RefCell<fastrand::Rng>,
 }
 
@@ -89,7 +90,7 @@ struct Node {
 }
 
 impl Model {
-    /// Creates the memory of a machine without any owned page. Takes 12 bytes per frame.
+    /// Creates the memory of a machine in which no page has an owner. Takes 12 bytes per frame.
     pub fn new(machine: &Machine, parameters: &Parameters, seed: u64) -> Model {
         Model {
             parameters: parameters.clone(),
@@ -109,7 +110,8 @@ impl Model {
         &self.parameters.thp
     }
 
-    /// Returns the number of pages of a node that reclaim could free. linux: mm/vmscan.c:zone_reclaimable_pages
+    /// Returns the number of pages of a node's page cache, including those under writeback. Kernel objects do not
+    /// count. linux: mm/vmscan.c:zone_reclaimable_pages
     pub fn reclaimable(&self, node: NodeId) -> u64 {
         self.node(node).lists.pages()
     }

@@ -28,7 +28,8 @@ const DRAWS: u32 = 8;
 const PS_PER_MS: u64 = 1_000_000_000;
 
 impl<X: Executor> Cpu<'_, '_, X> {
-    /// Reads `pages` pages of files that are not in the page cache.
+    /// Reads `pages` pages of files that are not in the page cache. When readahead gets no page, allocates that one
+    /// page with full effort and reads no further.
     pub fn read_file(&mut self, pages: u32) {
         for _ in 0..pages {
             if let Some(block) = self.alloc(READ_AHEAD, Order::ZERO) {
@@ -52,7 +53,8 @@ impl<X: Executor> Cpu<'_, '_, X> {
         self.pin_some(model, block.pfn);
     }
 
-    /// Uses a random page of the page cache again. Does nothing if the cache is so small that no draw finds a page.
+    /// Uses a random page of the page cache again. Does nothing if none of [`DRAWS`] random frames is in the page
+    /// cache.
     pub fn use_cached(&mut self) {
         let Some(model) = self.model() else { return };
         for _ in 0..DRAWS {
@@ -70,7 +72,8 @@ impl<X: Executor> Cpu<'_, '_, X> {
         model.node_at(block.pfn).slabs.add(&model.frames, block.pfn, block.order, objects);
     }
 
-    /// Maps memory for a task: addresses only, until faults populate pages.
+    /// Maps memory for a task: addresses only, until faults populate pages. If all range numbers are in use, faults in
+    /// the ranges without a number fail.
     pub fn map(&mut self, pages: u32) -> Mapping {
         let Some(model) = self.model() else { return Mapping::default() };
         let is_advised = self.rng().u32(0..100) < model.thp().madvised_percent;
@@ -129,8 +132,8 @@ impl<X: Executor> Cpu<'_, '_, X> {
         FaultOutcome::Huge
     }
 
-    /// Allocates a huge page on this node with little effort. If that fails and the request may reclaim, tries all
-    /// nodes with full effort.
+    /// Allocates a huge page on this node with little effort. If that fails and `gfp` permits direct reclaim, tries all
+    /// nodes with the effort that `gfp` permits.
     fn alloc_huge(&mut self, gfp: Gfp) -> Option<Block> {
         let near = self.alloc(gfp | Gfp::THISNODE | Gfp::NORETRY, HUGE);
         if near.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {

@@ -12,7 +12,7 @@ pub struct Parameters {
     pub dirty_permille: u32,
     /// Time to write back a page, in microseconds.
     pub writeback_us: u64,
-    /// Pages per thousand new pages of tasks and files that are pinned.
+    /// Blocks per thousand new blocks of tasks and files that are pinned. A huge page is one block.
     pub pinned_permille: u32,
     /// Duration of a pin, in milliseconds.
     pub pin_ms: u64,
@@ -43,7 +43,7 @@ pub struct Thp {
     pub defrag: Defrag,
     /// Percentage of mappings that requested huge pages with `madvise`.
     pub madvised_percent: u32,
-    /// Pages that khugepaged scans before it sleeps; 0 disables khugepaged.
+    /// Pages that khugepaged scans before it sleeps, rounded down to whole ranges of 512 pages. 0 disables khugepaged.
     pub pages_to_scan: u32,
     /// Milliseconds that khugepaged sleeps after a round.
     pub scan_sleep_ms: u64,

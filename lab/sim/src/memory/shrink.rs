@@ -55,7 +55,7 @@ pub(crate) fn shrink_node<X: Executor>(
 }
 
 impl<X: Executor> Look<'_, X> {
-    /// Finishes writes and pins that have ended by now.
+    /// Takes a turn, and finishes the node's writes and all pins that have ended by then.
     fn begin(&self) {
         self.executor.take_turn();
         let now = self.executor.now();
@@ -77,8 +77,8 @@ impl<X: Executor> Look<'_, X> {
         }
     }
 
-    /// Moves at most a cluster of the oldest active pages to the inactive list. Returns the size of the batch, which
-    /// counts as scanned.
+    /// Moves at most a cluster of the oldest active pages to the inactive list. Returns the smaller of `pages` and the
+    /// size of a cluster, by which the rest of the part to scan shrinks.
     fn deactivate(&self, pages: u64) -> u64 {
         let batch = pages.min(CLUSTER as u64);
         let (lists, frames) = (&self.node.lists, &self.model.frames);

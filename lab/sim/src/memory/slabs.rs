@@ -52,7 +52,8 @@ impl Slabs {
         due.min(objects)
     }
 
-    /// Frees one random object. If it was the last one of its block, returns the block, which the caller must free.
+    /// Frees one random object, if there is one. If it was the last object of its block, returns the block, which the
+    /// caller must free; otherwise returns `None`.
     pub(super) fn give_up_one(&self, frames: &Frames, rng: &mut fastrand::Rng) -> Option<(Pfn, Order)> {
         let mut blocks = self.blocks.borrow_mut();
         if blocks.is_empty() {

@@ -1,8 +1,9 @@
 //! Fragmentation: how much memory a policy leaves for large blocks.
 //!
-//! One walk over the heads of all blocks computes all numbers, from the blocks' state words alone. It takes no lock, so
-//! it does not influence a running simulation, in which nothing else runs during the walk. The walk takes a step for
-//! each block: large free blocks are cheap, single pages are expensive. The worst case is a few milliseconds per GiB.
+//! One walk over the heads of all blocks computes all numbers, from the blocks' state words and the pageblocks' owners.
+//! It takes no lock, so it does not influence a running simulation, in which nothing else runs during the walk. The
+//! walk takes a step for each block: large free blocks are cheap, single pages are expensive. The worst case is a few
+//! milliseconds per GiB.
 //!
 //! linux: mm/vmstat.c:unusable_free_index, mm/page_owner.c:pagetypeinfo_showmixedcount_print
 

@@ -15,7 +15,8 @@ use crate::start::{self, Figures, PAGEBLOCK_ORDER, SnapshotError, Start, age};
 
 /// Minimum memory of a node: its watermarks and lists need some room.
 const NODE_MIN: Bytes = Bytes::mib(16);
-/// Maximum memory of a machine. The metadata takes one 256th of it, in real memory.
+/// Maximum memory of a machine. The engine's metadata takes one 256th of the simulated memory, in real memory;
+/// [`need`](crate::meter::need) counts the whole.
 const MEMORY_MAX: Bytes = Bytes::mib(1 << 20);
 
 /// MiB of a pageblock.
@@ -71,8 +72,8 @@ impl MachineSpec {
     /// Returns the machine with `cpus` CPUs.
     ///
     /// # Errors
-    /// Returns an error if its memory is missing, too small or too large, or if the number of nodes or the age is out
-    /// of range.
+    /// Returns an error if its memory is missing, given by both keys, too small or too large, if the number of nodes or
+    /// the age is out of range, or if both an age and a start are given.
     pub fn machine(&self, cpus: u16) -> Result<Machine, Impossible> {
         if !(1..=NODES_MAX).contains(&self.nodes) {
             let sentence = format!("is {}; give a number of nodes from 1 to {NODES_MAX}", self.nodes);
@@ -126,7 +127,8 @@ impl MachineSpec {
         }
     }
 
-    /// Returns the number of pages that are in use when a run begins and stay until it ends.
+    /// Returns the number of fixed pages and of tasks' pages when a run begins. They stay until the run ends, unless
+    /// the workload ends the tasks.
     ///
     /// # Errors
     /// Returns an error if the start can no longer be read.
@@ -143,7 +145,8 @@ impl MachineSpec {
     }
 
     /// Returns the state of memory when a run with `cpus` CPUs begins; `None` if all of it is free. The seed decides
-    /// all details that an age leaves open. A machine that is larger than its start repeats it.
+    /// all details that an age leaves open. A machine that is larger than its start repeats the start's pageblocks; a
+    /// smaller machine has the first ones.
     ///
     /// # Errors
     /// Returns an error if the start can no longer be read.
@@ -159,8 +162,8 @@ impl MachineSpec {
         }
     }
 
-    /// Returns the limit (`high`) of a per-CPU list of the machine right after boot, in pages. Builds the machine,
-    /// since only the engine computes the limit.
+    /// Returns the limit (`high`) of the list of CPU 0 in the machine's first zone right after boot, in pages. Builds
+    /// the machine, since only the engine computes the limit.
     ///
     /// # Panics
     /// Panics if [`machine`](Self::machine) returns an error.

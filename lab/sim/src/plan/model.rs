@@ -135,7 +135,7 @@ impl Plan {
         self
     }
 
-    /// Returns an explanation of the recommended policy, if it takes part.
+    /// Returns an explanation of the recommended policy; nothing if that policy does not take part.
     pub fn reading(&self) -> Vec<String> {
         let recommended = SETS.iter().filter(|set| set.name == BEST);
         recommended.filter(|set| self.has_policy(set)).map(|set| set.why.to_owned()).collect()

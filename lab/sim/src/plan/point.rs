@@ -102,7 +102,7 @@ fn webhost(source: &Source<'_>, webhost: Webhost) -> Result<Workload, PlanError>
     Ok(Workload::Webhost(Box::new(webhost)))
 }
 
-/// Checks that the workload uses less memory than the machine has.
+/// Checks that the workload uses less memory than the machine has besides the pages that are in use at the start.
 fn fits(source: &Source<'_>, point: &Point, cpus: u16) -> Result<(), PlanError> {
     let spec = &point.machine;
     let machine = spec.machine(cpus);

@@ -1,11 +1,11 @@
 //! A play: copies of a script, distributed to the CPUs of one run.
 //!
-//! Each copy plays a piece of the recording that is as long as the run; the next copy begins later in the recording. A
-//! task of a copy has a simulated CPU for each recorded CPU on which it ran, so it migrates when it migrated in the
-//! recording, and remote frees stay remote. If tasks of one recorded CPU passed blocks to each other, most of these
-//! frees become remote, since there are more CPUs. Blocks that are freed in the piece and were allocated before it are
-//! allocated in a prelude, at evenly distributed times, by the CPU of the task that allocated them. The play begins
-//! after the prelude.
+//! Each copy plays a piece of the recording, as long as fits the measured time at the plan's pace. The next copy begins
+//! later in the recording, or again near its begin. A task of a copy has a simulated CPU for each recorded CPU on which
+//! it ran, so it migrates when it migrated in the recording, and remote frees stay remote. If tasks of one recorded CPU
+//! passed blocks to each other, most of these frees become remote, since there are more CPUs. Blocks that are freed in
+//! the piece and were allocated before it are allocated in a prelude, at evenly distributed times, by the CPU of the
+//! task that allocated them. The play begins after the prelude.
 //!
 //! CPUs do not wait for each other. If a free comes before its allocation, it leaves a mark, and the allocation is then
 //! freed at once.
@@ -127,7 +127,8 @@ impl Play {
         self.roles[block as usize].state.compare_exchange(TO_COME, pfn.raw(), Relaxed, Relaxed).is_ok()
     }
 
-    /// Records that a block is freed. Returns the block if it is allocated; the caller must free it then.
+    /// Records that a block is freed. Returns the block if it is allocated; the caller must free it then. Returns
+    /// `None` if the block was freed before or has not been allocated yet.
     pub fn leave(&self, block: u32) -> Option<Block> {
         let role = &self.roles[block as usize];
         let pfn = role.state.swap(ENDED, Relaxed);
@@ -144,7 +145,7 @@ fn spread_prelude(part: &mut Part, prelude_ns: u64) {
     }
 }
 
-/// Returns the number of copies that keep `cpus` CPUs as busy as the recorded CPUs.
+/// Returns the number of copies that keep `cpus` CPUs as busy as the recorded CPUs, rounded down but at least 1.
 pub(crate) fn copies(script: &Script, cpus: u16) -> u16 {
     (cpus / script.cpus).max(1)
 }
@@ -179,8 +180,8 @@ impl Copy<'_> {
         self.play.pages_peak += peak.max(0) as u64;
     }
 
-    /// Numbers the blocks that are freed without being allocated, and adds their allocations to the prelude. Returns
-    /// the number of their pages.
+    /// Numbers the blocks of the piece. Adds the allocations of those that the piece frees but does not allocate to the
+    /// prelude, and returns the number of their pages.
     fn set_out_props(&mut self, steps: &[Step]) -> i64 {
         let mut pages = 0;
         for step in steps {

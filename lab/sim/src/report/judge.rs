@@ -1,8 +1,10 @@
 //! Verdicts on two simulated policies.
 //!
 //! Each run is exact; the seeds are a sample of random draws. A and B are compared seed by seed. There is no change if
-//! they differ by at most [`MARGIN`] under every seed, or by [`SHARE_MARGIN`] for shares. B is better or worse if it is
-//! so under every seed, and by more than the margin in the median. Otherwise the difference is within noise.
+//! they differ by at most [`MARGIN`] under every seed, or by [`SHARE_MARGIN`] for shares. B is better or worse
+//! (changed, for a measure without a better direction) if it is so under every seed, and by more than the margin in the
+//! median. Otherwise the difference is within noise. A single seed decides by the margin alone. With fewer than 20
+//! events under both policies, there are too few events.
 
 use freehold_stats::intervals::median;
 pub use freehold_stats::verdict::SHARE_MARGIN;

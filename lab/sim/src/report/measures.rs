@@ -14,7 +14,8 @@ use crate::workload::WorkPace;
 /// A measure of a run.
 pub type Measure = measure::Measure<Outcome>;
 
-/// A measure over all seeds. `NaN` if the measure has no value under some seed.
+/// A measure over all seeds. A seed without a value has `NaN`, which counts as the largest value in the median and in
+/// `most`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// Median of the values.

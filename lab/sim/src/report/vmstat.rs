@@ -2,8 +2,8 @@
 //! This text is separate from the report; in other formats the output is the report of the simulation.
 //!
 //! Every run has a block of lines: a comment that names the run, then one line for each counter. Names that begin with
-//! `nr_` are gauges at the end of the run; all others are counters over the measured time. The comment also states if
-//! memory never filled.
+//! `nr_` are gauges at the end of the measured time; all others are counters over the measured time. The comment also
+//! states if memory never filled.
 
 use std::borrow::Cow;
 

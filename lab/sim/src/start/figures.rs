@@ -73,7 +73,8 @@ impl Figures {
         self.pageblocks * u64::from(PAGEBLOCK_PAGES)
     }
 
-    /// Returns the number of pages that stay in use for a whole run.
+    /// Returns the number of fixed pages and of tasks' pages. They stay in use for a whole run, unless the workload
+    /// ends the tasks.
     pub fn held(&self) -> u64 {
         self.fixed + self.task
     }

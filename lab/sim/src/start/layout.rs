@@ -11,8 +11,9 @@
 //!
 //! A drawn layout is correct if it behaves like the real one. The properties that decide the results of compaction and
 //! of huge pages were found by changing snapshots of real machines in one respect each (docs/findings/ages.md). The
-//! interpretation of pages without flags has a larger influence than either property of a layout (`snapshot`): they are
-//! free on a per-CPU list, or they are the kernel's, which groups its pages.
+//! interpretation of pages without flags (`snapshot`) has a larger influence than the positions of pages in pageblocks
+//! and of pageblocks in memory: such pages are free on a per-CPU list, or they are the kernel's, which groups its
+//! pages.
 
 use std::collections::BTreeMap;
 
@@ -137,10 +138,11 @@ impl Layout {
     /// Returns the layout of a machine for which only the total figures are known. The assumptions are:
     ///
     /// - Four fifths of the fixed pages are in unmovable pageblocks, which are three quarters full of them.
-    /// - The other pages of unmovable and reclaimable pageblocks are free. They are at most half of all free pages
-    ///   outside wholly free pageblocks.
+    /// - The other pages of unmovable and reclaimable pageblocks are free, up to half of all free pages outside wholly
+    ///   free pageblocks. Beyond that they are pages of files and tasks.
     /// - The rest of memory is uniform.
-    /// - The pageblocks of each kind are distributed over the parts as on three machines that were examined.
+    /// - Free, unmovable, reclaimable and polluted pageblocks are distributed over the parts as on three machines that
+    ///   were examined. Huge and movable pageblocks take the room that is left.
     pub fn from_figures(all: &Figures) -> Layout {
         let kinds = add_movable(all, add_free(all, kinds_with_fixed(all)));
         let mut room: [u64; PARTS] = std::array::from_fn(|part| nth_part(all.pageblocks, part));

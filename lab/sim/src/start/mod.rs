@@ -25,8 +25,8 @@
 //! An age is one number, because its shares are correlated on real machines. Other shares are options (`freehold age
 //! --fixed-blocks 50`).
 //!
-//! A workload frees no page that the kernel holds for ever. The tasks of a start belong to the workload, which ends
-//! them. Its files are reclaimed.
+//! No workload frees a fixed page of a start. The tasks of a start belong to the workload `webhost`, which ends them;
+//! under other workloads they stay. Files and kernel objects of a start are reclaimed when memory is short.
 
 pub mod age;
 mod draw;
@@ -131,7 +131,8 @@ impl Start {
         self.pageblocks.push((migratetype, self.runs.len() as u32));
     }
 
-    /// Returns a start of `pageblocks` pageblocks, which repeats the pageblocks of this one.
+    /// Returns a start of `pageblocks` pageblocks: those of this start, repeated if there are too few, or the first
+    /// ones.
     #[must_use]
     pub fn repeated_to(&self, pageblocks: u32) -> Start {
         let mut repeated = Start::default();

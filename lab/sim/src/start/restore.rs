@@ -29,7 +29,7 @@ struct Restorer<'a, 'm> {
 }
 
 /// Fills the machine, all of whose frames must be Reserved. Pageblocks beyond those of the start are not touched.
-/// Returns the number of pages that stay for the whole run. Takes some nanoseconds per page.
+/// Returns the number of fixed pages, which stay for the whole run. Takes some nanoseconds per page.
 pub fn restore(start: &Start, engine: &mut Engine<'_>, seed: u64) -> u64 {
     let rng = &mut fastrand::Rng::with_seed(seed ^ 0x7265_7374);
     let mut restorer =

@@ -55,7 +55,7 @@ pub enum SnapshotError {
     },
 }
 
-/// Reads the start in a snapshot or a recording. Takes two bytes per frame meanwhile.
+/// Reads the start in a snapshot or a recording. Takes one byte per frame meanwhile.
 ///
 /// # Errors
 /// See [`SnapshotError`].

@@ -119,7 +119,7 @@ impl Threads {
         self.cpus.0[usize::from(cpu)].counters.counts()
     }
 
-    /// Returns the measured time of a CPU; `None` if the CPU stopped before its end.
+    /// Returns the measured time of a CPU; `None` if the CPU stopped before the end of its window.
     pub(crate) fn measurement(&self, cpu: u16) -> Option<CpuMeasurement> {
         let [Some(begin), Some(end)] = *self.cpus.0[usize::from(cpu)].lock_moments() else { return None };
         let span = end.own - begin.own;

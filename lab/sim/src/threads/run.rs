@@ -19,7 +19,8 @@ use crate::world::World;
 /// Result of a run on threads.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadRun {
-    /// Outcome, as in virtual time. CPU time is not split by activity, and memory is sampled only at the end.
+    /// Outcome, as in virtual time. CPU time is not split by activity, and memory is sampled only once, after all CPUs
+    /// have finished.
     pub outcome: Outcome,
     /// Largest ratio of wall-clock time to CPU time of any CPU, due to other load; 1 without other load.
     pub stretch: f64,

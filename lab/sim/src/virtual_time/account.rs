@@ -61,7 +61,8 @@ impl Account {
         &self.costs
     }
 
-    /// Moves a frame's line of metadata to the running CPU, and charges the transfer.
+    /// Moves a frame's line of metadata to the running CPU, and charges the transfer if another CPU touched the line
+    /// last. Does nothing while the observer runs.
     #[inline]
     pub fn touch(&self, clock: &Clock, pfn: Pfn, purpose: Purpose) {
         self.fetch(clock, &self.lines[pfn.index() / FRAMES_PER_LINE], purpose);

@@ -196,7 +196,8 @@ impl Clock {
         usize::from(self.nodes[self.slot()].get() != self.nodes[usize::from(other)].get())
     }
 
-    /// Advances the running CPU's clock for a purpose. Time under a zone lock counts as holding the lock instead.
+    /// Advances the running CPU's clock for a purpose. Time under a zone lock counts as holding the lock instead. Does
+    /// nothing while the observer runs.
     #[inline]
     pub fn spend(&self, picoseconds: u64, purpose: Purpose) {
         if self.is_observed() {
@@ -330,7 +331,8 @@ impl Clock {
         (next != Key::NEVER).then_some(next)
     }
 
-    /// Returns the CPU that follows the one that was taken, unless the latter gets another turn before.
+    /// Returns the CPU that follows the one that was taken, unless the latter gets another turn before; `None` if no
+    /// other CPU has a key.
     #[inline]
     pub fn after_next(&self) -> Option<u16> {
         let key = self.turns.first();

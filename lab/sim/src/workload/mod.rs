@@ -46,7 +46,8 @@ pub enum Workload {
 /// Pace of a workload: the factor that determines the amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkPace {
-    /// One operation follows the other as fast as possible, so a CPU that waits less does more.
+    /// One operation follows the other as fast as possible, so a CPU that waits less does more. Recordings also count
+    /// as free, although their steps are due at recorded times.
     Free,
     /// A clock determines the demand, which is equal under every policy.
     Set,
@@ -67,7 +68,8 @@ impl Workload {
     }
 
     /// Returns a likely upper bound of the pages in use at a time on `cpus` CPUs. `list_high` is the limit of a per-CPU
-    /// list right after boot, in pages.
+    /// list right after boot, in pages. Returns 0 for a recording, and for `webhost` only the part that does not depend
+    /// on the size of memory.
     pub fn pages_in_use(&self, cpus: u16, list_high: u32) -> u64 {
         match self {
             Workload::Steady(steady) => steady.pages_in_use(cpus),
@@ -98,8 +100,8 @@ impl Workload {
         }
     }
 
-    /// Returns the rule for the number of pages that the machine keeps free. If huge pages are enabled, the rule is
-    /// that of khugepaged. linux: mm/khugepaged.c:set_recommended_min_free_kbytes
+    /// Returns the rule for the number of pages that the machine keeps free. For `webhost` with huge pages enabled, the
+    /// rule is that of khugepaged. linux: mm/khugepaged.c:set_recommended_min_free_kbytes
     pub fn min_free(&self) -> MinFree {
         match self {
             Workload::Webhost(webhost) if webhost.memory.thp.enabled != Advice::Never => MinFree::ForHugePages,
@@ -115,10 +117,12 @@ impl Workload {
         }
     }
 
-    /// Prepares the state that CPUs share in a run besides the machine: the copies of a recording.
+    /// Prepares the state that CPUs share in a run besides the machine: the copies of a recording. Returns `None` for
+    /// all other workloads.
     ///
     /// # Errors
-    /// Returns an error if there is no such recording, or if it is shorter than the run.
+    /// Returns an error if the recording cannot be read, has none of the named tasks, or is shorter than the part that
+    /// the run plays.
     pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Option<Play>, PlaybackError> {
         match self {
             Workload::Recording(recording) => recording.stage(cpus, window, seed).map(Some),
@@ -126,7 +130,8 @@ impl Workload {
         }
     }
 
-    /// Returns a sentence on the events that this workload leaves out, once they are known.
+    /// Returns a sentence on the events that this workload leaves out; `None` if it is not a recording, or before the
+    /// recording has been read.
     pub fn left_out(&self) -> Option<String> {
         match self {
             Workload::Recording(recording) => recording.left_out(),

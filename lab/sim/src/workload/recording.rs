@@ -89,7 +89,8 @@ impl Recording {
     /// before the window.
     ///
     /// # Errors
-    /// Returns an error if the file is not a readable recording, or is shorter than the run.
+    /// Returns an error if the file is not a readable recording, has none of the named tasks, or is shorter than the
+    /// part that the run plays.
     pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Play, PlaybackError> {
         let script = self.script()?;
         let settings = PlaySettings {

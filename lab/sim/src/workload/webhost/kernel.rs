@@ -78,7 +78,7 @@ impl Objects {
         }
     }
 
-    /// Frees all objects.
+    /// Frees all unmovable objects. The reclaimable ones stay with the shrinkers.
     pub(super) fn end<X: Executor>(mut self, cpu: &mut Cpu<'_, '_, X>) {
         cpu.free_all(&mut self.held);
     }

@@ -44,7 +44,8 @@ const STEP_PAGES: u64 = 16;
 const READ_AHEAD: u64 = 32;
 
 impl Webhost {
-    /// Returns the number of pages that CPUs use at a time for any size of memory: a run of touches, and bursts.
+    /// Returns the number of pages that CPUs use at a time in addition to their shares of memory: a run of touches, and
+    /// bursts.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let run = tasks::RANGE + u64::from(self.touch_pages.most);
         u64::from(cpus) * (run + self.network.pages_at_once() + self.filesystem.pages_at_once())

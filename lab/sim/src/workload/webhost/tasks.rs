@@ -52,7 +52,7 @@ impl Tasks {
         }
     }
 
-    /// Takes over running tasks, until the limit is reached.
+    /// Takes over running tasks until the limit is reached or none is left.
     pub(super) fn inherit<X: Executor>(&mut self, cpu: &Cpu<'_, '_, X>) {
         while self.held < self.room
             && let Some((mapping, held)) = cpu.inherit()
