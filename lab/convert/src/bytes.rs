@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         text
     }
 
-    /// Skips these bytes, if they come next.
+    /// Skips these bytes if they come next; otherwise returns `None` and skips nothing.
     pub(crate) fn expect(&mut self, bytes: &[u8]) -> Option<()> {
         self.rest = self.rest.strip_prefix(bytes)?;
         Some(())

@@ -1,7 +1,7 @@
 //! Coverage of a file: all events of a machine, or those of one command, some tasks or some CPUs.
 //!
-//! The file shows its coverage only if it contains the tool's command line. Without it, [`crate::survey`] looks for
-//! pages that are allocated again without a free.
+//! A file shows its coverage by the tool's command line, or by an event that was enabled at the start of a command.
+//! Without these, [`crate::expect`] looks for pages that are allocated again without a free.
 
 use std::path::Path;
 

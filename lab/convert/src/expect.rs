@@ -16,7 +16,7 @@ use crate::item::SourceFacts;
 use crate::kind::Kind;
 use crate::survey::Survey;
 
-/// Events of a kind for each of them that may be dropped.
+/// The file is refused if more than one event in this many of a kind was dropped.
 const EVENTS_PER_DROP: u64 = 100;
 /// Limits for allocations of pages in use, at least this number and one in so many allocations, that show missing
 /// frees.
@@ -27,7 +27,7 @@ const CLASHES_MIN: u64 = 100;
 const EVENTS_PER_CLASH: u64 = 6;
 /// Number of events above which a CPU without any is reported.
 const EVENTS_OF_BUSY_MACHINES: u64 = 1000;
-/// Events for each clamped time above which the file is refused.
+/// The file is refused if more than one event in this many is older than the events before it.
 const EVENTS_PER_BACKWARD: u64 = 100;
 
 /// Refuses a file whose recording would differ from the events on the machine.

@@ -66,7 +66,7 @@ pub(crate) fn flags(text: &[u8]) -> Option<u32> {
     names.map(|name| flag_named(name.trim_ascii())).try_fold(0, |sum, flags| Some(sum | flags?))
 }
 
-/// Returns the name of the largest set that these flags contain.
+/// Returns the name of the largest set that these flags contain; `other flags` if they contain none.
 pub(crate) fn class(flags: u32) -> &'static str {
     let within = SETS.iter().filter(|(_, set)| flags & set == *set && (*set != 0 || flags == 0));
     within.max_by_key(|(_, set)| set.count_ones()).map_or("other flags", |(name, _)| name)

@@ -89,8 +89,8 @@ impl Import {
         self.machine.cpus
     }
 
-    /// Returns whether a drawn machine of this size is needed, because neither the file nor the user gives the start
-    /// state or the zones.
+    /// Returns whether a drawn machine of this size is needed: if there is no file with the start state, or if neither
+    /// that file nor the user gives the zones.
     pub fn needs_synthetic_start(&self) -> bool {
         match &self.start {
             Some(start) => self.machine.zones.is_none() && start.known.facts.zones_start.is_empty(),

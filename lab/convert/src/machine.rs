@@ -1,6 +1,9 @@
 //! Facts about the recorded machine, and guesses for unknown ones, each reported in a sentence.
 //!
-//! The order of precedence is: the user, the file with the start state, the file with the events, a guess.
+//! For the kernel, the processor, the CPUs and the page size, the order of precedence is: the user, the file with the
+//! events, the file with the start state, a guess. Ranges of memory are those of the user's copy of `/proc/iomem`, of
+//! the file with the start state, or of the user's copy of `/proc/zoneinfo`. Otherwise they are guessed from the size
+//! that the user or the file with the events gives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +17,8 @@ use crate::error::Error;
 use crate::item::SourceFacts;
 use crate::survey::{FRAMES_GUESSED, FRAMES_LOW, Survey};
 
-/// Facts about the recorded machine that the user states. They take precedence over all others.
+/// Facts about the recorded machine that the user states. They take precedence over all others; some contradictions to
+/// a file are errors.
 #[derive(Clone, Debug, Default)]
 pub struct MachineOverrides {
     /// Bytes of memory.
@@ -68,8 +72,8 @@ const FRAMES_MAX: u64 = 1 << 32;
 /// Approximate bytes of this machine's memory that an import needs for each frame.
 const BYTES_PER_FRAME: u64 = 16;
 
-/// Returns the number of frames that the machine may have, by the user or the file with the start state; 1 TiB
-/// otherwise.
+/// Returns the number of frames that the machine may have: those that the user or the file with the start state gives,
+/// but at least those of 1 TiB.
 ///
 /// # Errors
 /// If that is more than an import can handle, or a file is not valid.

@@ -39,8 +39,8 @@ pub(crate) struct StartState {
     pub rows: Vec<Row>,
     pub zones: Vec<ZoneFacts>,
     pub types: Vec<TypeFacts>,
-    /// Pages whose first event shows their state at the start (first field), and those of them for which the file with
-    /// the start state shows another one (second field).
+    /// Pages with flags in the known state whose first event shows their state at the start (first field), and those of
+    /// them whose flags show another state (second field).
     pub checked: u64,
     pub contradicted: u64,
 }
@@ -114,8 +114,8 @@ fn within(mut words: Vec<u32>, machine: &Machine) -> Vec<u32> {
     words
 }
 
-/// Returns the number of pages whose state the first events show, and of those whose flags contradict it. A page
-/// without flags cannot contradict.
+/// Returns the number of pages with flags whose state the first events show, and the number of those whose flags
+/// contradict that state.
 fn contradictions(words: &[u32], first_events: &FirstEvents) -> (u64, u64) {
     let (mut checked, mut contradicted) = (0, 0);
     for &(pfn, order) in &first_events.taken {

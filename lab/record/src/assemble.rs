@@ -1,9 +1,9 @@
 //! Assembly of a recording from the raw bytes of a run.
 //!
 //! The events are read in two passes, because the start state comes first in the file but is known last. The *first*
-//! pass brings both scans to their moments, collects the votes on pageblock types, and evaluates the first event on
-//! each frame. The *second* pass writes the start state, the events between the two moments, and the end state. Time 0
-//! of the recording is the start moment.
+//! pass brings the scans to their moments, collects the votes on pageblock types, and evaluates the first event on each
+//! frame. A flight recorder has a scan at the end only. The *second* pass writes the start state, the events between
+//! the two moments, and the end state. Time 0 of the recording is the start moment.
 //!
 //! Memory: nine bytes for each frame of the machine, which is 0.2 % of its memory, and one decoded segment per CPU.
 
@@ -72,7 +72,7 @@ impl<'run> Assembler<'run> {
     /// Reads the formats and the texts of `run`.
     ///
     /// # Errors
-    /// If this kernel's formats cannot be parsed.
+    /// If this kernel's formats, or its texts about zones, cannot be parsed.
     pub(crate) fn new(
         run: &'run mut Run,
         interrupts: &'run Interrupts,

@@ -32,7 +32,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Looks up `words[0]` like a shell.
+    /// Looks up `words[0]` like a shell; the other words are arguments. Returns `None` if there are no words.
     ///
     /// # Errors
     /// If there is no such program.
@@ -57,7 +57,7 @@ impl Program {
     }
 
     /// Starts the program with these limits of open files, which this process may exceed. The kernel kills the program
-    /// when this process ends, in whatever way.
+    /// when the calling thread ends, and so whenever this process ends.
     ///
     /// # Errors
     /// Like [`Program::start`].

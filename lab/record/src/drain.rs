@@ -2,8 +2,9 @@
 //!
 //! The thread wakes every few milliseconds and reads whole ring pages of each CPU with `read`, into buffers that were
 //! touched beforehand. (`splice` would allocate pages for the pipe, and so disturb the recording.) It spools a buffer
-//! when the buffer is full. The sleep time follows the fill level of the rings: at most an eighth of a ring may fill
-//! between two visits. The thread has the highest ordinary priority, because it needs the CPU rarely but without delay.
+//! when the buffer is full. The sleep time follows the fill level of the rings: it is halved if more than an eighth of
+//! a ring was filled since the last visit. The thread has the highest ordinary priority if the kernel permits that,
+//! because it needs the CPU rarely but without delay.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -196,7 +197,7 @@ impl CpuRing {
         })
     }
 
-    /// Reads every page with events. Returns the number of bytes found.
+    /// Reads every page with events. Returns the number of bytes of these pages.
     ///
     /// # Errors
     /// If the ring cannot be read, or the spool is full.
@@ -247,7 +248,7 @@ impl CpuRing {
         Ok(CpuPages { cpu: self.cpu, segments, whole_from: std::mem::take(&mut self.whole_from) })
     }
 
-    /// Discards the pages that were read since the last call.
+    /// Discards the pages that were read since the last [`take`](Self::take).
     pub(crate) fn forget(&mut self) {
         self.used = 0;
         self.segments.clear();

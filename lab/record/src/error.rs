@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Error of the recorder. In every case, the tracefs instance was removed and no incomplete recording remains.
+/// Error of the recorder. In every case, no incomplete recording remains. The tracefs instance was removed, unless a
+/// flight recorder continues after the error.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The process is not root. Only root may trace the kernel and read page flags.

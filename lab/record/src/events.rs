@@ -20,7 +20,8 @@ use crate::tracefs::Instance;
 /// Events that every recording needs.
 const REQUIRED: [&str; 2] = ["kmem/mm_page_alloc", "kmem/mm_page_free"];
 
-/// Events that are recorded if the kernel has them. None of them fires more than a few times per reclaim or compaction.
+/// Events that are recorded if the kernel has them. Those of reclaim and compaction fire at most once for a batch of
+/// pages.
 const WANTED: [&str; 29] = [
     "kmem/mm_page_alloc_zone_locked",
     "kmem/mm_page_pcpu_drain",
@@ -56,7 +57,7 @@ const WANTED: [&str; 29] = [
 /// Further events that are recorded on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventSet {
-    /// Pages that reclaim isolates, shrinks and writes, and reclaim for a node or a process.
+    /// Pages that reclaim isolates and writes, objects that shrinkers free, and reclaim of a node or of chosen pages.
     Reclaim,
     /// Pages that compaction scans and isolates, and its decisions.
     Compaction,
@@ -131,7 +132,8 @@ pub(crate) struct Formats {
 /// `stacks`. Reads their formats. Nothing is recorded before [`Instance::start`].
 ///
 /// # Errors
-/// If a required event is missing, or the instance cannot be used.
+/// If a required event is missing, the instance cannot be used, or stacks are requested and cannot be recorded or
+/// named.
 pub(crate) fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>) -> Result<Formats, CaptureError> {
     if let Some(missing) = REQUIRED.into_iter().find(|event| !instance.offers(event)) {
         return Err(CaptureError::MissingEvent(missing));
@@ -171,7 +173,7 @@ fn wanted_events(sets: &[EventSet]) -> impl Iterator<Item = &'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Recorded,
-    /// The event lacks a required field and is not recorded. A note reports this.
+    /// The event lacks a required field, or its format cannot be parsed. It is not recorded, and a note reports this.
     PassedOver,
 }
 

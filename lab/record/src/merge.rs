@@ -52,7 +52,8 @@ struct Stream<'run> {
 }
 
 impl<'run> Merge<'run> {
-    /// Creates a merge of `pages` from their beginning, of which only events after `since` are needed.
+    /// Creates a merge of `pages` from their beginning. All events are visited, but gaps before `since` are not
+    /// counted.
     pub(crate) fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages], since: u64) -> Self {
         let longest = pages.iter().flat_map(|pages| &pages.segments).map(|segment| segment.len).max();
         let streams = pages

@@ -85,7 +85,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Reads the state of memory. Repeats the scan up to [`SCANS_MAX`] times if compaction ran in the meantime.
+    /// Reads the state of memory, and takes a reading of the counters. Scans at most [`SCANS_MAX`] times, until
+    /// compaction took no pages during a scan.
     ///
     /// # Errors
     /// If a file can no longer be read, the spool is full, or the user aborts.

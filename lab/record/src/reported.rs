@@ -33,7 +33,7 @@ pub(crate) struct ReportedPages {
     pub at_end: u64,
 }
 
-/// Whether the events are complete. Only then does a frame without events have had none.
+/// Whether the events are complete. Only then did nothing happen to a frame that no event names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// No event was lost.
@@ -42,7 +42,8 @@ pub(crate) enum Record {
     Torn,
 }
 
-/// Marks frames without flags as free, at the start and at the end, if they were.
+/// Marks frames without flags as free, at the start and at the end, if they were. If events were lost, only marks
+/// frames that an event took from the free lists.
 pub(crate) fn mark(
     start: &mut Frames,
     end: &mut Frames,
@@ -71,7 +72,8 @@ pub(crate) fn mark(
 }
 
 /// Marks blocks of one zone as free at the end, if they have no flags and the events have left them on the free lists.
-/// Returns the number of pages.
+/// Returns the number of pages; 0 without a mark if the zone's own count of free pages does not confirm at least half
+/// of them.
 pub(crate) fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bool, zone: &ZoneFacts) -> u64 {
     let size = 1 << ORDER_MIN;
     let first = zone.start_pfn.next_multiple_of(size);

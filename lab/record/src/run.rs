@@ -229,7 +229,8 @@ impl Stage {
         Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Heaps::default(), notes })
     }
 
-    /// Waits for the command, the time limit, or a signal, whichever comes first. Takes samples in the meantime.
+    /// Waits for the command, the time limit, a signal, or a failure of the drain, whichever comes first. Takes samples
+    /// in the meantime.
     fn wait(
         &mut self,
         duration: Option<Duration>,

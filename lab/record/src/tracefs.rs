@@ -130,8 +130,8 @@ impl Instance {
         self.file("events").join(event).join("enable").exists()
     }
 
-    /// Allocates `kib` KiB of ring for each CPU, and halves the size as long as the kernel refuses it. Returns the
-    /// allocated size.
+    /// Allocates `kib` KiB of ring for each CPU, and halves the size, down to [`RING_MIN_KIB`], as long as the kernel
+    /// has too little memory for it. Returns the allocated size.
     pub(crate) fn size_ring(&self, kib: u64) -> Result<u64, CaptureError> {
         let path = self.file("buffer_size_kb");
         let mut kib = kib;

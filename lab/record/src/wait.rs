@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::clock;
 use crate::error::CaptureError;
 
-/// Waits until the clock reaches `until`, or one of `fds` is readable. Returns which of them are.
+/// Waits until the clock reaches `until`, or one of `fds` is readable. Returns which of `fds` are readable: none after
+/// a timeout, and none if a signal interrupted the wait.
 ///
 /// # Errors
 /// If the system refuses to wait.

@@ -1,9 +1,10 @@
-//! Profile of allocations: the memory that was allocated and is still in use, by task, kind of request and order.
+//! Profile of allocations: the memory that was allocated, and the part of it that is in use at the end, by task, kind
+//! of request and order.
 //!
 //! These three form the stack of a sample, with the order on top. If a recording has kernel stacks of sampled
 //! allocations (`freehold record --stacks`), the profile contains them too, between order and task. They have their own
-//! values: `stack_samples`, and `stack_space`, the bytes that the samples stand for. Memory: four bytes for each
-//! allocated frame.
+//! values: `stack_samples`, and `stack_space`, the bytes that the samples stand for. Memory: four bytes for each frame
+//! up to the highest one that was allocated.
 
 use std::io::Write;
 use std::path::Path;
@@ -43,7 +44,7 @@ const ORDERS: [&str; 21] = [
 /// Name of a task without a name.
 const UNKNOWN: &str = "unknown task";
 
-/// Number of frames whose allocation is tracked: 1 TiB of 4 KiB pages.
+/// Number of frames that are tracked: 1 TiB of 4 KiB pages. Events on higher frames are left out.
 const FRAMES_MAX: u64 = 1 << 28;
 
 /// Writes the profile of a recording, compressed, in pprof's format.

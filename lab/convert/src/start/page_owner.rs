@@ -46,7 +46,7 @@ pub(crate) fn is_page_owner(head: &[u8]) -> bool {
 /// Reads a copy.
 ///
 /// # Errors
-/// If it cannot be read, or no block in it can be parsed.
+/// If it cannot be read, no block in it can be parsed, or it names frames above 1 TiB.
 pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let mut file = BufReader::new(File::open(path).map_err(Error::read(path))?);
     let mut known = MemoryState::default();

@@ -2,7 +2,8 @@
 //! of the records. If a tool prints the records' own names, they follow after a `|`. linux:
 //! include/trace/events/kmem.h, compaction.h, vmscan.h, migrate.h, vmalloc.h
 //!
-//! A value that is missing or cannot be parsed makes the event unusable. It never becomes 0.
+//! A required value that is missing, or a value that cannot be parsed, makes the event unusable. Two values of
+//! compaction are exceptions: an unknown mode counts as async, and an unknown result is left out.
 
 use freehold_trace::decode;
 use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row};

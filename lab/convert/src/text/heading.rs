@@ -4,7 +4,8 @@
 use crate::coverage::{Coverage, Sampling};
 use crate::item::SourceFacts;
 
-/// Handles a heading. Returns the number of events that were overwritten before they were read.
+/// Handles a heading. Returns the number of events that were overwritten before they were read; `None` if the heading
+/// shows none.
 pub(super) fn take(line: &str, source: &mut SourceFacts) -> Option<u64> {
     if let Some((name, value)) = line.trim_start_matches(['#', ' ']).split_once(" : ") {
         let value = value.trim();

@@ -62,7 +62,7 @@ pub(crate) fn describe(head: &[u8]) -> Option<(&'static str, &'static str)> {
 /// Reads a file to its end.
 ///
 /// # Errors
-/// If it cannot be read, or its lines are in the wrong order.
+/// If it cannot be read, most of its lines are in reverse order, or too many events are in it twice.
 pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     let mut file = BufReader::with_capacity(BUFFER, input);
     let mut parser = EventParser::default();

@@ -42,7 +42,7 @@ impl KernelLog {
         }
     }
 
-    /// Returns whether a request has failed since the last call.
+    /// Returns whether the kernel has logged a failed request since the last call.
     pub(super) fn tells_failure(&mut self) -> bool {
         let mut failed = false;
         for _ in 0..RECORDS_MAX {

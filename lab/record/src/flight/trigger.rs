@@ -92,7 +92,8 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
-    /// Finds the counters of these triggers. Triggers without a counter are ignored.
+    /// Finds the counters of these triggers. [`Trigger::Failure`] and [`Trigger::Asked`], which no counter shows, are
+    /// ignored.
     ///
     /// # Errors
     /// [`CaptureError::Untold`] if this kernel lacks the counter of a trigger.
