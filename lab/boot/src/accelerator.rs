@@ -4,9 +4,10 @@
 //!
 //! CPUs of a guest that have a thread each run by the host's clock. The duration of a workload then depends on the load
 //! of the host. In one thread, with a clock that counts instructions, a run repeats far better, and a patched
-//! instruction is never executed half-patched. A guest keeps one CPU of the host busy, so as many guests run at once as
-//! the host has CPUs. A run does not repeat bit by bit, because the answers of disks take varying times. KVM is used if
-//! a kernel, booted under it without a root file system, reaches the point at which it misses that file system (`kvm`).
+//! instruction is never executed half-patched. Such a guest keeps one CPU of the host busy, so as many of them run at
+//! once as the host has CPUs. A run does not repeat bit by bit, because the answers of disks take varying times. KVM is
+//! used if a kernel, booted under it without a root file system, reaches the point at which it misses that file system
+//! (`kvm`).
 
 use std::thread;
 

@@ -66,7 +66,8 @@ impl Console {
         self.tail.push_back(line.to_owned());
     }
 
-    /// Returns whether the kernel died of a fault of the accelerator.
+    /// Returns whether the console shows a known fault of the accelerator, of which the kernel dies. No such fault of
+    /// KVM is known.
     pub(crate) fn shows_slip(&self, accelerator: Accelerator) -> bool {
         match accelerator {
             Accelerator::Kvm => false,

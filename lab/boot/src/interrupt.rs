@@ -1,4 +1,5 @@
-//! Ctrl-C while a guest runs: the first one ends the recording and keeps it, the second one ends the guest.
+//! Ctrl-C while a guest runs: the first one ends the recording and keeps it, the second one ends the guest. Before the
+//! guest records, the first one ends the guest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

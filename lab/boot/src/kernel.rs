@@ -37,7 +37,7 @@ impl Kernel {
     }
 
     /// Returns the kernel that is unpacked below `root`, in the layout of Debian's packages: the image is in `boot`
-    /// before 7.0, and beside its modules since then.
+    /// before 7.0, and beside its modules since then. Returns `None` if there is no image.
     pub(crate) fn below(root: &Path) -> Option<Kernel> {
         let in_boot = entries(&root.join("boot")).find(|path| file_name(path).starts_with("vmlinuz-"));
         let image = in_boot

@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NO_ROOT: &str = "VFS: Unable to mount root fs";
 
 impl Tools {
-    /// Returns the accelerator for guests of these kernels: the wanted one, or else KVM where it works with all of
-    /// them.
+    /// Returns the accelerator for guests of these kernels: the wanted one. If none is wanted, returns KVM where it
+    /// works with all of them, and otherwise emulation.
     ///
     /// # Errors
     /// [`Error::Missing`] where KVM is wanted and does not work.

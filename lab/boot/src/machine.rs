@@ -55,7 +55,8 @@ impl Machine<'_> {
     /// Boots the guest and follows it to its end. Its progress messages are passed to `say`.
     ///
     /// # Errors
-    /// [`Error::Guest`], after the last lines of the console were passed to `say`; [`Error::Interrupted`].
+    /// [`Error::Guest`], after the last lines of the console were passed to `say`; [`Error::Interrupted`];
+    /// [`Error::Missing`] if QEMU cannot be started.
     pub(crate) fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<RunOutcome, Error> {
         let (emulator, lines) = Emulator::start(self.command())?;
         let mut run = Run {

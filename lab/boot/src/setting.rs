@@ -1,7 +1,8 @@
 //! Settings of the guest, by the names that recordings use.
 //!
-//! `transparent_hugepage.enabled` and `lru_gen.enabled` are files below `/sys/kernel/mm`. All other settings are
-//! sysctls, such as `vm.min_free_kbytes`, and are files below `/proc/sys`.
+//! Settings whose names begin with one of four folders are files below `/sys/kernel/mm`, such as
+//! `transparent_hugepage.enabled` and `lru_gen.enabled`. All other settings are sysctls, such as `vm.min_free_kbytes`,
+//! and are files below `/proc/sys`.
 
 use std::fmt;
 use std::str::FromStr;

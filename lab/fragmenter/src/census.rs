@@ -36,10 +36,11 @@ const NAMED: u32 = flag::LRU
     | flag::SLAB
     | flag::PGTABLE;
 
-/// Numbers of pages of a pageblock, by their use.
+/// Numbers of pages of a pageblock, by their use. Free pages are not counted, and neither are pages of other control
+/// groups without a flag that shows their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// Page tables.
+    /// Page tables of this process's control group.
     tables: u16,
     /// Pages of slabs.
     slabs: u16,
@@ -47,7 +48,7 @@ pub(crate) struct Content {
     plain: u16,
     /// Parts of compound pages without another flag, of this process's control group.
     compound: u16,
-    /// All other pages that are in use.
+    /// All other pages whose flags show their use, including page tables of other control groups.
     others: u16,
 }
 
@@ -81,7 +82,7 @@ impl Content {
         self.pages_of(kind).saturating_sub(earlier.pages_of(kind))
     }
 
-    /// Returns whether no page is in use.
+    /// Returns whether no page is counted.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Content::default()
     }
@@ -180,7 +181,7 @@ impl Reader {
     }
 }
 
-/// Fills the buffer from `offset` on, until the end of the file.
+/// Fills the buffer from `offset` on, until the end of the file. Returns the number of bytes.
 fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -52,7 +52,8 @@ pub(crate) struct Exact {
 }
 
 impl Exact {
-    /// Takes one whole pageblock for each set, as far as they are available, and holds the wanted pages of each.
+    /// Takes one whole pageblock for each set, as far as they are available, and holds the wanted pages of each. Fails
+    /// if no whole pageblock is available, or if the guard stops the program.
     pub(crate) fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
         let pagemap = Pagemap::open()?;
         let mut exact = Exact::default();
@@ -124,8 +125,8 @@ impl Exact {
         Ok(())
     }
 
-    /// Holds the wanted pages of other pageblocks, and frees as many of the oldest. Returns the number of pageblocks
-    /// that were taken.
+    /// Holds the wanted pages of other pageblocks, and frees at most as many of the oldest pages, pipe by pipe. Returns
+    /// the number of pageblocks that were taken.
     pub(crate) fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         let mut new = Exact::place(Kind::Pins, wanted, flags, guard)?;
         new.release()?;

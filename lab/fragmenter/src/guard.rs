@@ -49,7 +49,8 @@ impl<'i> Guard<'i> {
         Ok(is_allowed && zones::free_pages()? >= self.floor + pages)
     }
 
-    /// Returns an error if the program must stop.
+    /// Returns an error if the user has interrupted the program, or if fewer pages are free than must be left to the
+    /// machine.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.interrupts.map_or(Ok(()), Interrupts::check)?;
         let free = zones::free_pages()?;

@@ -89,7 +89,7 @@ impl KindPages {
     }
 
     /// Frees some of the pages if they are in considerably more pageblocks than wanted. Returns `None` if nothing was
-    /// freed.
+    /// freed, which is always so for pages that are placed by frame number.
     pub(crate) fn thin(&mut self, found: u64) -> Option<()> {
         let wanted = self.wanted_pageblocks;
         if found <= wanted + wanted / EXCESS_PART {

@@ -57,7 +57,8 @@ fn bytes(wanted: &[PageSet]) -> u64 {
     (wanted.len() * PAGEBLOCK) as u64
 }
 
-/// Returns the bytes of addresses that are mapped: a pageblock's size for each page table.
+/// Returns the bytes of addresses that are mapped: those of pages that are placed by frame number, and a pageblock's
+/// size for each page table. Pipes' temporary pages are page tables.
 fn addresses(shares: &Shares) -> u64 {
     shares
         .iter()
