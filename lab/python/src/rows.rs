@@ -1,8 +1,9 @@
 //! Rows of a recording as Arrow, with decoded names of tasks, GFP flags, kinds and migratetypes.
 //!
-//! Rows are read batch by batch. Memory holds only one batch of some ten thousand rows, besides the buffers of the
-//! reader. Names are stored once, as dictionaries. Kinds and migratetypes are known in advance and tasks are in the
-//! facts, so all batches share these dictionaries. Masks of GFP flags are added to their dictionary as they occur.
+//! Rows are read batch by batch. Memory holds only one batch of [`BATCH_ROWS`] rows or somewhat more, besides the
+//! buffers of the reader. Names are stored once, as dictionaries. Kinds and migratetypes are known in advance and tasks
+//! are in the facts, so all batches share these dictionaries. Masks of GFP flags are added to their dictionary as they
+//! occur.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Error, Reader, gfp_names};
 use rustc_hash::FxHashMap;
 
-/// Rows of a batch, except the last. The number is large enough to make the fixed cost of a batch negligible.
+/// Minimum number of rows of a batch, except the last. The number is large enough to make the fixed cost of a batch
+/// negligible.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// Returns the schema of the columns.

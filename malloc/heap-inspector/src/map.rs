@@ -156,8 +156,8 @@ pub struct BlockPin {
 }
 
 impl HeapMap {
-    /// Reads the heap of a process. Copies 41 bytes for each page that the heap has had, 8 or 24 bytes for each page
-    /// that was in a run, and the sheaves.
+    /// Reads the heap of a process. Copies at most 41 bytes for each page that the heap has had, 8 or 24 bytes for each
+    /// page that was in a run, and the sheaves.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -199,7 +199,8 @@ impl MemoryRow {
         self.objects.min(self.slabs.in_memory) + self.runs.in_memory
     }
 
-    /// Returns the bytes in memory that are neither used nor free: in slabs, and in CPUs' caches.
+    /// Returns the bytes in memory that are neither used nor free: in slabs, and in runs that are cached, or held after
+    /// their free.
     pub fn idle(&self) -> u64 {
         self.slabs.in_memory.saturating_sub(self.objects) + self.cached_runs.in_memory
     }
@@ -209,7 +210,7 @@ impl MemoryRow {
         self.free_pages.in_memory + self.free_runs.in_memory
     }
 
-    /// Returns the bytes that are free and not in memory: returned to the system, or never written to.
+    /// Returns the bytes that are free and not in memory: returned to the system, never written to, or swapped out.
     pub fn given_back(&self) -> u64 {
         let free = [self.free_pages, self.free_runs];
         free.iter().map(|part| part.bytes.saturating_sub(part.in_memory)).sum()
@@ -260,7 +261,8 @@ fn sum_pages(blocks: &[Block], pages: fn(&Block) -> u32) -> u64 {
     blocks.iter().map(|block| u64::from(pages(block))).sum()
 }
 
-/// Returns rows for blocks with no slab page, at most an eighth, at most a half, less than all, and all.
+/// Returns rows for blocks with no slab page, at most an eighth, at most a half, less than all, and all. Blocks that
+/// have neither a slab page nor a page in memory are left out.
 fn fullness(blocks: &[Block]) -> Vec<FullnessRow> {
     let bounds = [0, BLOCK / 8, BLOCK / 2, BLOCK - 1, BLOCK];
     let mut rows = bounds.map(|most_pages| FullnessRow { most_pages, ..FullnessRow::default() });

@@ -159,7 +159,7 @@ pub(crate) struct Block {
     pub pages: u32,
     /// Pages that belong to slabs.
     pub slab_pages: u32,
-    /// Pages of these that are in memory. The other ones were never written to.
+    /// Pages of these that are in memory. The other ones were never written to, or are swapped out.
     pub slab_pages_in_memory: u32,
     /// Pages that are in memory and belong to no slab.
     pub free_pages_in_memory: u32,

@@ -129,12 +129,12 @@ impl Target {
     }
 
     /// Returns the start time of the process in clock ticks since the machine's boot. Together with the process ID it
-    /// identifies the process.
+    /// identifies the process. Returns 0 if the process has ended.
     pub fn started(&self) -> u64 {
         self.process.stat().map_or(0, |stat| stat.starttime)
     }
 
-    /// Returns the resident bytes of the process, as the kernel counts them.
+    /// Returns the resident bytes of the process, as the kernel counts them; 0 if the process has ended.
     pub fn resident(&self) -> u64 {
         self.process.statm().map_or(0, |sizes| sizes.resident.saturating_mul(procfs::page_size()))
     }
@@ -179,7 +179,8 @@ impl Target {
         }
     }
 
-    /// Returns the addresses in a mapping at which the first three words of an outline are found.
+    /// Returns the addresses in the first [`SEARCHED_MAX`] bytes of a mapping at which the first three words of an
+    /// outline are found.
     fn marks(&self, map: &MemoryMap) -> Vec<u64> {
         let (start, map_end) = map.address;
         let end = map_end.min(start.saturating_add(SEARCHED_MAX));

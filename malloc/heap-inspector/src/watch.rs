@@ -1,7 +1,7 @@
 //! Repeated samples of a process and its descendants, taken by a separate thread. A recorder uses them and never waits.
 //!
-//! The thread uses at most a hundredth of a CPU: a sample that takes long delays the next one. A process that cannot be
-//! read in time is left out.
+//! The thread uses at most a hundredth of a CPU, as long as the samples of all processes take at most a tenth of a
+//! second: a round of samples that takes long delays the next one. A process that cannot be read in time is left out.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -17,9 +17,9 @@ const FIRST: Duration = Duration::from_millis(50);
 /// Delay between samples after that; `BETWEEN_MOST` bounds the delay if samples take long.
 const BETWEEN: Duration = Duration::from_secs(1);
 const BETWEEN_MOST: Duration = Duration::from_secs(10);
-/// Divisor of the delay: a sample takes at most this part of it, as long as the delay is below its bound.
+/// Divisor of the delay: a round of samples takes at most this part of it, as long as the delay is below its bound.
 const SHARE: u32 = 100;
-/// Most time for one sample.
+/// Time from the begin of a round after which reads fail, so that the remaining processes are left out.
 const LOOK: Duration = Duration::from_millis(500);
 /// Most processes that are sampled, in order of their distance from the root.
 const PROCESSES: usize = 256;

@@ -28,7 +28,8 @@ impl NamedStacks {
         stacks
     }
 
-    /// Returns the number of a stack, given by the names of its calls, innermost call first. Costs a hash of the stack.
+    /// Returns the number of a stack, given by the names of its calls, innermost call first. Costs a hash of each name,
+    /// and a hash of the stack.
     pub fn stack<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> usize {
         let calls: Vec<u64> = names.into_iter().map(|name| self.function(name)).collect();
         if let Some(&place) = self.by_stack.get(&calls) {

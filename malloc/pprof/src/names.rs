@@ -26,7 +26,7 @@ pub(crate) struct Call {
 }
 
 impl Binary {
-    /// Reads a file; without it, the value has no information.
+    /// Reads a file. If it cannot be read or parsed, the value has no information.
     pub(crate) fn read(file: &str) -> Binary {
         let path = Path::new(file);
         let bytes = fs::read(path).unwrap_or_default();

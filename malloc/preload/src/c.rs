@@ -71,7 +71,8 @@ forward_site! {
 /// Resizes an object for a call site.
 ///
 /// # Safety
-/// As for [`free`], unless the function returns null.
+/// `object` is null or was returned by a function of this file. It is not used any more, unless the function returns
+/// null for a `size` above 0.
 unsafe extern "C" fn realloc_for(object: *mut u8, size: usize, site: Site) -> *mut u8 {
     let Some(start) = NonNull::new(object) else { return process::malloc_for(size, site) };
     if size == 0 {

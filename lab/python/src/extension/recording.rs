@@ -43,7 +43,7 @@ impl Recording {
         path.ok_or_else(|| PyValueError::new_err("the path of this recording is not valid Unicode; use .path"))
     }
 
-    /// Another process opens the file again.
+    /// Pickles the path, so that another process opens the file again.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (PathBuf,))> {
         Ok((slf.get_type(), (slf.get().file.clone(),)))
     }

@@ -53,8 +53,8 @@ impl Report {
         py.detach(|| self.as_asked(|| self.answer.page()))
     }
 
-    /// The page in a frame of its own: its styles and what it forbids itself hold there and nowhere else, and nothing
-    /// in it reaches the notebook.
+    /// Returns the page in an isolated frame: its styles and its content security policy apply only there, and its
+    /// scripts cannot reach the notebook.
     fn _repr_html_(&self, py: Python<'_>) -> String {
         let page = self.html(py).replace('&', "&amp;").replace('"', "&quot;");
         format!(
@@ -73,7 +73,7 @@ impl Report {
         self.text()
     }
 
-    /// An answer holds all that its views are made of, in the form of this process.
+    /// Refuses to pickle: the data of a report are in the memory of this process, and have no serialized form.
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err("a Report cannot be pickled; pass its .json(), .html() or .measures"))
     }

@@ -71,7 +71,8 @@ impl SweepPlan {
         self.0.tasks_max()
     }
 
-    /// Returns why results with this manifest are not results of the plan, as words that follow the name of the folder.
+    /// Returns why results with this manifest are not results of the plan, as words that follow the name of the folder;
+    /// `None` if they are.
     fn difference(&self, manifest: &str) -> Option<String> {
         self.0.difference(manifest)
     }
@@ -203,7 +204,8 @@ pub struct SweepWorker {
 
 #[pymethods]
 impl SweepWorker {
-    /// Reads the recording in these bytes, which came from a file of this name.
+    /// Reads the recording in these bytes, which came from a file of this name. For a plan without recordings, there is
+    /// none.
     #[new]
     #[pyo3(signature = (plan, recording=None))]
     fn new(py: Python<'_>, plan: &SweepPlan, recording: Option<(String, Bound<'_, PyBytes>)>) -> PyResult<SweepWorker> {

@@ -59,7 +59,8 @@ impl Case {
     }
 }
 
-/// Runs a case, and prints its outcome unless the malloc ends the process.
+/// Runs a case, and prints its outcome unless the malloc ends the process. With `--list`, prints the names of all cases
+/// instead.
 ///
 /// # Errors
 /// Returns an error if there is no such case, or if nothing can be printed.

@@ -105,7 +105,7 @@ pub(super) fn scratch(rounds: usize) -> Live {
     Live::default()
 }
 
-/// Allocates and frees a mixture of blocks: the work of each of many threads.
+/// Allocates and frees a mixture of 200 blocks: the work of each of many threads. Returns the number of blocks.
 pub(super) fn allocate_mixture(number: usize) -> usize {
     let mut chance = Rng::with_seed(number as u64);
     let blocks: Vec<Block> = (0..200).map(|_| block(size(&mut chance))).collect();
