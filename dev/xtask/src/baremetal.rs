@@ -138,7 +138,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     })
 }
 
-/// Runs the boots of the gate, and skips processors that this machine cannot boot.
+/// Runs the boots of the gate, and leaves out processors that this machine cannot boot. The stage counts as skipped if
+/// none can be booted.
 ///
 /// # Errors
 /// Returns an error if a kernel fails.
@@ -146,7 +147,8 @@ pub(crate) fn stage() -> Result<Outcome, Error> {
     boot_all(Arch::gate_boots)
 }
 
-/// Runs every boot, and skips processors that this machine cannot boot.
+/// Runs every boot, and leaves out processors that this machine cannot boot. The stage counts as skipped if none can be
+/// booted.
 ///
 /// # Errors
 /// Returns an error if a kernel fails.

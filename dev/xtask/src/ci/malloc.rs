@@ -123,7 +123,8 @@ impl Sandbox {
         case.needs.iter().copied().find(|program| !self.has(program))
     }
 
-    /// Runs all cases, [`AT_ONCE`] at a time. Returns the first failure, if any.
+    /// Runs all cases, [`AT_ONCE`] at a time. A worker stops at its first failure. Returns the failure of one worker,
+    /// if any.
     fn run_all(&self, cases: &[&Case]) -> Result<(), Error> {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -193,7 +194,7 @@ fn output(command: &mut Command) -> Result<Output, Error> {
 }
 
 /// Checks that a run under the malloc had the exit status and stdout of the plain run, and that the allocator printed
-/// no message.
+/// no message. Also checks that the plain run succeeded and printed something.
 fn judge(plain: &Output, under: &Output) -> Result<(), String> {
     let [said, complaints] = [plain, under].map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     if !plain.status.success() || plain.stdout.is_empty() {

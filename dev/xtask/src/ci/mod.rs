@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: every check that a change must pass, in one command, cheapest first.
+//! `cargo xtask ci`: every check that a change must pass, in one command. The quickest checks run first.
 //!
 //! The two commands in the README are read from the README, so that the gate runs the commands that readers see. Checks
 //! that take too long for a change are in [`nightly`](crate::nightly), which shares some of these modules.

@@ -37,8 +37,8 @@ const OPTIONS: [&str; 2] = ["return=helper", "sections=locks"];
 /// Seconds after which a run counts as hung.
 const PATIENCE: &str = "100";
 
-/// Runs the program in all ways if it can be compiled. Returns the number of programs that ran: 1, or 0 without a
-/// compiler.
+/// Runs the program in all ways if it can be compiled. Returns the number of programs that ran: 1, or 0 if `gcc` or
+/// `addr2line` is missing.
 ///
 /// # Errors
 /// Returns an error if a profile differs from the known memory.

@@ -6,8 +6,8 @@
 //! not see its synchronisation. Therefore the threads of a test share data only under locks of a library that is
 //! compiled here, and are joined one by one. Channels are generic code, so they are compiled here too.
 //!
-//! The stage first checks that a planted race is reported. If a program with the sanitizer cannot be built or started,
-//! the stage is skipped.
+//! The stages for races first check that a planted race is reported. If a program with the sanitizer cannot be built or
+//! started, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};

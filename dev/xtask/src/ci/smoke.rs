@@ -2,7 +2,8 @@
 //!
 //! The list of commands is read from the output of `freehold help`. A command without a case here fails the stage, so
 //! that every new command needs a case. The output is checked by two rules only. A successful run prints something on
-//! stdout unless it writes files. A refusal prints one sentence on stderr and nothing on stdout.
+//! stdout, except by commands whose only result is files (`man`, `record`, `snapshot`). A refusal prints one sentence
+//! on stderr and nothing on stdout.
 
 use std::fs;
 use std::path::{Path, PathBuf};

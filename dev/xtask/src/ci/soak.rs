@@ -1,10 +1,11 @@
 //! Soak tests of the malloc, compiled with the optimisations of releases: the budget of the fast paths, a breakpoint at
-//! every instruction of the per-CPU sections, and the stress test. The stress test runs for half a minute; the stage
-//! `tests` runs it briefly.
+//! every instruction of the per-CPU sections, and the stress test. In the gate the stress test runs for half a minute;
+//! the stage `tests` runs it briefly, and the nightly run for longer.
 //!
 //! Without restartable sequences there is no section to interrupt, and all tests of interruptions would pass without
-//! testing anything. So the stage first runs one test that fails in this case. The stage then still stresses the heap
-//! with locks, but counts as skipped, with the reason.
+//! testing anything. So the stage runs one test that fails in this case before the tests of interruptions. If it fails,
+//! the stage still stresses the heap with locks, but counts as skipped, with the reason. This is also so on processors
+//! other than x86-64, for which the test does not exist.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Spelling, checked by the program `typos` with the settings in `typos.toml`. The gate installs the program.
+//! Spelling, checked by the program `typos` with the settings in `typos.toml`. The script `.ci/run` installs the
+//! program; without it, the stage is skipped.
 //!
 //! The stage first checks that `typos` reports a planted misspelling.
 

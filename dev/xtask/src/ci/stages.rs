@@ -12,7 +12,7 @@ use crate::stage::{Outcome, Stage};
 use crate::tidy;
 use crate::workspace::cargo;
 
-/// All stages of the gate, cheapest first.
+/// All stages of the gate in their order. The quickest are first.
 pub(crate) static STAGES: [Stage; 21] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage {

@@ -22,7 +22,7 @@ const FORCE_COUPLED: &str = "--cfg=freehold_force_coupled";
 /// Modules of the core's integration tests that allocate pages and check the results.
 const PAGE_TESTS: &[&str] =
     &["boot::", "compaction::", "contig::", "faults::", "model::", "rules::", "threads::", "--skip", "slab::"];
-/// Part of the compiler's message in that case.
+/// Part of the compiler's message when it refuses the bad build.
 const ASSERTION: &str = "their values must coincide";
 
 /// Expects the compiler to refuse the bad build, and runs the core's unit tests.

@@ -35,7 +35,7 @@ pub(crate) struct Program {
 
 /// Result of one attempt to build.
 enum Attempt {
-    /// The library and its tests were built.
+    /// The compiler accepted everything. After a build of the tests, these are the test programs.
     Built(Vec<Program>),
     /// The compiler refused these mutants, which must be removed.
     Refused(BTreeSet<u32>),

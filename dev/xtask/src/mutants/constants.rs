@@ -2,8 +2,8 @@
 //!
 //! A mutant of a constant is therefore written at every place where executed code uses the constant, under one number.
 //! Uses in types, patterns and other constants keep the original value. Within its own file, a constant is identified
-//! by its name. In other files it is identified by its name only if no other constant has that name. The key of an
-//! associated constant includes the name of its type.
+//! by its name. In other files it is identified by its name only if no other constant has that name, and if its value
+//! contains no names. The key of an associated constant includes the name of its type.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprLit, ExprPath, Ident, Lit};

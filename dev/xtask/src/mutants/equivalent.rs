@@ -1,4 +1,4 @@
-//! Mutants that no test can detect, each with an argument: `dev/xtask/mutants/equivalent.toml`.
+//! Mutants that no test can detect, each with a reason: `dev/xtask/mutants/equivalent.toml`.
 //!
 //! An entry identifies a mutant without its line, so that it stays valid when lines move. An entry without a mutant is
 //! an error.
@@ -46,7 +46,8 @@ impl Equivalent {
     }
 }
 
-/// Reads the list. Each entry must have an argument and must describe an existing mutant.
+/// Reads the list, which is empty if the file does not exist. Each entry must have a reason of at least four words, and
+/// must describe an existing mutant.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, or if an entry is wrong.

@@ -15,7 +15,7 @@
 //! | [`build`] | builds it, and removes mutants that do not compile |
 //! | [`suite`] | runs each test once, and records the sites that it executes |
 //! | [`trial`] | tries each mutant |
-//! | [`equivalent`] | reads the list of equivalent mutants, each with its argument |
+//! | [`equivalent`] | reads the list of equivalent mutants, each with its reason |
 //! | [`report`] | prints the survivors |
 //!
 //! A surviving mutant indicates a missing test, code that is not needed, or an equivalent program. Equivalent mutants

@@ -88,11 +88,11 @@ fn ending(mut child: Child, limit: Duration) -> std::io::Result<Ending> {
     }
 }
 
-/// Lists the tests of all programs, runs each once, and returns them sorted, fastest first. `folder` receives the
-/// recorded sites.
+/// Lists the tests of all programs, runs each once, and returns them sorted: fastest first, and those that did not end
+/// in time last. `folder` receives the recorded sites.
 ///
 /// # Errors
-/// Returns an error if a program cannot list its tests, or if there is no test.
+/// Returns an error if a program cannot list its tests, if a test cannot be started, or if there is no test.
 pub(crate) fn watch(programs: &[Program], folder: &Path, patience: Duration, jobs: usize) -> Result<Vec<Test>, Error> {
     let mut listed = Vec::new();
     for program in programs {

@@ -1,7 +1,8 @@
 //! Trials: runs each mutant with the tests that execute its site, fastest first, until one fails.
 //!
-//! A test that fails, crashes or exceeds its time limit has detected the mutant. The limit is ten times the test's time
-//! without a mutant plus ten seconds, because other work may slow the machine down.
+//! A test that fails, crashes or exceeds its time limit has detected the mutant. But exceeding the limit proves nothing
+//! if the test did not end in time without a mutant either. The limit is ten times the test's time without a mutant
+//! plus ten seconds, because other work may slow the machine down.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -25,7 +26,7 @@ pub(crate) enum Fate {
     Caught(String),
     /// This test exceeded its time limit.
     TimedOut(String),
-    /// All tests that execute the site passed; this is their number.
+    /// No test that executes the site noticed the mutant; this is the number of these tests.
     Survived(usize),
     /// No test executes the edited code.
     NotCovered,

@@ -56,7 +56,8 @@ fn is_main_below(file: &str, folder: &str) -> bool {
     file.ends_with("/main.rs") && folder_of(folder_of(file)) == folder
 }
 
-/// Marks `file` and all files that it declares, whose modules are in `folder`.
+/// Marks `file`, and all files that it and its modules declare. `folder` contains the modules of `file`. Does nothing
+/// if `file` does not exist or is marked already.
 fn follow(tree: &Tree, file: String, folder: &str, reached: &mut BTreeSet<String>) {
     let Some(text) = tree.text(&file) else { return };
     if reached.contains(&file) {
