@@ -1,5 +1,5 @@
-//! Scenarios on small machines with the real engine: reclaim, migration, huge pages. Each ends with a check that no
-//! page is lost.
+//! Scenarios on small machines with the real engine: reclaim, migration, huge pages. A scenario that is played ends
+//! with a check that no page is lost.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::platform::{CompactEffort, Migrated, Migration};
@@ -37,8 +37,8 @@ impl Observer for Blind {
     fn observe(&mut self) {}
 }
 
-/// Runs `code` on CPU 0, while the others are idle, and then frees everything. Returns gauges and counters from before
-/// the frees.
+/// Runs `code` on CPU 0 while the other CPU is idle and the background tasks work. Then frees the pages of the memory
+/// model, and checks that no other page is allocated. Returns gauges and counters from before the frees.
 fn play(parameters: &Parameters, code: impl Fn(&mut Cpu<'_, '_, VirtualTime>)) -> Vmstat {
     let model = Model::new(&MACHINE, parameters, 1);
     let platform = VirtualTime::new(&MACHINE, CPUS, &Costs::reference(), WINDOW, model);
@@ -97,8 +97,8 @@ fn pages_used_twice_outlive_pages_used_once() {
     assert_eq!((active_survivors(false), active_survivors(true)), (0, 1000));
 }
 
-/// Reads 1000 pages, uses them again or not, and reads more. Returns the number of the first pages that are active
-/// then.
+/// Reads 1000 pages, uses them again if `is_used`, and reads more. Returns the number of the first pages that are
+/// active then.
 fn active_survivors(is_used: bool) -> usize {
     let left = std::cell::Cell::new(0);
     play(&Parameters::default(), |cpu| {

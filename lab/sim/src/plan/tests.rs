@@ -4,7 +4,7 @@ use super::builtin::BUILTINS;
 use super::{Changes, Plan};
 use crate::workload::Workload;
 
-/// A valid plan; the comments number its lines.
+/// A valid plan. Its lines are numbered from 1 in the expected errors.
 const RIGHT: &str = "\
 title = 'A plan'
 shows = 'Nothing much.'

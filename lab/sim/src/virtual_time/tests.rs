@@ -16,7 +16,7 @@ use crate::memory::{Model, Parameters};
 use crate::outcome::Times;
 use crate::window::Window;
 
-/// End of every scenario, in picoseconds.
+/// End of the measured time in scenarios without a window of their own, in picoseconds.
 const END: u64 = 1_000_000;
 /// Transfer costs of a lock, in scenarios with costs: on the same node, on another node.
 const TRANSFER: [u64; 2] = [7, 70];
