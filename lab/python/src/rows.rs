@@ -1,6 +1,6 @@
 //! Rows of a recording as Arrow, with decoded names of tasks, GFP flags, kinds and migratetypes.
 //!
-//! Rows are read batch by batch. Memory holds only one batch of [`BATCH_ROWS`] rows or somewhat more, besides the
+//! Rows are read batch by batch. Memory holds only one batch of `BATCH_ROWS` rows or somewhat more, besides the
 //! buffers of the reader. Names are stored once, as dictionaries. Kinds and migratetypes are known in advance and tasks
 //! are in the facts, so all batches share these dictionaries. Masks of GFP flags are added to their dictionary as they
 //! occur.

@@ -53,7 +53,7 @@ impl<X: Executor> Cpu<'_, '_, X> {
         self.pin_some(model, block.pfn);
     }
 
-    /// Uses a random page of the page cache again. Does nothing if none of [`DRAWS`] random frames is in the page
+    /// Uses a random page of the page cache again. Does nothing if none of `DRAWS` random frames is in the page
     /// cache.
     pub fn use_cached(&mut self) {
         let Some(model) = self.model() else { return };
