@@ -59,10 +59,9 @@ impl DataTable {
     }
 
     /// Reads a table written by [`DataTable::to_csv`]. Cells must not contain line ends.
-    #[cfg(test)]
     pub(crate) fn from_csv(text: &str) -> DataTable {
         let mut rows: Vec<Vec<String>> = text.lines().map(split_line).collect();
-        let header = rows.remove(0);
+        let header = if rows.is_empty() { Vec::new() } else { rows.remove(0) };
         DataTable { header, rows }
     }
 
@@ -79,7 +78,6 @@ fn quote(cell: &str) -> String {
 }
 
 /// Splits a line of CSV into cells.
-#[cfg(test)]
 fn split_line(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;

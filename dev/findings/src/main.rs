@@ -1,9 +1,9 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
-//! The pages about simulations ([`owned`], [`highatomic`] and [`ages`]) are written by hand. The program replaces their
-//! tables ([`regions`]) and its picture ([`picture`](mod@picture)), and writes all tables as CSV files, also those that
-//! the page does not show. A test compares the figures in the text with the tables. The page of a benchmark is generated completely
-//! ([`bench`](mod@bench)).
+//! Pages are written by hand. The program replaces their tables and pictures ([`regions`]), and writes all tables as CSV
+//! files, also those that a page does not show. A test compares the figures in the text with the tables. Three kinds of
+//! pages differ in the source of their tables: simulations ([`owned`], [`highatomic`] and [`ages`]), benchmarks
+//! ([`bench`](mod@bench)), and data files that `cargo xtask oracle` wrote ([`recorded`]).
 //!
 //! The program first checks that the pages can be written. Then it measures and writes one page after another;
 //! simulations take hours. It is a program of its own because users of `freehold` do not need it.
@@ -16,14 +16,15 @@ mod folder;
 mod highatomic;
 mod owned;
 mod picture;
+mod recorded;
 mod regions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bench::BenchPage;
 use clap::Parser;
 use error::Error;
-use freehold_bench::{BENCHES, Bench};
 use freehold_report::origin;
 use freehold_sim::costs::Costs;
 
@@ -62,14 +63,16 @@ enum Subject {
     Owned,
     HighAtomic,
     Ages,
-    Bench(&'static Bench),
+    Bench(BenchPage),
+    Recorded(&'static str),
 }
 
 impl Subject {
     fn list() -> impl Iterator<Item = Subject> {
         [Subject::Owned, Subject::HighAtomic, Subject::Ages]
             .into_iter()
-            .chain(BENCHES.iter().map(|bench| Subject::Bench(bench)))
+            .chain(bench::PAGES.map(Subject::Bench))
+            .chain(recorded::PAGES.map(Subject::Recorded))
     }
 
     fn name(self) -> &'static str {
@@ -77,7 +80,8 @@ impl Subject {
             Subject::Owned => owned::NAME,
             Subject::HighAtomic => highatomic::NAME,
             Subject::Ages => ages::NAME,
-            Subject::Bench(bench) => bench.name,
+            Subject::Bench(page) => page.name,
+            Subject::Recorded(name) => name,
         }
     }
 }
@@ -97,7 +101,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Error> {
     let subjects = choose(&args.names)?;
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
-    let names: Vec<String> = subjects.iter().map(|subject| format!("{}.md", subject.name())).collect();
+    let names: Vec<String> = subjects.iter().map(|subject| page_file(subject.name(), args)).collect();
     folder::try_pages(&folder, names.iter().map(String::as_str))?;
     for subject in subjects {
         let costs = Costs::reference();
@@ -109,7 +113,8 @@ fn run(args: &Args) -> Result<(), Error> {
                 document.conclude();
             }
             Subject::Ages => folder::write_pages(&folder, &ages::pages(&costs, args)?)?,
-            Subject::Bench(bench) => folder::write_pages(&folder, &[bench::measure(bench, args)?])?,
+            Subject::Bench(page) => folder::write_pages(&folder, &bench::measure(&page, args)?)?,
+            Subject::Recorded(name) => folder::write_pages(&folder, &[recorded::refresh(name, args)?])?,
         }
     }
     Ok(())
@@ -125,6 +130,12 @@ fn find_subject(name: &str) -> Result<Subject, Error> {
         let hint = freehold_policies::hint(name, Subject::list().map(Subject::name));
         Error::Input(format!("there is no page `{name}`; {hint}"))
     })
+}
+
+/// Returns the path of a page from the folder of the pages. The page `fidelity` is beside that folder.
+fn page_file(name: &str, args: &Args) -> String {
+    let parent = if name == recorded::FIDELITY && args.out.is_none() { "../" } else { "" };
+    format!("{parent}{name}.md")
 }
 
 /// Returns the command that writes a page, as the page shows it.
@@ -161,8 +172,8 @@ mod tests {
         for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
             let name = page.file_stem().unwrap().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(&page).unwrap();
-            // Pages about kernels and about whole programs are made by other commands.
-            if ["cargo xtask oracle --changes", "freehold bench malloc --markdown"].iter().any(|by| text.contains(by)) {
+            // These pages have no tables that this program replaces.
+            if ["cargo xtask oracle --advice", "freehold bench malloc --table"].iter().any(|by| text.contains(by)) {
                 continue;
             }
             assert!(choose(std::slice::from_ref(&name)).is_ok(), "{name}");

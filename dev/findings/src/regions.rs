@@ -145,7 +145,12 @@ pub(crate) mod tests {
     fn pages() -> Vec<(String, String)> {
         let entries = fs::read_dir(Path::new(crate::FOLDER).join("data")).expect("the folder is there");
         let names = entries.map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned());
-        names.map(|name| (name.clone(), read(&format!("{name}.md")))).collect()
+        names.map(|name| (name.clone(), read_page(&name))).collect()
+    }
+
+    fn read_page(name: &str) -> String {
+        let parent = if name == crate::recorded::FIDELITY { "../" } else { "" };
+        read(&format!("{parent}{name}.md"))
     }
 
     fn read(file: &str) -> String {

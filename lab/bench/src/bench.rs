@@ -17,10 +17,6 @@ pub struct Bench {
     pub name: &'static str,
     /// Question that the benchmark answers, in one sentence.
     pub asks: &'static str,
-    /// Question with its background, for the benchmark's page.
-    pub question: &'static str,
-    /// Instructions for reading the result, for the benchmark's page.
-    pub reading: &'static str,
     /// Default of policy A.
     pub a: &'static str,
     /// Default of policy B.

@@ -19,7 +19,7 @@ pub static BENCHES: [&Bench; 6] = [
 ];
 
 impl Settings {
-    /// Refuses named programs that none of these benchmarks would run.
+    /// Rejects named programs that none of these benchmarks would run.
     ///
     /// # Errors
     /// When such a program was named.
@@ -27,7 +27,7 @@ impl Settings {
         let named = [(PEERS, self.peers.is_some()), (MALLOCS, !self.mallocs.is_empty())];
         named.into_iter().filter(|(_, is_named)| *is_named).try_for_each(|(kind, _)| match find_user(&BENCHES, kind) {
             Some(user) if find_user(benches, kind).is_none() => Err(Error::Input(format!(
-                "{} is for the benchmark `{}`; name that as well, or leave the option out",
+                "{} is for the benchmark `{}`; name that benchmark as well, or omit the option",
                 kind.option, user.name
             ))),
             _ => Ok(()),

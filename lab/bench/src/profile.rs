@@ -22,8 +22,8 @@ pub fn check_profile(profile: Option<&str>, effort: Effort) -> Result<(), Error>
     }
     let built = profile.map_or_else(|| "an unknown profile".to_owned(), |name| format!("the profile `{name}`"));
     Err(Error::Input(format!(
-        "figures of speed are measured with the profile `{PROFILE}`, and this program was built with {built}; build it \
-         by `cargo build --profile {PROFILE}`, or give --quick to see that it runs"
+        "times need a program that was built with the profile `{PROFILE}`, and this one was built with {built}; use \
+         `cargo build --profile {PROFILE}`, or check with --quick that the benchmark runs"
     )))
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Program {
 impl Kind {
     /// Returns the note for a report from which the program is missing.
     pub(crate) fn how_to_build(self) -> Note {
-        let title = format!("{} are not built; the next run has them if you run", self.holds);
+        let title = format!("{} are missing; this command builds them", self.holds);
         Note { title, lines: vec![self.how.to_owned()] }
     }
 
@@ -55,7 +55,7 @@ impl Kind {
         match path.is_file() {
             true => Ok(Some(Program { kind: self, path })),
             false if is_named => Err(Error::Input(format!(
-                "there is no program {}; name the {} that `{}` made",
+                "there is no program {}; give the path of the {} that `{}` builds",
                 path.display(),
                 self.name,
                 self.how
@@ -73,7 +73,7 @@ impl Program {
     pub(crate) fn list<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
         let output = Command::new(&self.path).arg("--list").stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| self.broken(&error.to_string()))?;
-        serde_json::from_slice(&output.stdout).map_err(|error| self.broken(&format!("its list is not one: {error}")))
+        serde_json::from_slice(&output.stdout).map_err(|error| self.broken(&format!("its list is invalid: {error}")))
     }
 
     /// Starts the program as a server.
@@ -89,14 +89,14 @@ impl Program {
             .map_err(|error| self.broken(&error.to_string()));
         let mut child = started?;
         let questions = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().expect("stdout was asked to be a pipe"));
+        let answers = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         Ok(Server { program: self.clone(), child, questions, answers })
     }
 
     /// Returns the error for a program that cannot be used.
     pub(crate) fn broken(&self, reason: &str) -> Error {
         Error::Input(format!(
-            "{} cannot be measured: {reason}; build it again, or point {} elsewhere",
+            "{} cannot be measured: {reason}; build it again, or give another path with {}",
             self.path.display(),
             self.kind.option
         ))
@@ -118,12 +118,12 @@ impl Server {
     /// When the answer does not begin with `OK`, or there is none.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String, Error> {
         let mut answer = String::new();
-        let questions = self.questions.as_mut().expect("the input is open until the end");
-        let asked = writeln!(questions, "{question}").and_then(|()| self.answers.read_line(&mut answer));
-        match asked {
-            Ok(0) => Err(self.program.broken("it ended too early")),
+        let questions = self.questions.as_mut().expect("the input is open until the server is dropped");
+        let result = writeln!(questions, "{question}").and_then(|()| self.answers.read_line(&mut answer));
+        match result {
+            Ok(0) => Err(self.program.broken("it ended early")),
             Ok(_) => words_after_ok(&answer).map(str::to_owned).ok_or_else(|| {
-                self.program.broken(&format!("it answers `{question}` by `{}`", answer.trim_end().escape_debug()))
+                self.program.broken(&format!("it answered `{question}` with `{}`", answer.trim_end().escape_debug()))
             }),
             Err(error) => Err(self.program.broken(&error.to_string())),
         }
@@ -135,7 +135,8 @@ impl Server {
     /// As [`ask`](Self::ask), and when the answer does not consist of `count` numbers above zero.
     pub(crate) fn ask_numbers(&mut self, question: &str, count: usize) -> Result<Vec<u64>, Error> {
         let answer = self.ask(question)?;
-        numbers(&answer, count).ok_or_else(|| self.program.broken(&format!("it answers `{question}` by `OK {answer}`")))
+        numbers(&answer, count)
+            .ok_or_else(|| self.program.broken(&format!("it answered `{question}` with `OK {answer}`")))
     }
 }
 

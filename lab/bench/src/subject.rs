@@ -1,6 +1,6 @@
 //! Subjects: the sides of a comparison that can be timed.
 //!
-//! A [`Subject`] is an engine under a policy, the floor below it, or the program of another allocator. It is *opened*
+//! A [`Subject`] is an engine under a policy, the lower bound of its time, or the program of another allocator. It is *opened*
 //! for a run: it builds its machine, passes a sampler to a callback, and tears the machine down when the callback
 //! returns. Opening takes a callback so that two subjects can be open at once, one inside the other, and neither
 //! outlives its machine.
@@ -19,7 +19,7 @@ pub(crate) type Then<'t> = dyn FnMut(&mut Sampler<'_>) -> Result<(), Error> + 't
 
 /// One side of a comparison.
 pub trait Subject {
-    /// Returns the name for tables: a policy, `floor`, or a peer.
+    /// Returns the name for tables: a policy, a lower bound, or a peer.
     fn name(&self) -> &str;
 
     /// Builds what the subject needs, lets `then` take samples of `operations` operations, and tears it down.

@@ -103,7 +103,7 @@ fn planted_differences_of_3_percent_are_found() {
 fn a_real_difference_inside_the_margin_is_no_difference() {
     let outcome = Model { ratio: 1.005, noise: 0.002, layout: 0.001, ..CALM }.settle(320, 1);
     assert_eq!(outcome.verdict, Verdict::NoChange);
-    assert!(outcome.estimate.low > 1.0, "and yet it is shown: {:?}", outcome.estimate);
+    assert!(outcome.estimate.low > 1.0, "the ratio still shows the difference: {:?}", outcome.estimate);
 }
 
 /// The noise is so large that the interval does not fit into the margin at any look. This is where false verdicts
@@ -173,7 +173,7 @@ fn too_few_noisy_runs_are_undecided_and_say_how_many_are_missing() {
     assert_ne!(
         enough.verdict,
         Verdict::WithinNoise,
-        "{missing} more were said to be enough, three times as many are not"
+        "{missing} more runs were predicted, and three times as many do not suffice"
     );
     assert_eq!(enough.runs_missing, None);
 }

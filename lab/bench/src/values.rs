@@ -1,8 +1,8 @@
 //! Columns and cells for the tables that benchmarks lay out themselves (for example one row per size, one column per
-//! allocator), and counts of verdicts and bars as text.
+//! allocator), and counts of verdicts and bars.
 
 use freehold_report::report::{Column, Kind, Value};
-use freehold_stats::verdict::{self, Verdict};
+use freehold_stats::verdict::Verdict;
 
 use super::bar::Holding;
 use super::contest::Duel;
@@ -47,18 +47,11 @@ pub(crate) fn news(holding: Option<Holding>) -> Verdict {
     }
 }
 
-/// Counts the verdicts of duels as text: `better in 3, worse in 1`.
-pub(crate) fn tally<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
-    let found = verdict::count_labels(duels.into_iter().map(|duel| duel.verdict)).filter(|(_, count)| *count > 0);
-    found.map(|(label, count)| format!("{} in {count}", label.word())).collect::<Vec<_>>().join(", ")
-}
-
-/// Counts the results of bars as text: `met in 8, missed in 1`; empty if no duel has a bar.
-pub(crate) fn bars<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
-    let holdings: Vec<Holding> = duels.into_iter().filter_map(|duel| duel.bar_holds).collect();
-    let found = [Holding::Met, Holding::Missed, Holding::Open].into_iter().filter_map(|holding| {
-        let number = holdings.iter().filter(|&&found| found == holding).count();
-        (number > 0).then(|| format!("{} in {number}", holding.word()))
-    });
-    found.collect::<Vec<_>>().join(", ")
+/// Returns the numbers of better, worse, unchanged and noisy duels, then of bars that are met, missed and open.
+pub(crate) fn count_duels(duels: &[Duel]) -> [usize; 7] {
+    let [better, worse, no_change, noise] = [Verdict::Better, Verdict::Worse, Verdict::NoChange, Verdict::WithinNoise]
+        .map(|verdict| duels.iter().filter(|duel| duel.verdict == verdict).count());
+    let [met, missed, open] = [Holding::Met, Holding::Missed, Holding::Open]
+        .map(|holding| duels.iter().filter(|duel| duel.bar_holds == Some(holding)).count());
+    [better, worse, no_change, noise, met, missed, open]
 }

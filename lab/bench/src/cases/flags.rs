@@ -35,22 +35,7 @@ const AUTHOR_LOOPS: u64 = 1_000_000;
 
 pub(crate) const BENCH: Bench = Bench {
     name: "flags",
-    asks: "What does it cost to test two GFP flags instead of copying them by mask?",
-    question: "Linux 6.12 turns a request's GFP flags into allocation flags by copying two bits by mask, which works \
-        because their values happen to coincide. The change (Brendan Jackman, v2, 2026-06-15) tests the two bits \
-        instead, so that the values may differ. Both give the same flags for every request, so the only question is \
-        the price. The author's test, 1,000,000 loops that allocate and free a block of order 3, gave 3543.00 -> \
-        3586.95 ns (GFP_KERNEL) and 239.98 -> 235.49 ns (with __GFP_COMP) on a desktop CPU; he calls that \"a wash\", \
-        without a test that could say so.",
-    reading: "`order-3-shared` and `order-3-compound` are the author's loops on an empty machine. This engine serves a \
-        block that lies on the per-CPU list before it converts any flags, so on a calm zone both policies run the same \
-        instructions (all of them in the compound loop, all but the refills in the other), and a difference there \
-        would be an error of measurement. The cases that end in `-below-high` are the same loops in a zone that stays \
-        below its high watermark, where each request makes the whole first attempt, conversion included: they answer \
-        the question for a whole request. The two `convert` cases time nothing but the conversion, over a shuffled \
-        table of realistic requests: they show what the difference amounts to when nothing else is there to hide it. \
-Each request waits for the answer to the one before, so they show how long a conversion takes and not how many \
-        can be under way at once: loops without that chain are so short that where the linker puts them decides.",
+    asks: "What does it cost to test two GFP flags instead of copying them with a mask?",
     a: BASELINE,
     b: "linux-6.12,flags=plain",
     unit: "ns",
@@ -69,7 +54,7 @@ Each request waits for the answer to the one before, so they show how long a con
 pub(crate) const COMPOUND: Workload = Workload {
     case: Case {
         name: "order-3-compound",
-        about: "the same with __GFP_COMP: the block is freed whole",
+        about: "the same with __GFP_COMP: the block is freed as a whole",
         operation: "a loop",
         operations: 10_000,
         pairs: 5,
@@ -83,8 +68,8 @@ pub(crate) const COMPOUND: Workload = Workload {
 const SHARED: Workload = Workload {
     case: Case {
         name: "order-3-shared",
-        about: "the author's loop with GFP_KERNEL: allocate order 3, add a reference, free (the tails go one order at \
-            a time), drop the reference",
+        about: "the author's loop with GFP_KERNEL: allocate order 3, add a reference, free (the tails are freed \
+            one order at a time), drop the reference",
         operations: 5000,
         ..COMPOUND.case
     },
@@ -96,7 +81,7 @@ const SHARED: Workload = Workload {
 const CONVERT_SLOW: Workload = Workload {
     case: Case {
         name: "convert-slow",
-        about: "the bare conversion of the slow path, each after the one before it",
+        about: "the conversion of the slow path alone, each dependent on the one before",
         operation: "a conversion",
         operations: 200_000,
         pairs: 5,
@@ -105,10 +90,10 @@ const CONVERT_SLOW: Workload = Workload {
     arrange: |_| {},
     sample: |engine, conversions| match engine.policy().flags {
         FlagsPolicy::Coupled => {
-            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS))
+            convert_all(conversions, |request| slow_coupled(request.gfp, request.order, request.migratetype, FACTS))
         }
         FlagsPolicy::Plain => {
-            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS))
+            convert_all(conversions, |request| slow_plain(request.gfp, request.order, request.migratetype, FACTS))
         }
     },
 };
@@ -138,12 +123,12 @@ static WORKLOADS: [Workload; 6] = [
     Workload {
         case: Case {
             name: "convert-nofragment",
-            about: "the bare conversion of the first attempt, each after the one before it",
+            about: "the conversion of the first attempt alone, each dependent on the one before",
             ..CONVERT_SLOW.case
         },
         sample: |engine, conversions| match engine.policy().flags {
-            FlagsPolicy::Coupled => convert_all(conversions, |asked| nofragment_coupled(asked.gfp, asked.facts)),
-            FlagsPolicy::Plain => convert_all(conversions, |asked| nofragment_plain(asked.gfp, asked.facts)),
+            FlagsPolicy::Coupled => convert_all(conversions, |request| nofragment_coupled(request.gfp, request.facts)),
+            FlagsPolicy::Plain => convert_all(conversions, |request| nofragment_plain(request.gfp, request.facts)),
         },
         ..CONVERT_SLOW
     },
@@ -155,10 +140,10 @@ fn author_loop(engine: &Engine<'_>, gfp: Gfp, loops: u64) -> Sample {
     let (gfp, order) = (black_box(gfp), black_box(Order::new(3)));
     time(loops, || {
         for _ in 0..loops {
-            let pfn = engine.alloc_pages(gfp, order).expect("memory is plenty");
-            engine.get_page(pfn).expect("the block is ours");
-            engine.free_pages(pfn, order).expect("the block is ours");
-            engine.put_page(pfn).expect("the second reference is ours");
+            let pfn = engine.alloc_pages(gfp, order).expect("free memory suffices");
+            engine.get_page(pfn).expect("the block is allocated");
+            engine.free_pages(pfn, order).expect("the block is allocated");
+            engine.put_page(pfn).expect("the block has a second reference");
         }
     })
 }
@@ -208,7 +193,7 @@ static REQUESTS: LazyLock<Vec<AllocRequest>> = LazyLock::new(|| {
         requests.push(AllocRequest {
             gfp,
             order: Order::new(rng.u8(0..4)),
-            migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
+            migratetype: gfp.migratetype().expect("each mask has at most one migratetype"),
             facts: NoFragmentFacts { has_other_zone: rng.bool(), defrag_mode: DefragMode::Off },
         });
     }
@@ -226,10 +211,10 @@ fn convert_all(conversions: u64, convert: impl Fn(AllocRequest) -> AllocFlags) -
     time(rounds * requests.len() as u64, || {
         let mut last = 0;
         for _ in 0..rounds {
-            for asked in requests {
+            for request in requests {
                 // An addition is used because the compiler would split an `or` and move it behind the conversion.
-                let gfp = Gfp::from_bits_retain(asked.gfp.bits().wrapping_add(last & zero));
-                last = convert(AllocRequest { gfp, ..*asked }).bits();
+                let gfp = Gfp::from_bits_retain(request.gfp.bits().wrapping_add(last & zero));
+                last = convert(AllocRequest { gfp, ..*request }).bits();
             }
         }
         black_box(last);
@@ -260,8 +245,8 @@ fn author_lines(compared: &[ComparisonRow]) -> Note {
         }
     }
     let is_whole = loops.iter().all(|row| row.totals(AUTHOR_LOOPS)[0].operations >= AUTHOR_LOOPS);
-    let remark = if is_whole { "" } else { ", but of fewer loops than his 1,000,000" };
-    Note { title: format!("In the author's own format{remark}"), lines }
+    let remark = if is_whole { "" } else { ", with fewer than 1,000,000 loops" };
+    Note { title: format!("Format of the author's test{remark}"), lines }
 }
 
 #[cfg(test)]
@@ -271,13 +256,13 @@ mod tests {
     use freehold::page::ZoneFlag;
 
     #[test]
-    fn a_zone_below_its_high_watermark_stays_there_and_serves() {
+    fn zone_stays_below_its_high_watermark_and_serves() {
         with_engine(&freehold_policies::baseline(), 1 << 15, |engine| {
             stay_below_high(engine);
             let zone = engine.zones().iter().find(|zone| zone.is_populated()).unwrap();
             for gfp in [Gfp::KERNEL, Gfp::KERNEL | Gfp::COMP] {
                 assert_eq!(author_loop(engine, gfp, 5000).operations, 5000);
-                assert!(zone.has(ZoneFlag::BelowHigh), "the shortcut must stay closed");
+                assert!(zone.has(ZoneFlag::BelowHigh), "the fast path must stay disabled");
             }
         })
         .unwrap();
@@ -295,13 +280,13 @@ mod tests {
     }
 
     fn sum_of_flags(convert: fn(AllocRequest) -> AllocFlags) -> u64 {
-        REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
+        REQUESTS.iter().map(|&request| u64::from(convert(request).bits())).sum::<u64>()
     }
 
     #[test]
     fn both_policies_convert_the_same_table() {
-        let coupled = sum_of_flags(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));
-        assert_eq!(coupled, sum_of_flags(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS)));
+        let coupled = sum_of_flags(|request| slow_coupled(request.gfp, request.order, request.migratetype, FACTS));
+        assert_eq!(coupled, sum_of_flags(|request| slow_plain(request.gfp, request.order, request.migratetype, FACTS)));
         assert!(coupled > 0 && REQUESTS.len() == 1000);
     }
 }

@@ -8,12 +8,11 @@ use crate::values;
 /// Returns the table. On a processor whose instructions the disassembler does not know, the table has an explanation
 /// instead of rows.
 pub(super) fn tables() -> Vec<Table> {
-    let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
-        `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
-        branch either way.";
+    let about =
+        "Each conversion is a separate function of the measuring program. `freehold disasm flags` shows the code.";
     let titles = ["conversion", "function", "instructions", "conditional branches", "bytes", "cmov, set"];
     let table = Table {
-        title: "The conversions as machine code".to_owned(),
+        title: "Machine code of the conversions".to_owned(),
         about: about.to_owned(),
         columns: values::columns(2, titles),
         ..Table::default()
@@ -27,7 +26,7 @@ pub(super) fn tables() -> Vec<Table> {
             });
             Table { rows: rows.collect(), conclusions: counted.sentences, ..table }
         }
-        Err(error) => Table { conclusions: vec![format!("Left out: {error}.")], ..table },
+        Err(error) => Table { conclusions: vec![format!("not counted: {error}")], ..table },
     }]
 }
 
@@ -36,10 +35,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_code_is_counted_or_said_to_be_left_out() {
+    fn machine_code_is_counted_or_the_reason_is_given() {
         let [table] = &tables()[..] else { panic!("one table") };
-        let (rows, said) = (table.rows.len(), table.conclusions.len());
+        let (rows, conclusions) = (table.rows.len(), table.conclusions.len());
         let expected = if cfg!(target_arch = "x86_64") { (2 * subjects::FLAGS.pairs.len(), 2) } else { (0, 1) };
-        assert_eq!((rows, said), expected, "{:?}", table.conclusions);
+        assert_eq!((rows, conclusions), expected, "{:?}", table.conclusions);
     }
 }

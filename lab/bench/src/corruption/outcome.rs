@@ -42,21 +42,21 @@ impl Outcome {
         let outcome = match command.output() {
             Err(error) => Err(format!("it cannot be run: {error}")),
             Ok(output) => Outcome::read(&output).ok_or_else(|| {
-                let said = String::from_utf8_lossy(&output.stderr);
-                format!("{}; {}", output.status, said.lines().next().unwrap_or("it says nothing"))
+                let message = String::from_utf8_lossy(&output.stderr);
+                format!("{}; {}", output.status, message.lines().next().unwrap_or("without a message"))
             }),
         };
         outcome.map_err(|what| Error::Input(format!("the case `{case}` under {}: {what}", malloc.name)))
     }
 
     fn read(output: &Output) -> Option<Outcome> {
-        let said = String::from_utf8_lossy(&output.stdout);
+        let printed = String::from_utf8_lossy(&output.stdout);
         Some(match output.status.signal() {
             Some(libc::SIGALRM) => Outcome::Hung,
             Some(libc::SIGSEGV | libc::SIGBUS) if output.stderr.is_empty() => Outcome::Crashed,
             Some(_) => Outcome::Told,
-            None if output.status.success() && said.trim() == HARMLESS => Outcome::Harmless,
-            None if output.status.success() && said.trim() == CORRUPTED => Outcome::Corrupted,
+            None if output.status.success() && printed.trim() == HARMLESS => Outcome::Harmless,
+            None if output.status.success() && printed.trim() == CORRUPTED => Outcome::Corrupted,
             // Some mallocs end the program by `exit` with a failure status, after a message.
             None if !output.status.success() && !output.stderr.is_empty() => Outcome::Told,
             None => return None,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_tells_what_became_of_it() {
+    fn endings_are_classified() {
         assert_eq!(read_ending(libc::SIGABRT, "", "double free"), Some(Outcome::Told));
         assert_eq!(read_ending(libc::SIGILL, "", ""), Some(Outcome::Told));
         assert_eq!(read_ending(libc::SIGSEGV, "", ""), Some(Outcome::Crashed));

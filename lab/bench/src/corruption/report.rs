@@ -35,10 +35,10 @@ type Sum = (&'static str, fn(Outcome) -> bool);
 
 const SUMS: [Sum; 5] = [
     ("noticed", Outcome::is_noticed),
-    ("of these, the kernel stopped it, and nobody said why", |outcome| outcome == Outcome::Crashed),
-    ("not noticed, nothing came of it", |outcome| outcome == Outcome::Harmless),
-    ("not noticed, and memory is corrupted", |outcome| outcome == Outcome::Corrupted),
-    ("not noticed, and the program hangs", |outcome| outcome == Outcome::Hung),
+    ("noticed by the kernel only", |outcome| outcome == Outcome::Crashed),
+    ("unnoticed, without effect", |outcome| outcome == Outcome::Harmless),
+    ("unnoticed, memory corrupted", |outcome| outcome == Outcome::Corrupted),
+    ("unnoticed, program hangs", |outcome| outcome == Outcome::Hung),
 ];
 
 impl CorruptionReport {
@@ -69,7 +69,7 @@ impl CorruptionReport {
             let counts = (0..self.mallocs.len()).map(|malloc| Value::text(self.count(malloc, what).to_string()));
             std::iter::once(Value::text(name)).chain(counts).collect::<Vec<_>>()
         });
-        Table::new(format!("Of {} cases", self.cases.len()), self.columns("what became of it"), rows.to_vec())
+        Table::new(format!("Outcomes of {} cases", self.cases.len()), self.columns("outcome"), rows.to_vec())
     }
 
     /// Returns a table with one row for each way of misuse: the number of its cases that each malloc noticed.
@@ -85,7 +85,7 @@ impl CorruptionReport {
             let way = format!("{} ({})", group[0].way, group.len());
             std::iter::once(Value::text(way)).chain(cells).collect::<Vec<_>>()
         });
-        Table::new("Noticed, by way (of so many sizes)", self.columns("way"), rows.collect::<Vec<_>>())
+        Table::new("Noticed cases by way of misuse (number of sizes)", self.columns("way"), rows.collect::<Vec<_>>())
     }
 
     fn recipe(&self) -> Vec<(String, String)> {
@@ -100,19 +100,18 @@ impl CorruptionReport {
 
 impl Document for CorruptionReport {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let said = self.mallocs.iter().enumerate().map(|(at, name)| {
+        let counts = self.mallocs.iter().enumerate().map(|(at, name)| {
             let (noticed, corrupted) =
                 (self.count(at, Outcome::is_noticed), self.count(at, |outcome| outcome == Outcome::Corrupted));
-            format!("{name}: noticed {noticed} of {}, corrupted {corrupted}.", self.cases.len())
+            format!("{name}: noticed {noticed} of {}, memory corrupted in {corrupted}.", self.cases.len())
         });
         Cow::Owned(vec![Report {
             subject: vec!["corruption: which misuse of memory do mallocs notice?".to_owned()],
-            verdict: said.collect(),
+            verdict: counts.collect(),
             tables: vec![self.sums(), self.ways()],
             reading: vec![
-                "A program is noticed if it is ended: by the malloc, or by the kernel for an access that it stops."
-                    .to_owned(),
-                "†: of some size nobody noticed, and memory was in use twice or overwritten afterwards.".to_owned(),
+                "A case is noticed if the malloc or the kernel terminates the program.".to_owned(),
+                "†: at some size the case was unnoticed, and memory was in use twice or was overwritten.".to_owned(),
             ],
             recipe: self.recipe(),
             detail: Detail::Tables,

@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::bar::{Bar, Holding};
 use crate::comparison::Comparison;
 use crate::contest::{DuelRecord, Standing};
-use crate::numbers::format_ratio;
 use crate::recipe::{Recipe, Timing};
 use crate::run::Pair;
 use crate::session::{Disturbance, Outcome};
@@ -97,13 +96,13 @@ impl ComparisonRow {
         let difference = (self.outcome.estimate.ratio - 1.0).abs();
         let touching = drift_of_ratio.filter(|drift| drift.abs() > difference / 2.0);
         let drifts = [
-            (drift_of_a, "A's time", "pairing cancels that"),
+            (drift_of_a, "A's time", "the ratio is not affected"),
             (touching, "The ratio", "measure again before relying on it"),
         ];
         let mut sentences = Vec::new();
         for (drift, what, remark) in drifts.into_iter().filter(|(drift, ..)| drift.is_some()) {
             let (title, change) = (self.title(), number::change(drift));
-            sentences.push(format!("{what} of {title} changed by {change} from the first run to the last; {remark}."));
+            sentences.push(format!("{what} in {title} changed by {change} from the first run to the last; {remark}."));
         }
         sentences
     }
@@ -120,8 +119,8 @@ impl ComparisonRow {
 
     /// Formats the bar and whether it holds; empty without a bar.
     pub fn bar_text(&self) -> String {
-        let promised = self.bar.zip(self.bar_holds);
-        promised.map_or_else(String::new, |(bar, holds)| format!("{}: {}", bar.text(), holds.word()))
+        let judged = self.bar.zip(self.bar_holds);
+        judged.map_or_else(String::new, |(bar, holds)| format!("{}: {}", bar.text(), holds.word()))
     }
 }
 
@@ -209,11 +208,11 @@ impl BenchResult {
         let worst: Vec<String> = worst.collect();
         (!busy.is_empty()).then(|| {
             format!(
-                "More than {} of the pairs lie far out in {} of {} comparisons, whose intervals may be wider for it; \
-                 most in {}.",
-                number::percent(OUTLIERS_MANY),
+                "Intervals may be wider in {} of {} comparisons, in which more than {} of the pairs are outliers; the \
+                 largest shares: {}.",
                 busy.len(),
                 self.comparisons.len(),
+                number::percent(OUTLIERS_MANY),
                 worst.join(", ")
             )
         })
@@ -229,7 +228,7 @@ impl BenchResult {
         let outliers: usize = disturbances.map(|disturbance| disturbance.outlier_pairs).sum();
         let [pairs, outliers] = [pairs, outliers].map(|number| number::count(number as u64));
         let mut sentences =
-            vec![format!("{outliers} of {pairs} pairs of samples lie far out; medians do not heed them.")];
+            vec![format!("{outliers} of {pairs} pairs of samples are outliers; medians are not affected.")];
         sentences.extend(self.busy());
         sentences.extend(self.comparisons.iter().flat_map(ComparisonRow::drifts));
         sentences
@@ -257,9 +256,4 @@ pub(super) fn summary(rows: &[&ComparisonRow], recipe: &Recipe) -> String {
     }
     let parts = found.into_iter().map(|(word, count)| format!("{word} in {count}"));
     format!("Of {} cases: {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
-}
-
-/// Formats the interval of the ratio.
-pub(super) fn format_interval(outcome: &Outcome) -> String {
-    format!("{} to {}", format_ratio(outcome.estimate.low), format_ratio(outcome.estimate.high))
 }

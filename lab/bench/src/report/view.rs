@@ -9,7 +9,7 @@ use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 use freehold_report::report::{Caveats, Column, Detail, Group, Measure, Report, Row, Table, Value};
 use freehold_stats::verdict::Direction;
 
-use super::results::{BenchReport, BenchResult, ComparisonRow, Exact, Note, format_interval, summary};
+use super::results::{BenchReport, BenchResult, ComparisonRow, Exact, Note, summary};
 use crate::numbers::{format_ratio, format_time};
 use crate::recipe::Recipe;
 use crate::values::news;
@@ -19,7 +19,7 @@ impl Document for BenchReport {
         let mut reports: Vec<Report> = self.benches.iter().flat_map(|result| result.reports(&self.recipe)).collect();
         if let Some(last) = reports.last_mut() {
             last.recipe = self.recipe.rows(&self.recipe.timing, |_| true);
-            let debug = "This is a debug build: its times say nothing about speed.";
+            let debug = "This is a debug build, so its times are not representative.";
             last.reading.extend((self.recipe.machine.build == "debug").then(|| debug.to_owned()));
         }
         Cow::Owned(reports)
@@ -35,11 +35,11 @@ impl BenchResult {
             reports.push(Report { detail: Detail::Tables, ..Report::default() });
         }
         reports[0].subject.insert(0, format!("{}: {}", self.bench, self.asks));
-        let last = reports.last_mut().expect("there is one now");
+        let last = reports.last_mut().expect("at least one report was pushed");
         last.tables.extend((!self.exact.is_empty()).then(|| exact(&self.exact)));
         last.tables.extend(self.tables.iter().cloned());
         last.tables.extend(self.notes.iter().map(lines));
-        let disturbances = Caveats { title: "What might disturb it".into(), sentences: self.disturbances() };
+        let disturbances = Caveats { title: "Possible disturbances".into(), sentences: self.disturbances() };
         last.caveats.push(disturbances);
         reports
     }
@@ -69,8 +69,8 @@ fn times(sides: [&str; 2], rows: &[&ComparisonRow]) -> Plot {
         b.points.push((at as f64, compared.outcome.b_ns));
     }
     Plot {
-        title: "ns an operation takes".to_owned(),
-        caption: "The lower, the faster. Bars of different cases are not to be compared: their operations differ."
+        title: "Time of an operation in ns".to_owned(),
+        caption: "Lower is faster. Operations differ between cases, so only bars of one case can be compared."
             .to_owned(),
         unit: "ns".into(),
         along: "case".into(),
@@ -99,9 +99,9 @@ fn measure(compared: &ComparisonRow) -> Measure {
 
 fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {
     let has_bars = rows.iter().any(|row| row.bar.is_some());
-    let confidence = format!("{:.1} % interval", rows[0].outcome.estimate.confidence * 100.0);
-    let mut columns = Column::several(&["case", "unit"], &["A", "B", "B/A"]);
-    columns.extend([Column::words(confidence), Column::words("verdict"), Column::numbers("runs")]);
+    let confidence = rows[0].outcome.estimate.confidence * 100.0;
+    let mut columns = Column::several(&["case", "unit"], &["A", "B", "B/A", "low", "high"]);
+    columns.extend([Column::words("verdict"), Column::numbers("runs")]);
     columns.extend(has_bars.then(|| Column::words("bar")));
     let rows = rows.iter().map(|compared| {
         let outcome = &compared.outcome;
@@ -111,21 +111,28 @@ fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {
             Value::text(format_time(outcome.a_ns)),
             Value::text(format_time(outcome.b_ns)),
             Value::text(format_ratio(outcome.estimate.ratio)),
-            Value::text(format_interval(outcome)),
+            Value::text(format_ratio(outcome.estimate.low)),
+            Value::text(format_ratio(outcome.estimate.high)),
             Value::Judged(compared.verdict_text(recipe), outcome.verdict),
             Value::text(outcome.estimate.runs),
         ];
         values.extend(has_bars.then(|| Value::Judged(compared.bar_text(), news(compared.bar_holds))));
         values
     });
-    Table::new("", columns, rows)
+    let about = format!("From low to high is the interval of B/A at {confidence:.1} % confidence.");
+    Table { about, ..Table::new("", columns, rows) }
 }
 
-/// Returns a table of exact counts.
+/// Returns a table of exact counts, which are equal on every machine.
 fn exact(rows: &[Exact]) -> Table {
-    let columns =
-        [Column::words("exact"), Column::words("A"), Column::numbers(""), Column::words("B"), Column::numbers("")];
-    let columns = columns.into_iter().chain([Column::words("verdict")]).collect();
+    let columns = vec![
+        Column::words("count"),
+        Column::words("side A"),
+        Column::numbers("A"),
+        Column::words("side B"),
+        Column::numbers("B"),
+        Column::words("verdict"),
+    ];
     let rows = rows.iter().map(|row| {
         vec![
             Value::text(&row.what),
@@ -136,7 +143,7 @@ fn exact(rows: &[Exact]) -> Table {
             Value::Judged(row.verdict.word().to_owned(), row.verdict),
         ]
     });
-    Table::new("Exact numbers, the same on every machine", columns, rows)
+    Table::new("Exact counts", columns, rows)
 }
 
 /// Returns a table of lines without any formatting, because people copy some of them.

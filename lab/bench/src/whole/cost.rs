@@ -16,7 +16,7 @@ use crate::error::Error;
 pub(crate) const CHOOSING: [&str; 4] = ["LD_PRELOAD", "FREEHOLD_OPTIONS", "MALLOC_CONF", "GLIBC_TUNABLES"];
 
 /// Maximum time of a load; after it the load counts as hung.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// CPU time and memory of a process that ran a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,14 +64,14 @@ pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Resul
         command.env("FREEHOLD_OPTIONS", &malloc.options);
     }
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = spawned.map_err(|error| broken_load(load, malloc, format_args!("it cannot be run: {error}")))?;
-    let said = wait_for_output(child)
-        .map_err(|error| broken_load(load, malloc, format_args!("it cannot be waited for: {error}")))?;
-    let Some(ProcessOutput { status, out, err }) = said else {
-        return Ok(Ending::Failed(format!("it did not end in {} seconds", PATIENCE.as_secs())));
+    let child = spawned.map_err(|error| broken_load(load, malloc, format_args!("cannot be run: {error}")))?;
+    let output = wait_for_output(child)
+        .map_err(|error| broken_load(load, malloc, format_args!("waiting for it failed: {error}")))?;
+    let Some(ProcessOutput { status, out, err }) = output else {
+        return Ok(Ending::Failed(format!("it did not end within {} seconds", TIME_LIMIT.as_secs())));
     };
     if !status.success() {
-        return Ok(Ending::Failed(format!("{status}; {}", err.lines().next().unwrap_or("it says nothing"))));
+        return Ok(Ending::Failed(format!("{status}; {}", err.lines().next().unwrap_or("without a message"))));
     }
     // The dynamic loader reports on standard error that it cannot preload a library, and then continues without it.
     if !err.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Resul
     }
     serde_json::from_str(&out)
         .map(Ending::Done)
-        .map_err(|error| broken_load(load, malloc, format_args!("what it says is no cost: {error}")))
+        .map_err(|error| broken_load(load, malloc, format_args!("its output is not a cost: {error}")))
 }
 
 /// Returns the error for a load that cannot be measured.
@@ -94,7 +94,7 @@ struct ProcessOutput {
     err: String,
 }
 
-/// Waits for a process and its output. Kills the process and returns `None` if it runs for longer than [`PATIENCE`].
+/// Waits for a process and its output. Kills the process and returns `None` if it runs for longer than [`TIME_LIMIT`].
 fn wait_for_output(mut child: Child) -> std::io::Result<Option<ProcessOutput>> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (send, receive) = channel();
@@ -104,7 +104,7 @@ fn wait_for_output(mut child: Child) -> std::io::Result<Option<ProcessOutput>> {
         let err = thread::spawn(move || text(err));
         _ = send.send((text(out), err.join().unwrap_or_default()));
     });
-    let Ok((out, err)) = receive.recv_timeout(PATIENCE) else {
+    let Ok((out, err)) = receive.recv_timeout(TIME_LIMIT) else {
         child.kill()?;
         child.wait()?;
         return Ok(None);

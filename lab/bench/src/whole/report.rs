@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::cost::Rounds;
 use super::ratio::{CONFIDENCE, CPU, CPU_OF_STEP, Figure, PEAK, Ratio, logs, logs_of_best};
 use super::request::Request;
-use super::roster::{self, Malloc};
+use super::roster::Malloc;
 use super::sheet::{Sheet, sheets};
 use crate::numbers::format_ratio;
 
@@ -65,15 +65,6 @@ struct Band {
     cases: Vec<(String, Vec<Option<Ratio>>)>,
     /// Geometric means over the cases, by malloc.
     mean: Vec<Option<Ratio>>,
-}
-
-impl Band {
-    /// Returns the name of the other malloc that is fastest over all cases, and the ratio of Freehold's CPU time to its
-    /// own.
-    fn best<'a>(&self, mallocs: &'a [String]) -> Option<(&'a str, Ratio)> {
-        let others = mallocs.iter().zip(&self.mean).filter_map(|(name, ratio)| Some((name.as_str(), (*ratio)?)));
-        others.max_by(|(_, one), (_, two)| one.ratio.total_cmp(&two.ratio))
-    }
 }
 
 /// Costs from which ratios and medians are computed.
@@ -147,7 +138,8 @@ impl WholeReport {
         let all = costs.loads_of(LoadTable::Loads);
         let best = if all.is_empty() || mallocs.len() < 2 { Vec::new() } else { logs_of_best(rounds, &all, CPU) };
         let missing = request.left_out.iter();
-        let missing = missing.map(|(load, program)| format!("the load `{load}`: there is no `{program}` here"));
+        let missing =
+            missing.map(|(load, program)| format!("the load `{load}`: the program `{program}` is not installed"));
         WholeReport {
             program: Program::this(),
             machine: Machine::this(),
@@ -177,7 +169,7 @@ impl WholeReport {
         let mut table = Table::new(title, columns, []);
         for (name, ratios) in rows.chain([("geometric mean", all)]) {
             let mut cells = vec![Value::text(name)];
-            cells.extend(ratios[1..].iter().map(|ratio| ratio.map_or(Value::None, |ratio| Value::Text(ratio.text()))));
+            cells.extend(ratios[1..].iter().map(|ratio| format_cell(*ratio)));
             table.rows.push(cells);
         }
         table
@@ -200,41 +192,31 @@ impl WholeReport {
         let cpu = self.loads.iter().map(|load| (load.load.as_str(), &*load.cpu));
         let peak = self.loads.iter().map(|load| (load.load.as_str(), &*load.peak));
         vec![
-            self.ratios("CPU time, Freehold's divided by another's", cpu, &self.cpu),
-            self.ratios("Peak resident memory, Freehold's divided by another's", peak, &self.peak),
+            self.means(),
+            self.ratios("CPU time: Freehold's divided by that of the other malloc", cpu, &self.cpu),
+            self.ratios("Peak resident memory: Freehold's divided by that of the other malloc", peak, &self.peak),
             self.medians("CPU time in ms, median", |load| &load.cpu_ms),
             self.medians("Peak resident memory in MiB, median", |load| &load.peak_mib),
-            self.medians("Resident over live at the end, median", |load| &load.overhead),
+            self.medians("Resident memory divided by live memory at the end, median", |load| &load.overhead),
         ]
     }
 
     fn band_table(&self, band: &Band) -> Table {
-        let title = format!("Pairs of {}, CPU time, Freehold's divided by another's", band.band);
+        let title = format!("Pairs of {}: Freehold's CPU time divided by that of the other malloc", band.band);
         let rows = band.cases.iter().map(|(name, ratios)| (name.as_str(), ratios.as_slice()));
         self.ratios(title, rows, &band.mean)
     }
 
-    fn verdict(&self) -> Vec<String> {
-        let best = self.cpu_of_best;
-        let best =
-            best.map(|best| format!("CPU time is {} times that of the best other malloc of each load.", best.text()));
-        let loads =
-            [self.beside_libc(&self.cpu, "CPU time"), self.beside_libc(&self.peak, "Peak resident memory"), best];
-        let pairs = self.pairs.iter().filter_map(|band| {
-            let (name, ratio) = band.best(&self.mallocs)?;
-            Some(format!(
-                "A pair of {} takes {} times what the best single other malloc, {name}, takes.",
-                band.band,
-                ratio.text()
-            ))
-        });
-        loads.into_iter().flatten().chain(pairs).collect()
-    }
-
-    /// Formats the ratio to the C library's malloc.
-    fn beside_libc(&self, ratios: &[Option<Ratio>], what: &str) -> Option<String> {
-        let libc = self.mallocs.iter().position(|name| name == roster::LIBC)?;
-        Some(format!("{what} is {} times the C library's.", ratios[libc]?.text()))
+    /// Returns the table of geometric means over whole loads: one row for each other malloc, and a row for the best other
+    /// malloc of each load.
+    fn means(&self) -> Table {
+        let mut rows = Vec::new();
+        for (name, (cpu, peak)) in self.mallocs.iter().zip(self.cpu.iter().zip(&self.peak)).skip(1) {
+            rows.push(vec![Value::text(name), format_cell(*cpu), format_cell(*peak)]);
+        }
+        rows.push(vec![Value::text("the best of each load"), format_cell(self.cpu_of_best), Value::None]);
+        let columns = Column::several(&["other malloc"], &["CPU time", "peak resident memory"]);
+        Table::new("Geometric means: Freehold's divided by that of the other malloc", columns, rows)
     }
 
     fn recipe(&self) -> Vec<(String, String)> {
@@ -250,15 +232,18 @@ impl WholeReport {
     }
 }
 
+fn format_cell(ratio: Option<Ratio>) -> Value {
+    ratio.map_or(Value::None, |ratio| Value::Text(ratio.text()))
+}
+
 impl Document for WholeReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let loads = if self.loads.is_empty() { Vec::new() } else { self.load_tables() };
         let bands = self.pairs.iter().map(|band| self.band_table(band));
         let sheets = self.sheets.iter().map(|sheet| sheet.shown(&self.mallocs));
-        let left_out = Caveats { title: "Left out".into(), sentences: self.left_out.clone() };
+        let left_out = Caveats { title: "Not measured".into(), sentences: self.left_out.clone() };
         Cow::Owned(vec![Report {
-            subject: vec!["malloc: what whole loads take under Freehold and under other mallocs".to_owned()],
-            verdict: self.verdict(),
+            subject: vec!["malloc: cost of whole loads under Freehold and under other mallocs".to_owned()],
             tables: loads.into_iter().chain(bands).chain(sheets).collect(),
             caveats: if self.left_out.is_empty() { Vec::new() } else { vec![left_out] },
             reading: vec![format!(

@@ -68,12 +68,13 @@ impl Malloc {
     /// Checks that the library exists, and that none of the mallocs in `before` has the same name.
     fn expect(&self, before: &[Malloc]) -> Result<(), Error> {
         if before.iter().any(|malloc| malloc.name == self.name) {
-            return Err(Error::Input(format!("two mallocs are called `{}`; give each a name of its own", self.name)));
+            return Err(Error::Input(format!("two mallocs are named `{}`; give each a different name", self.name)));
         }
         match &self.place {
-            Place::Library(path) if !path.is_file() => {
-                Err(Error::Input(format!("there is no library {}; name one that can be preloaded", path.display())))
-            }
+            Place::Library(path) if !path.is_file() => Err(Error::Input(format!(
+                "there is no library {}; give the path of a library that can be preloaded",
+                path.display()
+            ))),
             _ => Ok(()),
         }
     }
@@ -111,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_must_be_there_once() {
+    fn named_mallocs_exist_and_differ() {
         let here = PathBuf::from(file!()).file_name().map(|_| std::env::current_exe().unwrap()).unwrap();
         let malloc = Malloc::from_library;
         let all = find_mallocs(&here, &[malloc("mine", &here)]).unwrap();
         let names: Vec<&str> = all.iter().map(|malloc| malloc.name.as_str()).collect();
         assert_eq!((names[0], names[1], names.last()), (OURS, LIBC, Some(&"mine")));
         assert!(refuse(&here, &[malloc("mine", Path::new("/nowhere"))]).starts_with("there is no library /nowhere"));
-        assert!(refuse(&here, &[malloc("libc", &here)]).starts_with("two mallocs are called `libc`"));
+        assert!(refuse(&here, &[malloc("libc", &here)]).starts_with("two mallocs are named `libc`"));
     }
 }

@@ -28,31 +28,27 @@ const LIBC: usize = 1;
 /// All figures, in the order of the report.
 const KINDS: [Kind; 12] = [
     kind(LoadTable::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
-    kind(LoadTable::Resident, "Blocks that stay: resident over live", |cost, _| {
+    kind(LoadTable::Resident, "Blocks that stay: resident memory divided by live memory", |cost, _| {
         grown_kib(cost) * 1024.0 / cost.live_bytes as f64
     }),
     kind(LoadTable::Resident, "Blocks that stay: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
     kind(LoadTable::Threads, "Threads: KiB resident for each", |cost, _| grown_kib(cost) / cost.steps as f64),
-    kind(LoadTable::Threads, "Threads: MiB resident that were not before", |cost, _| grown_kib(cost) / 1024.0),
+    kind(LoadTable::Threads, "Threads: growth of resident memory in MiB", |cost, _| grown_kib(cost) / 1024.0),
     kind(LoadTable::Threads, "Threads: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
-    kind(LoadTable::Start, "A start: KiB resident beyond the C library's", |cost, libc| {
+    kind(LoadTable::Start, "Start: KiB resident beyond the C library's", |cost, libc| {
         cost.resident_kib as f64 - libc.resident_kib as f64
     }),
-    kind(LoadTable::Start, "A start: page faults beyond the C library's", |cost, libc| {
+    kind(LoadTable::Start, "Start: page faults beyond the C library's", |cost, libc| {
         cost.faults as f64 - libc.faults as f64
     }),
-    kind(LoadTable::Start, "A start: CPU time in ms beyond the C library's", |cost, libc| {
+    kind(LoadTable::Start, "Start: CPU time in ms beyond the C library's", |cost, libc| {
         (CPU_OF_STEP(cost) - CPU_OF_STEP(libc)) / 1e6
     }),
-    kind(LoadTable::Forks, "Forks under threads that allocate: children that did not end well", |cost, _| {
-        cost.lost as f64
+    kind(LoadTable::Forks, "Forks while other threads allocate: failed children", |cost, _| cost.lost as f64),
+    kind(LoadTable::Forks, "Forks while other threads allocate: all children", |cost, _| cost.steps as f64),
+    kind(LoadTable::Forks, "Forks while other threads allocate: growth of resident memory in MiB", |cost, _| {
+        grown_kib(cost) / 1024.0
     }),
-    kind(LoadTable::Forks, "Forks under threads that allocate: children that were made", |cost, _| cost.steps as f64),
-    kind(
-        LoadTable::Forks,
-        "Forks under threads that allocate: MiB resident at the end that were not before",
-        |cost, _| grown_kib(cost) / 1024.0,
-    ),
 ];
 
 const fn kind(table: LoadTable, title: &'static str, figure: Figure) -> Kind {

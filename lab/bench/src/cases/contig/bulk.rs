@@ -19,7 +19,7 @@ use crate::engine::{Engine, Workload};
 use crate::subject::{Case, Sample};
 
 /// Maximum pages that vmalloc requests at once. linux: mm/vmalloc.c:vm_area_alloc_pages
-const ASKED_AT_ONCE: usize = 100;
+const REQUEST_MAX: usize = 100;
 
 /// Cases that free slices.
 pub(super) static WORKLOADS: [Workload; 4] = [NEIGHBOURS, SCATTERED, SHUFFLED, AS_ALLOCATED];
@@ -27,7 +27,7 @@ pub(super) static WORKLOADS: [Workload; 4] = [NEIGHBOURS, SCATTERED, SHUFFLED, A
 const NEIGHBOURS: Workload = Workload {
     case: Case {
         name: "vfree-neighbours",
-        about: "free a slice of 16384 single pages that are neighbours, in order: a vmalloc area on calm memory",
+        about: "free a slice of 16384 adjacent single pages in order, as in a vmalloc area without memory pressure",
         operation: "a slice of 16384 pages",
         ..PAGES.case
     },
@@ -38,7 +38,7 @@ const NEIGHBOURS: Workload = Workload {
 const SCATTERED: Workload = Workload {
     case: Case {
         name: "vfree-scattered",
-        about: "free a slice of 16384 single pages in order, no two of which are neighbours",
+        about: "free a slice of 16384 single pages in order, none of them adjacent",
         ..NEIGHBOURS.case
     },
     sample: |engine, slices| free_slices(engine, slices, Slice::scattered),
@@ -48,7 +48,7 @@ const SCATTERED: Workload = Workload {
 const SHUFFLED: Workload = Workload {
     case: Case {
         name: "vfree-shuffled",
-        about: "free a slice of 16384 single pages that are neighbours, in an order by chance",
+        about: "free a slice of 16384 adjacent single pages in random order",
         ..NEIGHBOURS.case
     },
     sample: |engine, slices| free_slices(engine, slices, Slice::shuffled),
@@ -58,15 +58,15 @@ const SHUFFLED: Workload = Workload {
 const AS_ALLOCATED: Workload = Workload {
     case: Case {
         name: "vfree-as-allocated",
-        about: "free a slice of 16384 single pages as a hundred at a time came from the bulk allocation, on memory as the \
-            frees before it left it",
+        about: "free a slice of 16384 single pages in the order of their bulk allocation, a hundred pages at a time, on memory \
+            that earlier frees fragmented",
         ..NEIGHBOURS.case
     },
     sample: |engine, slices| free_slices(engine, slices, Slice::as_allocated),
     ..PAGES
 };
 
-const FLOOR: &str = "the floor: check and claim, a page of a slice";
+const FLOOR: &str = "lower bound: check and claim each page of a slice";
 
 /// Floor of each case: the minimum work of its free.
 pub(super) static FLOORS: [Floor; 4] = [
@@ -107,23 +107,23 @@ impl Slice {
 
     fn as_allocated(engine: &Engine<'_>) -> Slice {
         let mut pages = vec![Pfn::new(0); LARGE_PAGES as usize];
-        let mut had = 0;
-        while had < pages.len() {
-            let end = pages.len().min(had + ASKED_AT_ONCE);
-            let came = engine.alloc_pages_bulk(Gfp::KERNEL, &mut pages[had..end]);
-            assert!(came > 0, "memory is plenty");
-            had += came;
+        let mut count = 0;
+        while count < pages.len() {
+            let end = pages.len().min(count + REQUEST_MAX);
+            let allocated = engine.alloc_pages_bulk(Gfp::KERNEL, &mut pages[count..end]);
+            assert!(allocated > 0, "free memory suffices");
+            count += allocated;
         }
         Slice { pages, between: Vec::new() }
     }
 
     fn free(engine: &Engine<'_>, pages: &[Pfn]) {
-        engine.free_pages_bulk(pages).expect("the pages are ours");
+        engine.free_pages_bulk(pages).expect("the pages are allocated");
     }
 }
 
 fn allocate_neighbours(engine: &Engine<'_>, pages: u32) -> Vec<Pfn> {
-    let start = engine.alloc_contig_pages(Gfp::KERNEL, pages).expect("memory is plenty");
+    let start = engine.alloc_contig_pages(Gfp::KERNEL, pages).expect("free memory suffices");
     (0..pages).map(|at| start.offset(at)).collect()
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_what_their_names_say() {
+    fn slices_have_the_order_of_their_names() {
         with_engine(&freehold_policies::baseline(), GIB, |engine| {
             let large = LARGE_PAGES as usize;
             for (allocate, least, most) in [
@@ -196,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_notices_a_page_that_is_named_twice() {
+    fn lower_bound_detects_a_page_that_occurs_twice() {
         let words: Vec<Words> = (0..4).map(|_| Words::held()).collect();
         assert!(claim_each(&words, &[Pfn::new(7), Pfn::new(5)], 5));
-        assert!(!claim_each(&words, &[Pfn::new(6), Pfn::new(7)], 5), "it was claimed before");
+        assert!(!claim_each(&words, &[Pfn::new(6), Pfn::new(7)], 5), "the first page was claimed before");
     }
 }

@@ -45,8 +45,8 @@ impl CmaSubject {
     /// Returns the subject that times the whole or a part of an iteration, with the part in its name.
     pub(super) fn part(policy: &NamedPolicy, timed: TimedPart) -> CmaSubject {
         let part = match timed {
-            TimedPart::Whole => "the whole iteration",
-            TimedPart::Release => "its release alone",
+            TimedPart::Whole => "whole iteration",
+            TimedPart::Release => "release only",
         };
         CmaSubject { name: format!("{}: {part}", policy.name), policy: policy.clone(), timed }
     }
@@ -82,7 +82,7 @@ fn allocate<'m>(engine: &Engine<'m>, area: &Area<'m>) -> Pfn {
 
 /// Releases a large range into the area.
 fn release<'m>(engine: &Engine<'m>, area: &Area<'m>, start: Pfn) {
-    engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
+    engine.cma_release(area, start, LARGE_PAGES).expect("the range is allocated");
 }
 
 /// Builds a machine of one gibibyte with a CMA area in its second half.

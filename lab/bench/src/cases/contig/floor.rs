@@ -85,7 +85,7 @@ impl Words {
 #[inline(never)]
 fn store_all(words: &[Words]) -> bool {
     let (groups, rest) = words.as_chunks::<8>();
-    assert!(rest.is_empty(), "a large range is made of whole groups");
+    assert!(rest.is_empty(), "a large range consists of whole groups");
     groups.iter().all(|group| {
         let held = group.iter().fold(true, |all, word| all & word.is_held());
         if held {
@@ -100,14 +100,14 @@ fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
     let passes: [&dyn Fn() -> bool; 3] =
         [&|| pass::<4>(engine, range, refs), &|| pass::<8>(engine, range, refs), &|| pass::<16>(engine, range, refs)];
     let timed = passes.map(time_check);
-    timed.into_iter().min_by_key(|sample| sample.nanoseconds).expect("there are three")
+    timed.into_iter().min_by_key(|sample| sample.nanoseconds).expect("three passes were timed")
 }
 
 /// Times a check, which must return true.
 pub(super) fn time_check(check: impl FnOnce() -> bool) -> Sample {
     let mut held = false;
     let sample = time(1, || held = check());
-    assert!(held, "the range is ours");
+    assert!(held, "the range is allocated");
     sample
 }
 
@@ -117,7 +117,7 @@ pub(super) fn time_check(check: impl FnOnce() -> bool) -> Sample {
 fn pass<const N: usize>(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> bool {
     engine.map().frames(black_box(range)).all(|frames| {
         let (groups, rest) = frames.as_chunks::<N>();
-        assert!(rest.is_empty(), "a large range is made of whole groups");
+        assert!(rest.is_empty(), "a large range consists of whole groups");
         groups.iter().all(|group| group.iter().fold(true, |all, frame| all & frame.word().is_page_of(refs)))
     })
 }

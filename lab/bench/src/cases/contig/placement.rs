@@ -44,7 +44,7 @@ pub(super) fn compare_placement(
     let mut rows = Vec::new();
     for (case, (of_a, of_b)) in cases.zip(of_a.into_iter().zip(of_b)) {
         rows.push(Exact {
-            what: format!("huge pages to be had at once, of {}, after {case}", GIB / HUGE.pages()),
+            what: format!("huge pages available at once, of {}, after {case}", GIB / HUGE.pages()),
             a: a.name.clone(),
             b: b.name.clone(),
             a_count: of_a.huge,
@@ -52,7 +52,7 @@ pub(super) fn compare_placement(
             verdict: Verdict::compare_exact(of_b.huge, of_a.huge),
         });
         rows.push(Exact {
-            what: format!("single pages on the lists of all CPUs after {case}"),
+            what: format!("single pages on per-CPU lists after {case}"),
             a: a.name.clone(),
             b: b.name.clone(),
             a_count: of_a.listed,

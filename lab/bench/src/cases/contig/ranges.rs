@@ -32,11 +32,11 @@ impl MadeOf {
             MadeOf::Pages => engine.alloc_contig_pages(Gfp::KERNEL, pages),
             MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.alloc_contig_frozen_pages(Gfp::KERNEL, pages),
         };
-        let start = start.expect("memory is plenty");
+        let start = start.expect("free memory suffices");
         let range = start..start.offset(pages);
         if self == MadeOf::FrozenPages {
             for (block, order) in start.blocks_up_to(range.end, Order::MAX) {
-                engine.split_page(block, order).expect("the block is ours");
+                engine.split_page(block, order).expect("the block is allocated");
             }
         }
         range
@@ -48,7 +48,7 @@ impl MadeOf {
             MadeOf::Pages => engine.free_contig_range(range),
             MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.free_contig_frozen_range(range),
         };
-        freed.expect("the range is ours");
+        freed.expect("the range is allocated");
     }
 }
 
@@ -77,8 +77,8 @@ pub(super) fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf)
 pub(super) fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
     let blocks: Vec<_> = (0..ranges)
         .map(|_| {
-            let block = engine.alloc_frozen_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
-            engine.split_page(block, HUGE).expect("the block is ours");
+            let block = engine.alloc_frozen_pages(Gfp::KERNEL, HUGE).expect("free memory suffices");
+            engine.split_page(block, HUGE).expect("the block is allocated");
             block..block.offset(HUGE.pages())
         })
         .collect();
@@ -89,8 +89,8 @@ pub(super) fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
 pub(super) fn author_loop(engine: &Engine<'_>, loops: u64) -> Sample {
     time(loops, || {
         for _ in 0..loops {
-            let block = engine.alloc_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
-            engine.split_page(block, HUGE).expect("the block is ours");
+            let block = engine.alloc_pages(Gfp::KERNEL, HUGE).expect("free memory suffices");
+            engine.split_page(block, HUGE).expect("the block is allocated");
             MadeOf::Pages.free(engine, block..block.offset(HUGE.pages()));
         }
     })

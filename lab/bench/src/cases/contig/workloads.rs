@@ -21,7 +21,7 @@ pub(super) const PAGES: Workload = Workload {
 pub(super) const PAGES_COLD: Workload = Workload {
     case: Case {
         name: "pages-cold",
-        about: "the same after reading memory twice as large as the largest cache, which is not timed",
+        about: "the same, after an untimed read of memory that is twice as large as the largest cache",
         pairs: 1,
         ..PAGES.case
     },
@@ -38,7 +38,7 @@ pub(super) const FROZEN_PAGES: Workload = Workload {
 pub(super) const FROZEN_RANGE: Workload = Workload {
     case: Case {
         name: "frozen-range",
-        about: "free a frozen range of 16384 pages as it was allocated, in the largest blocks that fit",
+        about: "free a frozen range of 16384 pages that was allocated as the largest blocks that fit",
         ..PAGES.case
     },
     sample: |engine, ranges| ranges::free_large(engine, ranges, MadeOf::FrozenBlocks),

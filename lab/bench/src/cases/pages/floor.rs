@@ -51,12 +51,12 @@ impl Blocks for Floor {
             .0
             .try_lock()
             .and_then(|mut free| free.0.pop())
-            .expect("frames are plenty, and nobody else wants them")
+            .expect("frames remain, and no other thread uses them")
     }
 
     #[inline]
     fn put(&self, pfn: Pfn) {
-        self.here().0.try_lock().expect("nobody else wants the lock").0.push(pfn);
+        self.here().0.try_lock().expect("no other thread uses the lock").0.push(pfn);
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_differ_and_come_back_last_first() {
+    fn frames_differ_and_the_last_freed_is_reused_first() {
         let floor = Floor::new(2, 4);
         let taken: Vec<u32> = (0..4).map(|_| floor.get().raw()).collect();
         assert_eq!(taken, [0, 1, 2, 3]);

@@ -29,26 +29,7 @@ use crate::subject::Case;
 
 pub(crate) const BENCH: Bench = Bench {
     name: "pages",
-    asks: "What does an allocation and free of each kind cost, under rival policies and in other allocators?",
-    question: "An allocator is judged by its common paths first: a page from the per-CPU list, a block of a few pages, \
-        a huge page, a block that bypasses the lists, a gibibyte of single pages that come back in order or at random, \
-        and pages that another CPU frees. Each is timed under both policies; then above a floor, the least that it could \
-        take; then on two threads at once; and in page-frame allocators that others have published, where these can do \
-        it at all.",
-    reading: "A pair is an allocation and a free. Orders 0, 3 and 9 are served by the per-CPU list, order 4 takes the \
-        zone lock twice. Bulk and fill go through refills and drains. The floor is an array of free frames for each CPU, \
-        behind the engine's own lock: it is not an allocator, since it finds no buddy and notices no double free, but no \
-        per-CPU list that another CPU may drain costs less. What a free on the floor does is the same in order, at random \
-        and of a huge page, so there it says how much of the time is the allocator's. Two threads are held against one on \
-        the same machine of two CPUs, and each thread's own time counts. In \
-        `order-0-put-elsewhere` one thread allocates a huge page's worth of single pages, a second one on another CPU \
-        frees them, and only that is timed: it includes fetching each page's metadata from the other CPU's cache, and \
-        is held against a free on the floor that fetches nothing. Peers run in a program of their own, in the same \
-        turns on the same CPU; they know no zones, watermarks, types or reserves, so they show what those cost, not \
-        who is better. Two programs also differ by where their code happens to lie, which building machines anew does \
-        not average out: a few percent to a peer may come out the other way next time, and only factors count. The \
-        times of one side may be compared within a table only: both sides take turns on one CPU and its caches, and the \
-        fill, which walks the metadata of a gibibyte, takes more or less time by who is the other side.",
+    asks: "What do the common allocations and frees of pages cost, under rival policies and in other allocators?",
     a: BASELINE,
     b: BEST,
     unit: "ns",
@@ -92,7 +73,7 @@ const GET: Row = Row {
 const PUT: Row = Row {
     case: Case {
         name: "order-0-bulk-put",
-        about: "free a gibibyte of single pages in the order in which they were allocated, which is not timed",
+        about: "free a gibibyte of single pages in the order of their allocation, which is not timed",
         ..GET.case
     },
     work: Work::BulkPut,
@@ -126,7 +107,7 @@ static ROWS: [Row; 8] = [
     Row {
         case: Case {
             name: "order-4-pair",
-            about: "allocate and free a block of 16 pages, past the per-CPU lists",
+            about: "allocate and free a block of 16 pages, without per-CPU lists",
             operations: 5000,
             ..PAIR.case
         },
@@ -140,7 +121,7 @@ static ROWS: [Row; 8] = [
     Row {
         case: Case {
             name: "order-0-fill-free-random",
-            about: "allocate a gibibyte of single pages and free them in random order, again and again",
+            about: "allocate a gibibyte of single pages and free them in random order, repeatedly",
             operation: "an operation",
             operations: 2 * GIB as u64,
             pairs: 1,
@@ -192,8 +173,8 @@ fn plan(request: &Request) -> Result<Plan, Error> {
         plan.comparisons.extend(partner.into_iter().flat_map(|partner| together(b, partner)));
     }
     if partner.is_none() {
-        let line = "this process may use one CPU only; give it two to time two threads, and frees on another CPU";
-        plan.notes.push(Note { title: "Left out".to_owned(), lines: vec![line.to_owned()] });
+        let line = "two threads, and frees on another CPU: this process may use only one CPU";
+        plan.notes.push(Note { title: "Not measured".to_owned(), lines: vec![line.to_owned()] });
     }
     add_peers(request, &mut plan)?;
     Ok(plan)
@@ -260,8 +241,8 @@ fn metadata() -> Note {
     let all = frame as f64 / 4.0 + pageblock as f64 * 512.0 / f64::from(1 << 20);
     let hot = size_of::<Frame>() as f64 / 4.0;
     let line = format!(
-        "{frame} bytes a frame and {pageblock} a pageblock: {all:.2} MiB a GiB {}, {hot:.2} of it words {}, under every \
-         policy",
+        "{frame} bytes a frame and {pageblock} bytes a pageblock under every policy: {all:.2} MiB a GiB {}, of which state \
+         words {hot:.2} {}",
         format_bar(all, METADATA_MAX.0),
         format_bar(hot, METADATA_MAX.1),
     );
@@ -292,8 +273,8 @@ mod tests {
 
     /// Both threads share one CPU here, which is slow but valid.
     #[test]
-    fn every_lane_does_what_was_asked_for() {
-        let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+    fn every_side_does_the_requested_operations() {
+        let partner = *affinity::usable().unwrap().last().expect("this thread may use a CPU");
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
             let policy = freehold_policies::parse(policy).unwrap();
             let compared = against(&policy, &policy, Some(partner)).into_iter();
@@ -305,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_whole_after_pages_were_freed_elsewhere() {
-        let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+    fn machine_is_consistent_after_frees_on_another_cpu() {
+        let partner = *affinity::usable().unwrap().last().expect("this thread may use a CPU");
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
             with_cpus(&freehold_policies::parse(policy).unwrap(), GIB, 2, |engine| {
                 page_loop::free_elsewhere(&work::EngineBlocks::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
                 engine.drain_all_pages();
-                let census = engine.check().expect("nothing is lost or broken");
+                let census = engine.check().expect("the state is consistent");
                 assert_eq!((census.free, census.allocated), (u64::from(GIB), 0), "{policy}");
             })
             .unwrap();

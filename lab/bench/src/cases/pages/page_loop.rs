@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::subject::{Case, Sample, Subject, Then};
 
 /// Name of the floor in tables.
-const FLOOR: &str = "the floor: for each CPU an array of frames behind a lock";
+const FLOOR: &str = "lower bound: an array of frames for each CPU, behind a lock";
 
 /// A case, and its work on blocks.
 pub(super) struct Row {

@@ -1,4 +1,4 @@
-//! The timed loops, over anything that hands out pages: the engine, or the floor below it.
+//! The timed loops, on any allocator of pages: the engine or the lower bound.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -40,12 +40,12 @@ impl<'e, 'm> EngineBlocks<'e, 'm> {
 impl Blocks for EngineBlocks<'_, '_> {
     #[inline]
     fn get(&self) -> Pfn {
-        self.engine.alloc_pages(self.gfp, self.order).expect("memory is plenty")
+        self.engine.alloc_pages(self.gfp, self.order).expect("free memory suffices")
     }
 
     #[inline]
     fn put(&self, pfn: Pfn) {
-        self.engine.free_pages(pfn, self.order).expect("the block is ours");
+        self.engine.free_pages(pfn, self.order).expect("the block is allocated");
     }
 }
 

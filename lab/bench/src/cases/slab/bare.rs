@@ -44,12 +44,12 @@ impl Bare {
         let mut ticks: Vec<u64> = match self.primitive {
             Primitive::Rseq => {
                 let rseq =
-                    Rseq::find().map_err(|error| Error::Input(format!("no section can be measured: {error}")))?;
+                    Rseq::find().map_err(|error| Error::Input(format!("sections cannot be measured: {error}")))?;
                 rounds.map(|_| list.pairs(&rseq, pairs)).collect()
             }
             Primitive::Locked => {
                 let locked = lock_cpus(cpu_count(), CurrentCpuOfProcess::find())
-                    .map_err(|errno| Error::Input(format!("there is no room for locks: {errno}")))?;
+                    .map_err(|errno| Error::Input(format!("locks cannot be allocated: {errno}")))?;
                 rounds.map(|_| list.pairs(&locked, pairs)).collect()
             }
             Primitive::ThreadLocal => {
@@ -120,10 +120,10 @@ impl List {
         let (links, mask) = (Plain { offset: 0 }, SlabMask::for_size(size_of::<Memory>() as u64));
         let start = clock::now();
         for _ in 0..pairs {
-            let object = local.pop(slots, links).expect("of many objects one is out at a time");
+            let object = local.pop(slots, links).expect("only one object is allocated at a time");
             // SAFETY: the object was popped from this slab's list in the line before, and is not used after the push.
             let freed = unsafe { FreedObject::new(object, &self.slab, mask) };
-            assert_eq!(local.push(slots, freed, links), PushOutcome::Done, "the list is of the object's slab");
+            assert_eq!(local.push(slots, freed, links), PushOutcome::Done, "the list belongs to the object's slab");
         }
         clock::now() - start
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_list_is_whole_after_pairs() {
-        let cpu = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        let cpu = *affinity::usable().unwrap().last().expect("this thread may use a CPU");
         affinity::pin(cpu).unwrap();
         let event = Event { work: Work::Pair, size: Size::TABLE[3], objects: 1000, rounds: 2 };
         for primitive in [Primitive::Rseq, Primitive::ThreadLocal, Primitive::Locked] {

@@ -4,15 +4,17 @@ use freehold_object_loops::Work;
 use freehold_report::report::{Table, Value};
 
 use super::findings::Findings;
-use super::lists::{place, title};
+use super::lists::place;
 use crate::bar::Bar;
 use crate::settings::Settings;
 
 use crate::contest::{Contest, Duel, DuelRecord, Sum};
-use crate::values::{self, bars, tally};
+use crate::values;
 
 /// Name of Freehold's malloc.
 const OURS: &str = "freehold";
+/// Name of the best peer, which may be a different one in each loop and size.
+const BEST_OF_EACH: &str = "the best of each";
 /// Largest size in bytes for which a bar is set; larger blocks consist of whole pages.
 const BYTES_MAX: usize = 8192;
 /// Bar for Freehold's geometric mean against the best peer.
@@ -22,7 +24,7 @@ const WORST: Bar = Bar::RatioAtMost(1.3);
 /// Loops for which bars are set.
 const WORKS: [Work; 3] = [Work::Fill, Work::Pair, Work::Remote];
 
-/// Adds the table of all mallocs and its conclusions.
+/// Adds the table of all mallocs, their means and their summary.
 pub(super) fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let Some(ours) = contest.place(OURS) else { return };
     let peers: Vec<usize> = (0..contest.names.len()).filter(|&player| player != ours).collect();
@@ -31,15 +33,17 @@ pub(super) fn judge(contest: &Contest, settings: &Settings, findings: &mut Findi
     }
     let beside = Beside { contest, settings, ours, peers };
     let cells = beside.cells(findings);
-    let conclusions = beside.conclusions(&cells, findings);
+    beside.summarize(&cells, findings);
+    beside.add_means(&WORKS, Some(MEAN), findings);
+    beside.add_means(&[Work::FillTouched], None, findings);
     let columns =
         ["loop", "bytes", OURS].into_iter().chain(beside.peers.iter().map(|&peer| contest.names[peer].as_str()));
     findings.tables.push(Table {
-        title: "Beside other people's mallocs".to_owned(),
-        about: "Ticks an operation. The best peer is the one with the lowest figure in that row.".to_owned(),
-        columns: values::columns(1, columns.chain(["best peer", "ours/best", "bar"])),
+        title: "Mallocs".to_owned(),
+        about: "Ticks of an operation. The best peer has the lowest figure of the row.".to_owned(),
+        columns: values::columns(1, columns.chain(["best peer", "freehold/best", "bar"])),
         rows: cells.iter().map(|cell| beside.row(cell)).collect(),
-        conclusions,
+        conclusions: Vec::new(),
     });
 }
 
@@ -70,7 +74,7 @@ impl Beside<'_> {
         for at in cells {
             let Some(best) = self.best(&vec![at]) else { continue };
             let Some(mut duel) = self.contest.duel_in(best, self.ours, at, self.settings.margin) else { continue };
-            if self.is_promised(at) {
+            if self.has_bar(at) {
                 duel = duel.with_bar(WORST);
             }
             findings.note(self.contest, best, self.ours, at, &duel);
@@ -79,7 +83,7 @@ impl Beside<'_> {
         duels
     }
 
-    fn is_promised(&self, at: usize) -> bool {
+    fn has_bar(&self, at: usize) -> bool {
         WORKS.contains(&self.contest.cells[at].work) && !self.is_of_pages(at)
     }
 
@@ -124,75 +128,32 @@ impl Beside<'_> {
         sums.into_iter().map(|(.., sum)| sum).collect()
     }
 
-    /// Formats the means, the worst figure, and the figures without a bar.
-    fn conclusions(&self, cells: &[FigureDuel], findings: &mut Findings) -> Vec<String> {
-        let mut sentences = self.means(&self.loops(&WORKS), findings);
-        let promised: Vec<&FigureDuel> = cells.iter().filter(|judged| self.is_promised(judged.at)).collect();
-        let worst = promised.iter().max_by(|one, other| one.duel.estimate.ratio.total_cmp(&other.duel.estimate.ratio));
-        sentences.extend(worst.map(|judged| format!("The worst figure is {}.", self.figure_text(judged))));
-        let duels: Vec<Duel> = promised.iter().map(|judged| judged.duel).collect();
-        sentences.push(format!(
-            "Against the best peer of each figure, ours is {}; the bar of each figure is {}.",
-            tally(&duels),
-            bars(&duels)
-        ));
-        sentences.extend(self.touched());
-        let pages = cells.iter().filter(|judged| self.is_of_pages(judged.at));
-        let pages: Vec<String> = pages.map(|judged| self.figure_text(judged)).collect();
-        if !pages.is_empty() {
-            sentences.push(format!("Of blocks of pages nothing was promised: {}.", pages.join("; ")));
+    /// Adds the verdicts and bars of all figures to the summary.
+    fn summarize(&self, cells: &[FigureDuel], findings: &mut Findings) {
+        let [mut with_bar, mut without_bar] = [Vec::new(), Vec::new()];
+        for cell in cells {
+            if self.has_bar(cell.at) { with_bar.push(cell.duel) } else { without_bar.push(cell.duel) }
         }
-        sentences
+        findings.summarize("best other malloc", OURS, &with_bar);
+        findings.summarize("best other malloc, without a bar", OURS, &without_bar);
     }
 
-    /// Formats the means of the loop without a bar.
-    fn touched(&self) -> Option<String> {
-        let loops = self.loops(&[Work::FillTouched]);
-        let each = self.against_peers(&loops);
-        let of_each = self.against_best(&loops)?.ratio_text();
-        (!each.is_empty()).then(|| {
-            format!(
-                "Of objects that are touched nothing was promised: in the geometric mean over `fill-touched` at {} sizes, ours \
-                 takes {of_each} times as long as the best peer of each; over each peer, {}.",
-                loops.len(),
-                self.names_and_ratios(&each)
-            )
-        })
-    }
-
-    fn figure_text(&self, judged: &FigureDuel) -> String {
-        let cell = self.contest.cells[judged.at];
-        format!(
-            "`{}` at {} bytes, {} times {}",
-            title(cell),
-            cell.size,
-            judged.duel.ratio_text(),
-            self.contest.names[judged.best]
-        )
-    }
-
-    /// Formats the geometric means: against the best peer overall, against the best peer of each loop and size, and
-    /// against each peer.
-    fn means(&self, loops: &[Sum], findings: &mut Findings) -> Vec<String> {
-        let duels: Vec<(usize, Duel)> =
-            self.against_peers(loops).into_iter().map(|(peer, duel)| (peer, duel.with_bar(MEAN))).collect();
-        findings.duels.extend(duels.iter().map(|(peer, duel)| mean_record(&self.contest.names[*peer], *duel)));
-        let scope = format!("the geometric mean over {} loops and sizes up to {BYTES_MAX} bytes", loops.len());
-        let mut sentences = Vec::new();
-        if let Some((peer, duel)) = duels.first() {
-            let (name, ratio, bar) = (&self.contest.names[*peer], duel.ratio_text(), duel.bar_text());
-            sentences
-                .push(format!("In {scope}, {name} is the best peer, and ours takes {ratio} times as long ({bar})."));
+    /// Adds the geometric means over these loops: against each peer, and against the best peer of each loop and size.
+    fn add_means(&self, works: &[Work], bar: Option<Bar>, findings: &mut Findings) {
+        let loops = self.loops(works);
+        let peers = self.against_peers(&loops).into_iter();
+        let mut duels: Vec<(&str, Duel)> =
+            peers.map(|(peer, duel)| (self.contest.names[peer].as_str(), duel)).collect();
+        duels.extend(self.against_best(&loops).map(|duel| (BEST_OF_EACH, duel)));
+        let names: Vec<&str> = works.iter().map(|work| work.name()).collect();
+        let scope = format!("{} up to {BYTES_MAX} bytes", names.join(", "));
+        for (peer, duel) in duels {
+            let duel = bar.map_or(duel, |bar| duel.with_bar(bar));
+            findings.add_mean(&scope, peer, OURS, &duel);
+            if bar.is_some() {
+                findings.duels.push(mean_record(peer, duel));
+            }
         }
-        if let Some(duel) = self.against_best(loops).map(|duel| duel.with_bar(MEAN)) {
-            let (ratio, bar) = (duel.ratio_text(), duel.bar_text());
-            sentences.push(format!(
-                "Against the best peer of each loop and size, ours takes {ratio} times as long ({bar})."
-            ));
-            findings.duels.push(mean_record("the best of each", duel));
-        }
-        sentences.push(format!("Ours over each peer, in that mean: {}.", self.names_and_ratios(&duels)));
-        sentences
     }
 
     /// Compares Freehold's malloc with each peer in a geometric mean, the fastest peer first.
@@ -209,11 +170,6 @@ impl Beside<'_> {
     /// Compares Freehold's malloc with the best peer of each loop and size.
     fn against_best(&self, loops: &[Sum]) -> Option<Duel> {
         self.contest.duel(|sum| self.best(sum).unwrap_or(self.ours), |_| self.ours, loops, self.settings.margin)
-    }
-
-    fn names_and_ratios(&self, duels: &[(usize, Duel)]) -> String {
-        let each = duels.iter().map(|(peer, duel)| format!("{} {}", self.contest.names[*peer], duel.ratio_text()));
-        each.collect::<Vec<_>>().join("; ")
     }
 }
 

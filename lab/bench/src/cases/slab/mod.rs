@@ -8,7 +8,7 @@
 //! lists      the author's table, arrays against lists, hardening
 //! sections   primitives that make CPU-local updates exclusive, and their cost
 //! mallocs    all mallocs, and the bars for Freehold's
-//! findings   tables and duels
+//! findings   tables and duels, with a summary
 //! ```
 //!
 //! There are three contests: between policies and primitives of the slab, and between bare sections, both in this
@@ -41,43 +41,7 @@ use crate::subject::{Case, Effort};
 
 pub(crate) const BENCH: Bench = Bench {
     name: "slab",
-    asks: "What does an object cost, with one word or two, lists, arrays or bits, and in other people's mallocs?",
-    question: "The per-CPU list of the slab allocator was two words in Linux 6.12: the list, and the slab that it is of. \
-        The change (Christoph Lameter, V1, 2014-12-10) ends the list in a pointer into its own slab with the lowest bit \
-        set, so that one word says both, and needs no guard against preemption between two of them. His cycles stand in \
-        the table below, before and after. In a process the idea finds its true use: a restartable sequence can commit \
-        one store. Since then Linux itself has chosen arrays of objects (sheaves). So: what is gained by one word, and \
-        how much of that is the guard's? When do arrays win? What does the sequence cost above doing nothing, and what \
-        would a lock cost? And is the whole any good beside the mallocs that others have published?",
-    reading: "Figures are ticks an operation, medians over the runs; a ratio is that of two contestants within a run, and \
-        the median of those. In a `fill` the objects are allocated one after the other and then freed in that order; a \
-        `pair` is an object freed as soon as it is allocated, and its figure is for both. `remote` has a thread on another \
-        CPU free what this one allocated, while the other waits: the free includes fetching what the slab keeps of the \
-        object from the other CPU's cache, and so does the next allocation. Nothing is written to an object, except in \
-        `fill-touched`, where a byte of each is written and read again. That matters: a list goes through \
-        the objects, while arrays and words beside slabs do not touch them. `fill` is their best case, and `fill-touched` \
-        says what is left of it for somebody who uses what he allocates. A *bar* is what was promised before anything was \
-        measured: *met* if the whole interval keeps it, *missed* if nothing of it does, else *open*.\n\n\
-        The author's cycles are of another machine, of a kernel, and of a version with two bugs (remote frees of an \
-        exhausted list were lost, and the test for the same slab missed the first object): they say in which direction \
-        the change goes, and no more. The guard is emulated: a counter of the thread is raised and lowered around the \
-        list, as CONFIG_PREEMPT has it. `tagged/A, no guard` is the part of the gain that is not the guard's. Unless policies \
-        say otherwise, both sides of his table have slabs of the sizes that `freehold` gives them (`slab.min_objects` and \
-        the like), which no Linux has; the table after it has Linux's.\n\n\
-        Policies and primitives are compared in one process, each as code built for it alone and called through a table \
-        of functions; that call, and the choice of a cache by size, is in all of them. Objects of 16384 bytes come from the page allocator where sizes are Linux's (`slab.sizes`). Other people's mallocs are called \
-        by address, as ours is there, each in a process of its own. A loop over one size is the best case of every cache, \
-        and says nothing about memory. Of a hundred verdicts on contestants that are the same, five may err.\n\n\
-        *What was chosen.* `freehold` has arrays before slabs of bits (`sheaves-bitmap`): a free on another CPU, which a malloc \
-        cannot choose, costs them a fraction of what it costs lists, and nothing else here is as far apart. They are not the best \
-        everywhere. Whoever allocates thousands of objects before he frees one, and touches them, is better off with \
-        `slab=tagged`: sheaves overflow then, so most objects go through slabs, and a list has already fetched the line that \
-        is touched.\n\n\
-        *Why bars are missed.* One word against two, in pairs: each step waits for the word that the last one wrote, and \
-        much of what the guard costs is hidden in that wait. A lock: one that nobody else wants is an exchange in the \
-        CPU's own cache, and that is not four times the cost of a section. Other mallocs: in a `fill` most objects pass through a \
-        sheaf to a slab and are paid for twice, where others free onto the list of the object's own page; in a `pair` the \
-        place of the last object is written and read twice, one after the other.",
+    asks: "What does an object cost with one-word and two-word lists, sheaves and bitmaps, and in other mallocs?",
     a: "freehold,slab=page-field",
     b: BEST,
     unit: "ticks",
@@ -101,7 +65,7 @@ const FILL: Case = Case {
 
 static CASES: [Case; 4] = [
     FILL,
-    Case { name: "fill-touched", about: "the same, and a byte of each object is written and later read", ..FILL },
+    Case { name: "fill-touched", about: "the same, with a byte of each object written and later read", ..FILL },
     Case { name: "pair", about: "allocate an object and free it", operation: "a pair", ..FILL },
     Case { name: "remote", about: "allocate 10000 objects; free them on another CPU", ..FILL },
 ];
@@ -113,19 +77,18 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     Ok(Plan::default())
 }
 
-/// Refuses a policy B whose `slab=` the contest would silently ignore: the contest runs every way of keeping objects,
-/// under exactly one policy B.
+/// Rejects a policy B whose `slab=` would be ignored: the contest runs every value of it, under exactly one policy B.
 fn check_b(rivals: &[NamedPolicy]) -> Result<(), Error> {
     let [b] = rivals else {
-        let sentence = "`slab` takes one --b, under which it times every `slab=`; run it once for each";
+        let sentence = "`slab` takes one --b, under which it times every value of `slab=`; run it once for each policy";
         return Err(Error::Input(sentence.to_owned()));
     };
     if b.policy.slab.objects == Policy::FREEHOLD.slab.objects {
         return Ok(());
     }
     Err(Error::Input(format!(
-        "`slab` times B under every `slab=` by itself, and would pass over that of `{}`; let B have slab=sheaves-bitmap, \
-         as the default does, or name other benchmarks",
+        "`slab` times B under every value of `slab=`, and would ignore the value of `{}`; give B slab=sheaves-bitmap, \
+         as in the default, or name other benchmarks",
         b.name
     )))
 }
@@ -135,13 +98,13 @@ fn epilogue(request: &Request, _: &[ComparisonRow]) -> Result<Epilogue, Error> {
     let cpus = cpus(settings);
     let mut epilogue = Epilogue::default();
     if let Err(error) = Rseq::find() {
-        epilogue.notes.push(Note { title: "Nothing was measured".to_owned(), lines: vec![error.to_string()] });
+        epilogue.notes.push(Note { title: "Not measured".to_owned(), lines: vec![error.to_string()] });
         return Ok(epilogue);
     }
     let mut findings = Findings::default();
-    let b = request.rivals.first().expect("a plan is made for one policy B");
+    let b = request.rivals.first().expect("the plan checked that there is one policy B");
     let rivals = SlabRival::ALL.map(|rival| rival.rival(request, b, cpus));
-    let contest = held("the slab's rivals", &rivals.each_ref().map(|rival| rival as &dyn Contestant), settings)?;
+    let contest = hold_loops("rivals", &rivals.each_ref().map(|rival| rival as &dyn Contestant), settings)?;
     lists::author(&contest, request, b, &mut findings);
     lists::rivals(&contest, settings, &mut findings);
     sections::primitives(&contest, settings, &mut findings);
@@ -157,27 +120,28 @@ fn epilogue(request: &Request, _: &[ComparisonRow]) -> Result<Epilogue, Error> {
     let (players, notes) = players(settings)?;
     epilogue.notes.extend(notes);
     if !players.is_empty() {
-        let everybody: Vec<&dyn Contestant> = players.iter().map(|player| player as &dyn Contestant).collect();
-        let contest = held("mallocs", &everybody, settings)?;
+        let contestants: Vec<&dyn Contestant> = players.iter().map(|player| player as &dyn Contestant).collect();
+        let contest = hold_loops("mallocs", &contestants, settings)?;
         mallocs::judge(&contest, settings, &mut findings);
         epilogue.standings.extend(contest.standings("mallocs"));
         epilogue.notes.push(versions(&players));
         epilogue.notes.push(runs_note("mallocs", &contest));
     }
     if settings.partner.is_none() {
-        let line = "this process may use one CPU only; give it two to time frees on another CPU";
-        epilogue.notes.push(Note { title: "Left out".to_owned(), lines: vec![line.to_owned()] });
+        let line = "frees on another CPU: this process may use only one CPU";
+        epilogue.notes.push(Note { title: "Not measured".to_owned(), lines: vec![line.to_owned()] });
     }
     if settings.effort == Effort::Quick {
-        let line = "100 objects instead of 10000, and a few sizes only: this says that it works, and not how fast";
-        epilogue.notes.push(Note { title: "This was a quick run".to_owned(), lines: vec![line.to_owned()] });
+        let line = "100 objects instead of 10000, and few sizes: the times are not representative";
+        epilogue.notes.push(Note { title: "Quick run".to_owned(), lines: vec![line.to_owned()] });
     }
     epilogue.notes.push(clock_note());
-    Ok(Epilogue { tables: findings.tables, duels: findings.duels, ..epilogue })
+    let (tables, duels) = findings.finish();
+    Ok(Epilogue { tables, duels, ..epilogue })
 }
 
 /// Runs a contest in the loops and sizes of this benchmark.
-fn held(name: &str, contestants: &[&dyn Contestant], settings: &Settings) -> Result<Contest, Error> {
+fn hold_loops(name: &str, contestants: &[&dyn Contestant], settings: &Settings) -> Result<Contest, Error> {
     contest::hold(&format!("slab: {name}"), contestants, &events(settings), settings)
 }
 
@@ -219,17 +183,16 @@ fn players(settings: &Settings) -> Result<(Vec<Player>, Vec<Note>), Error> {
 
 fn versions(players: &[Player]) -> Note {
     Note {
-        title: "The mallocs' versions".to_owned(),
-        lines: players.iter().map(|player| format!("{:12} {}", player.name(), player.version())).collect(),
+        title: "Versions of the mallocs".to_owned(),
+        lines: players.iter().map(|player| format!("{} {}", player.name(), player.version())).collect(),
     }
 }
 
 fn runs_note(name: &str, contest: &Contest) -> Note {
-    let title = format!("Runs of the contest of {name}");
-    Note { title, lines: vec![format!("{}, each with everybody built anew", contest.runs.len())] }
+    Note { title: "Runs".to_owned(), lines: vec![format!("{name}: {}", contest.runs.len())] }
 }
 
 fn clock_note() -> Note {
-    let line = format!("{:.2} a nanosecond, the processor's time stamp counter", clock::rate() / 1e9);
+    let line = format!("{:.2} a nanosecond (time stamp counter of the processor)", clock::rate() / 1e9);
     Note { title: "Ticks".to_owned(), lines: vec![line] }
 }

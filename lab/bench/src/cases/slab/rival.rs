@@ -68,7 +68,7 @@ impl Rival {
 
     /// Moves the second thread of a loop to its CPU.
     fn settle_partner(&self) -> Result<(), String> {
-        let partner = self.cpus.partner.ok_or("there is no CPU for a second thread")?;
+        let partner = self.cpus.partner.ok_or("a second thread has no CPU")?;
         affinity::pin(partner).map_err(|error| format!("a second thread cannot be pinned to CPU {partner}: {error}"))
     }
 }
@@ -116,7 +116,7 @@ fn heap_objects<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
         frontend_objects::<C, Bitmap<Plain>>,
         frontend_objects::<C, Bitmap<Mangled>>,
     ];
-    constructors.into_iter().find_map(|construct| construct(heap)).expect("every policy has its fast path here")
+    constructors.into_iter().find_map(|construct| construct(heap)).expect("every policy has a fast path")
 }
 
 /// Returns the frontend of a heap for one fast path, or `None` if its policy uses another one.
@@ -168,7 +168,7 @@ mod tests {
     /// Both threads share one CPU here, which is slow but valid.
     #[test]
     fn every_loop_leaves_the_slab_as_it_was() {
-        let cpu = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        let cpu = *affinity::usable().unwrap().last().expect("this thread may use a CPU");
         affinity::pin(cpu).unwrap();
         let cpus = Cpus { cpu, partner: Some(cpu) };
         for primitive in [Primitive::Rseq, Primitive::Locked] {

@@ -10,7 +10,7 @@ use super::rivals::SlabRival;
 use crate::bar::Bar;
 use crate::contest::Contest;
 use crate::settings::Settings;
-use crate::values::{self, bars};
+use crate::values;
 
 /// Bar for sequences against no exclusion.
 const ABOVE_NOTHING: Bar = Bar::RatioAtMost(1.6);
@@ -27,6 +27,7 @@ pub(super) fn bare(contest: &Contest, settings: &Settings, findings: &mut Findin
     for (a, bar) in [(0, ABOVE_NOTHING), (2, BELOW_LOCK)] {
         let duel = contest.duel_in(a, 1, 0, settings.margin).map(|duel| duel.with_bar(bar));
         duel.iter().for_each(|duel| findings.note(contest, a, 1, 0, duel));
+        findings.summarize(&contest.names[a], &contest.names[1], duel.as_slice());
         rows.push(vec![
             Value::text(format!("rseq against {}", contest.names[a])),
             values::ticks(contest.ticks(a, 0)),
@@ -36,12 +37,12 @@ pub(super) fn bare(contest: &Contest, settings: &Settings, findings: &mut Findin
         ]);
     }
     findings.tables.push(Table {
-        title: "What keeps others off a CPU's lists: sections alone".to_owned(),
-        about: "Ticks of an object taken off a tagged list and put back, inlined, with nothing around it: with nothing that \
-                keeps others off, where each thread stands for a CPU of its own and is never moved, which is the least \
-                that it could cost; with restartable sequences; with a lock for each CPU."
-            .to_owned(),
-        columns: values::columns(1, ["a pair", "the other", "rseq", "rseq/other", "bar"]),
+        title: "Exclusion alone".to_owned(),
+        about:
+            "Ticks of an object taken from a tagged list and put back, inlined: without exclusion, which is the lower \
+                bound, with restartable sequences, and with a lock for each CPU."
+                .to_owned(),
+        columns: values::columns(1, ["comparison", "other", "rseq", "rseq/other", "bar"]),
         rows,
         conclusions: Vec::new(),
     });
@@ -50,7 +51,7 @@ pub(super) fn bare(contest: &Contest, settings: &Settings, findings: &mut Findin
 /// Adds the table of pairs of each size under each primitive.
 pub(super) fn primitives(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let [nothing, rseq, locked] =
-        [SlabRival::ThreadLocal, SlabRival::Tagged, SlabRival::Locked].map(|who| who as usize);
+        [SlabRival::ThreadLocal, SlabRival::Tagged, SlabRival::Locked].map(|rival| rival as usize);
     let (mut rows, mut above, mut below) = (Vec::new(), Vec::new(), Vec::new());
     for at in contest.cells_of(Work::Pair, 0) {
         let [over, under] = [(nothing, ABOVE_NOTHING), (locked, BELOW_LOCK)]
@@ -71,20 +72,20 @@ pub(super) fn primitives(contest: &Contest, settings: &Settings, findings: &mut 
         above.extend(over);
         below.extend(under);
     }
+    for (a, duels) in [(nothing, &above), (locked, &below)] {
+        findings.summarize(&contest.names[a], &contest.names[rseq], duels);
+    }
     findings.tables.push(Table {
-        title: "What keeps others off a CPU's lists: in an allocator".to_owned(),
-        about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: with nothing that keeps \
-                others off, with restartable sequences, and with a lock for each CPU. What is around a section is the \
-                same for all. Under Linux's sizes objects of 16384 bytes come from the page allocator, with locks of its own."
+        title: "Exclusion in an allocator".to_owned(),
+        about: "Ticks of a pair of calls of the slab with tagged lists: without exclusion, with restartable sequences, and \
+                with a lock for each CPU. Under Linux's sizes, objects of 16384 bytes come from the page allocator, which \
+                has its own locks."
             .to_owned(),
         columns: values::columns(
             0,
-            ["bytes", "nothing", "rseq", "a lock", "rseq/nothing", "bar", "rseq/lock", "bar"],
+            ["bytes", "nothing", "rseq", "a lock", "rseq/nothing", "bar of rseq/nothing", "rseq/lock", "bar of rseq/lock"],
         ),
         rows,
-        conclusions: vec![
-            format!("Against nothing, the bar is {}.", bars(&above)),
-            format!("Against a lock, the bar is {}.", bars(&below)),
-        ],
+        conclusions: Vec::new(),
     });
 }
