@@ -2,10 +2,10 @@
 //!
 //! The suite draws [`cell`]s of a grid, and the [`lab`] boots each several times. The recordings are replayed under the
 //! rules of the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays the
-//! recordings of one kernel under the rules of another kernel, or under another setting. Both are written to one
-//! [`page`], docs/fidelity.md. The published [`changes`], before and after in real kernels, are written to
-//! docs/findings/kernels.md, and the outcomes of [`advice`] to docs/findings/advice.md. Recordings are kept in a
-//! folder, so an interrupted run continues from its last state.
+//! recordings of one kernel under the rules of another kernel, or under another setting. Their [`table`]s are shown by
+//! docs/fidelity.md, and those of the published [`changes`], before and after in real kernels, by
+//! docs/findings/kernels.md. The outcomes of [`advice`] are a [`page`], docs/findings/advice.md. Recordings are kept in
+//! a folder, so an interrupted run continues from its last state.
 
 mod advice;
 mod cell;
@@ -17,10 +17,12 @@ mod lab;
 mod page;
 mod prediction;
 mod suite;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use cell::Half;
 use clap::Parser;
 use error::Error;
 use freehold_report::origin;
@@ -31,6 +33,8 @@ use freehold_stats::samples::RUNS_MIN;
 use judge::AS_RECORDED;
 use lab::{Lab, Load};
 use prediction::{PredictedRow, Prediction};
+use suite::CellResult;
+use table::TextTable;
 
 /// Compares the engine with real kernels.
 #[derive(Debug, Parser)]
@@ -44,8 +48,7 @@ pub(crate) struct Args {
     #[arg(long)]
     prediction: bool,
 
-    /// Boot the kernels before and after the published changes, and report the effect of each change:
-    /// docs/findings/kernels.md
+    /// Boot the kernels before and after the published changes, and report the effect of each change
     #[arg(long, conflicts_with_all = ["suite", "prediction"])]
     changes: bool,
 
@@ -78,12 +81,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", default_value = "target/release/freehold")]
     freehold: PathBuf,
 
-    /// Page to write; without it, the tables are printed
-    #[arg(long, value_name = "FILE")]
+    /// Folder for the tables as CSV, or file of the page of --advice; without it, they are printed
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 
     /// With --prediction: file for the track record of predictions, which `freehold advise` contains; write it and the
-    /// page in one run
+    /// tables in one run
     #[arg(long, value_name = "FILE", requires = "prediction")]
     track_record: Option<PathBuf>,
 }
@@ -116,18 +119,50 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     if args.changes {
         let recorded = lab.record("the changes", changes::loads())?;
-        return page::emit(args, &page::changes(args, &changes::sections(&recorded)?));
+        return table::emit(args, &changes::tables(args, &recorded)?);
     }
     let suite = if args.suite { judged_cells(&lab, args)? } else { Vec::new() };
     let predictions = if args.prediction { predicted_pairs(&lab, args)? } else { Vec::new() };
     if let Some(file) = &args.track_record {
         output::write_atomically(file, prediction::track_record(&predictions).to_json().as_bytes())?;
     }
-    page::emit(args, &page::fidelity(args, &suite, &predictions))
+    table::emit(args, &fidelity_tables(args, &suite, &predictions))
+}
+
+/// Path of the track record of predictions, which `freehold advise` contains.
+const TRACK_RECORD: &str = "lab/replay/src/advice/track-record.json";
+
+/// Returns the tables of the suite, of predictions, or of both.
+fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> Vec<TextTable> {
+    let mut tables = Vec::new();
+    if !judged.is_empty() {
+        tables.extend([Half::HeldOut, Half::Open].map(|half| suite::errors(judged, half)));
+        tables.extend([suite::cells(judged), suite::failures(judged)]);
+    }
+    if !predicted.is_empty() {
+        tables.extend([prediction::scores(predicted), prediction::table(predicted)]);
+    }
+    let cells = judged.iter().filter_map(|judged| Some((judged.cell.name(), judged.runs.as_ref().err()?.clone())));
+    let pairs = predicted.iter().filter_map(|pair| {
+        Some((format!("{} as {}", pair.cell.name(), pair.to), pair.outcome.as_ref().err()?.clone()))
+    });
+    tables.push(TextTable::failures(cells.chain(pairs)));
+    tables.push(TextTable::recipe(&fidelity_command(args)));
+    tables
+}
+
+fn fidelity_command(args: &Args) -> String {
+    let suite = if args.suite { format!(" --suite --cells {}", args.cells) } else { String::new() };
+    let prediction = if args.prediction { format!(" --prediction --pairs {}", args.pairs) } else { String::new() };
+    let track_record = if args.prediction { format!(" --track-record {TRACK_RECORD}") } else { String::new() };
+    let (runs, seed) = (args.runs, args.seed);
+    format!(
+        "cargo xtask oracle{suite}{prediction} --runs {runs} --seed {seed} --out docs/findings/data/fidelity{track_record}"
+    )
 }
 
 /// Records and replays the cells of the suite.
-fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::CellResult>, Error> {
+fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<CellResult>, Error> {
     let cells = cell::sample(args.cells, args.seed);
     let recorded = lab.record("the suite", cells.iter().map(Load::new))?;
     let progress = Progress::counting("replays of the suite", cells.len() as u64, "cells");
@@ -138,7 +173,7 @@ fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::CellResult>, Er
             Err(sentence) => Err(sentence),
         };
         progress.advance(1);
-        Ok(suite::CellResult { cell, runs })
+        Ok(CellResult { cell, runs })
     })
 }
 

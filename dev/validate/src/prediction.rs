@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 use freehold_replay::Setting;
 use freehold_replay::advice::{Predictions, TrackRecord, metric_of_row};
-use freehold_report::markdown;
 use freehold_report::number::{change, percent};
 use freehold_stats::verdict::Verdict;
 
@@ -19,6 +18,7 @@ use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, MARGIN, Runs, Way, judge};
 use crate::lab::Load;
 use crate::suite::ROWS;
+use crate::table::TextTable;
 
 /// Kernel that is recorded.
 pub(crate) const FROM: &str = "6.12";
@@ -188,12 +188,21 @@ impl Row {
     }
 }
 
-/// Formats all rows of all predictions.
-pub(crate) fn table(predicted: &[PredictedRow]) -> String {
-    let head =
-        ["recorded", "half", "replayed as", "row", "predicted", "kernel", "kernel's interval", "direction", "size"];
-    let told = predicted.iter().filter_map(|pair| Some((pair, pair.outcome.as_ref().ok()?)));
-    let lines = told.flat_map(|(pair, prediction)| {
+/// Returns the table of all rows of all predictions.
+pub(crate) fn table(predicted: &[PredictedRow]) -> TextTable {
+    let head = [
+        "recorded",
+        "half",
+        "replayed as",
+        "row",
+        "predicted",
+        "kernel",
+        "interval of the kernel",
+        "direction",
+        "size",
+    ];
+    let done = predicted.iter().filter_map(|pair| Some((pair, pair.outcome.as_ref().ok()?)));
+    let lines = done.flat_map(|(pair, prediction)| {
         prediction.rows().into_iter().map(|row| {
             let interval = row
                 .interval
@@ -211,7 +220,7 @@ pub(crate) fn table(predicted: &[PredictedRow]) -> String {
             ]
         })
     });
-    markdown::table(&head, lines)
+    TextTable::new("predictions", head, lines)
 }
 
 /// Returns the word for a judgement, which may be open.
@@ -223,40 +232,40 @@ fn judgement_word(is: Option<bool>) -> &'static str {
     }
 }
 
-/// Formats the scores of predictions by kind of change and by half of the grid. The table also has the scores of a
+/// Returns the scores of predictions by kind of change and by half of the grid. The table also has the scores of a
 /// baseline that always predicts no change. This baseline is right about every row that does not change, so the engine
 /// must be better than it.
-pub(crate) fn in_short(predicted: &[PredictedRow]) -> String {
+pub(crate) fn scores(predicted: &[PredictedRow]) -> TextTable {
     let (kernels, settings): (Vec<&PredictedRow>, Vec<&PredictedRow>) =
         predicted.iter().partition(|pair| matches!(pair.to, Change::Kernel(_)));
     let lines = [
         score("another kernel", kernels.into_iter()),
         score("another setting", settings.into_iter()),
-        score("held-out cells", predicted.iter().filter(|pair| pair.cell.half() == Half::HeldOut)),
-        score("open cells", predicted.iter().filter(|pair| pair.cell.half() == Half::Open)),
+        score("cells that are held out", predicted.iter().filter(|pair| pair.cell.half() == Half::HeldOut)),
+        score("cells that are open", predicted.iter().filter(|pair| pair.cell.half() == Half::Open)),
         score("all", predicted.iter()),
     ];
     let head = [
-        "predictions about",
+        "predictions of",
         "pairs",
-        "rows with a decided direction",
+        "decided directions",
         "direction right",
-        "direction right for *no change*",
+        "direction right if nothing changed",
         "rows with an interval",
-        "size within the interval",
-        "size within the interval for *no change*",
+        "size within it",
+        "size within it if nothing changed",
     ];
-    markdown::table(&head, lines.into_iter())
+    TextTable::new("scores", head, lines)
 }
 
 fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p PredictedRow>) -> Vec<String> {
-    let told: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
-    let rows: Vec<Row> = told.iter().flat_map(|prediction| prediction.rows()).collect();
+    let done: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
+    let rows: Vec<Row> = done.iter().flat_map(|prediction| prediction.rows()).collect();
     let none: Vec<Row> = rows.iter().map(|row| Row { predicted: 0.0, ..*row }).collect();
     let (some, none) = (count_predictions(&rows), count_predictions(&none));
     vec![
         name.to_owned(),
-        told.len().to_string(),
+        done.len().to_string(),
         some.decided.to_string(),
         share(some.right, some.decided),
         share(none.right, none.decided),
@@ -322,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_settings_apply_to_guests_and_replays() {
+    fn guests_and_replays_can_be_set_so() {
         for Trial { setting, workload } in &TRIALS {
             let of_guest: freehold_boot::Setting = setting.parse().unwrap();
             let of_replay: Setting = setting.parse().unwrap();
@@ -332,14 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn direction_is_right_only_if_the_kernel_agrees() {
+    fn a_direction_is_right_only_with_the_kernel() {
         assert_eq!(row(0.3, 0.5, Verdict::Changed).is_right(), Some(true));
         assert_eq!(row(-0.3, 0.5, Verdict::Changed).is_right(), Some(false));
-        assert_eq!(
-            row(0.01, 0.5, Verdict::Changed).is_right(),
-            Some(false),
-            "a prediction of no change is wrong if the kernel changed"
-        );
+        assert_eq!(row(0.01, 0.5, Verdict::Changed).is_right(), Some(false), "no change is no direction");
         assert_eq!(row(0.01, 0.0, Verdict::NoChange).is_right(), Some(true));
         assert_eq!(row(0.3, 0.0, Verdict::NoChange).is_right(), Some(false));
         assert_eq!(row(0.3, 0.2, Verdict::WithinNoise).is_right(), None);
@@ -355,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn right_predictions_are_counted() {
+    fn what_came_true_is_counted() {
         let rows =
             [row(0.3, 0.5, Verdict::Changed), row(0.01, 0.5, Verdict::Changed), row(0.2, 0.2, Verdict::WithinNoise)];
         let expected = Predictions { pairs: 0, decided: 2, right: 1, with_interval: 3, within: 1 };
@@ -364,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn size_is_right_within_the_kernels_interval() {
+    fn a_size_is_right_within_the_kernels_interval() {
         assert_eq!(row(0.45, 0.5, Verdict::Changed).is_within(), Some(true));
         assert_eq!(row(0.3, 0.5, Verdict::Changed).is_within(), Some(false));
     }

@@ -1,7 +1,6 @@
 //! The suite: cells of the grid, each booted several times. Each recording is replayed under the rules of its own
 //! kernel.
 
-use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, percent, quantity};
 use freehold_stats::intervals::median;
 use freehold_stats::samples::Sample;
@@ -9,6 +8,7 @@ use freehold_stats::verdict::relative_change;
 
 use crate::cell::{Cell, Half};
 use crate::judge::Runs;
+use crate::table::TextTable;
 
 /// Rows of the tables, with their names for readers.
 pub(crate) const ROWS: [(&str, &str); 19] = [
@@ -58,8 +58,8 @@ struct Summary {
     invented: usize,
 }
 
-/// Formats the table of errors of one half.
-pub(crate) fn table(judged: &[CellResult], half: Half) -> String {
+/// Returns the table of errors of one half.
+pub(crate) fn errors(judged: &[CellResult], half: Half) -> TextTable {
     let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
     let rows = ROWS.iter().filter_map(|(row, name)| {
         let summary = summarize(&of_half, row);
@@ -70,12 +70,16 @@ pub(crate) fn table(judged: &[CellResult], half: Half) -> String {
         "cells",
         "median error",
         "worst error",
-        "worst cell",
+        "cell of the worst error",
         "kernel's spread",
         "within the spread",
-        "cells with zero only in the kernel",
+        "in the engine only",
     ];
-    markdown::table(&head, rows)
+    let name = match half {
+        Half::HeldOut => "held-out",
+        Half::Open => "open",
+    };
+    TextTable::new(name, head, rows)
 }
 
 fn summarize(judged: &[&CellResult], row: &str) -> Summary {
@@ -119,19 +123,24 @@ fn format_median(values: &mut [f64]) -> String {
     if values.is_empty() { "-".to_owned() } else { percent(median(values)) }
 }
 
-/// Formats the table of all cells, with the most important rows: the kernel's value, the engine's error, and the
+/// Returns both halves, the held-out one first.
+fn by_half(judged: &[CellResult]) -> impl Iterator<Item = &CellResult> {
+    let halves = [Half::HeldOut, Half::Open].into_iter();
+    halves.flat_map(|half| judged.iter().filter(move |judged| judged.cell.half() == half))
+}
+
+/// Returns the table of all cells, with the most important rows: the kernel's value, the engine's error, and the
 /// kernel's spread.
-pub(crate) fn cells(judged: &[CellResult], half: Half) -> String {
+pub(crate) fn cells(judged: &[CellResult]) -> TextTable {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
-    let of_half = judged.iter().filter(|judged| judged.cell.half() == half);
-    let rows = of_half.map(|judged| {
+    let rows = by_half(judged).map(|judged| {
         let values = shown
             .iter()
             .map(|row| judged.row(row).map_or("-".to_owned(), |(kernel, engine)| kernel_and_engine(kernel, engine)));
-        std::iter::once(judged.cell.name()).chain(values).collect()
+        [judged.cell.half().to_string(), judged.cell.name()].into_iter().chain(values).collect()
     });
-    let head = ["cell", "taken", "drained", "free pages", "failures", "huge pages", "direct reclaims"];
-    markdown::table(&head, rows)
+    let head = ["half", "cell", "taken", "drained", "free pages", "failures", "huge pages", "direct reclaims"];
+    TextTable::new("cells", head, rows)
 }
 
 /// Formats the kernel's value, and the engine's error beside the kernel's spread.
@@ -141,23 +150,25 @@ fn kernel_and_engine(kernel: &Sample, engine: &Sample) -> String {
     format!("{}: {error}{spread}", quantity(Some(Quantity::from_mean(kernel.mean))))
 }
 
-/// Formats the table of failed requests in common, for the cells of a half in which requests failed in the kernel.
-pub(crate) fn failures(judged: &[CellResult], half: Half) -> String {
-    let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
+/// Returns the table of failed requests in common, for the cells in which requests failed in the kernel.
+pub(crate) fn failures(judged: &[CellResult]) -> TextTable {
+    let rows = by_half(judged).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;
         let refused = failures.of_kernel();
         let by = [failures.by_task(), failures.by_tenth()];
         let shares = by
             .map(|common| [common.with_engine, common.between_runs].map(|share| share.map_or("-".to_owned(), percent)));
-        (refused > 0).then(|| [vec![judged.cell.name(), refused.to_string()], shares.concat()].concat())
+        let cell = vec![judged.cell.half().to_string(), judged.cell.name(), refused.to_string()];
+        (refused > 0).then(|| [cell, shares.concat()].concat())
     });
     let head = [
+        "half",
         "cell",
-        "failures in all runs",
+        "failed in all runs",
         "by task: engine and kernel",
         "by task: two runs of the kernel",
         "by tenth: engine and kernel",
         "by tenth: two runs of the kernel",
     ];
-    markdown::table(&head, rows)
+    TextTable::new("failures", head, rows)
 }

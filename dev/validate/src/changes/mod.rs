@@ -8,23 +8,24 @@
 
 mod sheaves;
 
-use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, quantity};
 use freehold_stats::samples::{Sample, any_nonzero};
 
+use crate::Args;
 use crate::cell::Cell;
 use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, Runs, Way, judge, with_interval};
 use crate::lab::{Load, Recordings};
 use crate::suite::ROWS;
+use crate::table::TextTable;
 
 /// CPUs and MiB of memory of all loads.
 const SIZE: (u16, u32) = (2, 1024);
 
 /// Published change, and the last kernel before it and the first one with it.
 struct Change {
-    heading: &'static str,
-    about: &'static str,
+    /// Name of the table.
+    name: &'static str,
     workload: &'static str,
     before: &'static str,
     after: &'static str,
@@ -34,19 +35,17 @@ struct Change {
     row: (&'static str, &'static str),
 }
 
-/// Section of the page about a change.
-struct Section {
+/// Tables of a change.
+struct Outcome {
     /// Row of the summary.
     line: Vec<String>,
-    text: String,
+    /// Table of the change, or the reason for which there is none.
+    table: Result<TextTable, String>,
 }
 
 const CHANGES: [Change; 4] = [
     Change {
-        heading: "Flags are tested, not copied (7.3)",
-        about: "GFP flags are converted to allocation flags by tests instead of copies of bits. The resulting flags \
-                are the same, so the results of the allocator must not differ. `freehold bench flags` measures the \
-                cost.",
+        name: "flags",
         workload: "calm",
         before: "7.2",
         after: "7.3",
@@ -54,12 +53,7 @@ const CHANGES: [Change; 4] = [
         row: ("blocks_taken", "blocks taken"),
     },
     Change {
-        heading: "Ranges are freed as blocks (7.2)",
-        about: "Pages of a range, or of an area that was allocated in bulk, are freed as the largest blocks that fit, \
-                instead of one by one. Single pages pass through per-CPU lists, from which they are allocated again or \
-                drained. A block that is too large for a list is freed directly to the free lists. A recording shows a \
-                page on a list only when the page is drained or allocated from the list, so the kernels' figures of \
-                that row are lower bounds.",
+        name: "ranges",
         workload: "ranges",
         before: "6.12",
         after: "7.2",
@@ -67,11 +61,7 @@ const CHANGES: [Change; 4] = [
         row: ("range_pages_listed", "pages of ranges that came to a list"),
     },
     Change {
-        heading: "Atomic requests skip lists and try the reserve first (7.2)",
-        about: "Before the change, an atomic request above order 0 was served from a per-CPU list, which was refilled \
-                for the request from any free list, and the request still reserved a pageblock. Since the change, the \
-                request skips an empty list, tries the reserve first, and reserves a pageblock only if the block came \
-                from an ordinary free list.",
+        name: "atomic",
         workload: "atomic",
         before: "6.12",
         after: "7.2",
@@ -79,8 +69,7 @@ const CHANGES: [Change; 4] = [
         row: ("blocks_from_reserve", "blocks taken from the reserve"),
     },
     Change {
-        heading: "The reserve is used again above the low watermark (7.3)",
-        about: "Atomic requests may use the reserve already at the low watermark, and not only below it.",
+        name: "reserve",
         workload: "atomic",
         before: "7.2",
         after: "7.3",
@@ -89,12 +78,7 @@ const CHANGES: [Change; 4] = [
     },
 ];
 
-const IN_SHORT: &str = "## Summary\n\nThe table has one row for each change, in the order of the page. The kernels ran \
-    the same load before and after the change. The engine replayed the recordings of the kernel before the change, \
-    under that kernel's rules and with the change alone. Pages on the kernels' lists are known only from later events, \
-    so these figures are lower bounds. Sheaves are at the end of the page.";
-
-/// Returns a cell of this page.
+/// Returns a cell of these tables.
 fn cell(workload: &'static str, kernel: &'static str) -> Cell {
     let (cpus, memory) = SIZE;
     Cell { kernel, workload, cpus, memory }
@@ -105,10 +89,10 @@ impl Change {
         [self.before, self.after].map(|kernel| Load::new(&cell(self.workload, kernel)))
     }
 
-    fn section(&self, recorded: &Recordings) -> Result<Section, Error> {
+    fn measure(&self, recorded: &Recordings) -> Result<Outcome, Error> {
         let [before, after] = match recorded.find_pair(&self.loads()) {
             Ok(files) => files,
-            Err(sentence) => return Ok(Section { line: self.line(None), text: self.text(&sentence) }),
+            Err(reason) => return Ok(Outcome { line: self.line(None), table: Err(reason) }),
         };
         let alone = Way { policy: Some(self.alone), ..AS_RECORDED };
         let [first, changed] = judge::replay(before, [AS_RECORDED, alone])?;
@@ -118,41 +102,31 @@ impl Change {
             .filter_map(|(row, name)| Line::new(row, name, &first, &changed, &second))
             .collect();
         let key = lines.iter().find(|line| line.name == self.row.1);
-        Ok(Section {
-            line: self.line(key.map(|line| line.cells(lines.len()))),
-            text: self.text(&self.findings(&lines)),
-        })
+        Ok(Outcome { line: self.line(key.map(|line| line.cells(lines.len()))), table: Ok(self.table(&lines)) })
     }
 
     /// Formats a row of the summary from the cells of the change's main row.
     fn line(&self, cells: Option<Vec<String>>) -> Vec<String> {
         let kernels = format!("{} to {}", self.before, self.after);
-        let mut line = vec![kernels, self.row.1.to_owned()];
+        let mut line = vec![self.name.to_owned(), kernels, self.row.1.to_owned()];
         line.extend((1..7).map(|at| cells.as_ref().map_or("-".to_owned(), |cells| cells[at].clone())));
         line
     }
 
-    fn text(&self, findings: &str) -> String {
-        let Change { heading, about, workload, before, after, alone, .. } = self;
-        let recipe = format!("`{}`; the engine: `{alone}`.", recipe([before, after], workload));
-        format!("## {heading}\n\n{about}\n\n{recipe}\n\n{findings}")
-    }
-
-    fn findings(&self, lines: &[Line]) -> String {
-        let family = lines.len();
+    fn table(&self, lines: &[Line]) -> TextTable {
         let head = [
             "row".to_owned(),
             format!("Linux {}", self.before),
             format!("Linux {}", self.after),
-            "change of Linux, and its interval".to_owned(),
+            "Linux's change, and its interval".to_owned(),
             format!("engine as {}", self.before),
             "with the change alone".to_owned(),
-            "change of the engine".to_owned(),
+            "engine's change".to_owned(),
             format!("engine as {}, on its recordings", self.after),
+            "differs in Linux".to_owned(),
+            "differs in the engine".to_owned(),
         ];
-        let head: Vec<&str> = head.iter().map(String::as_str).collect();
-        let table = markdown::table(&head, lines.iter().map(|line| line.cells(family)));
-        format!("{}\n\n{table}", in_short(lines))
+        TextTable::new(self.name, head, lines.iter().map(|line| line.cells(lines.len())))
     }
 }
 
@@ -196,20 +170,14 @@ impl Line {
             with_spread(&self.engine[1]),
             change(of_engine.change),
             with_spread(&self.engine_after),
+            yes_or_no(of_kernels.differs()),
+            yes_or_no(self.engine[0].values != self.engine[1].values),
         ]
-    }
-
-    fn differs(&self, family: usize) -> bool {
-        judge(self.row, &self.kernels[0], &self.kernels[1], family).differs()
     }
 }
 
-/// Returns the command that compares two kernels on a load of this page.
-fn recipe([before, after]: [&str; 2], workload: &str) -> String {
-    let (cpus, memory) = SIZE;
-    format!(
-        "freehold diff --kernels {before} {after} --workload {workload} --cpus {cpus} --memory {memory}M --accel emulated"
-    )
+fn yes_or_no(is: bool) -> String {
+    (if is { "yes" } else { "no" }).to_owned()
 }
 
 /// Formats a mean and the standard deviation of its runs.
@@ -218,51 +186,47 @@ fn with_spread(group: &Sample) -> String {
     format!("{mean} ± {deviation}")
 }
 
-/// Formats a summary of the table.
-fn in_short(lines: &[Line]) -> String {
-    let family = lines.len();
-    let kernels: Vec<&str> = lines.iter().filter(|line| line.differs(family)).map(|line| line.name).collect();
-    let engine: Vec<&str> =
-        lines.iter().filter(|line| line.engine[0].values != line.engine[1].values).map(|line| line.name).collect();
-    format!(
-        "Rows in which the kernels differ: {} of {family}{}. Rows in which the change alone alters the engine's results \
-         on the same recordings: {} of {family}{}.",
-        kernels.len(),
-        format_names(&kernels),
-        engine.len(),
-        format_names(&engine)
-    )
-}
-
-/// Formats the names of rows in brackets, if there are any.
-fn format_names(rows: &[&str]) -> String {
-    if rows.is_empty() { String::new() } else { format!(" ({})", rows.join(", ")) }
-}
-
-/// Returns all loads that the page needs.
+/// Returns all loads that the tables need.
 pub(crate) fn loads() -> impl Iterator<Item = Load> {
     CHANGES.iter().flat_map(Change::loads).chain(sheaves::loads())
 }
 
-/// Returns the sections of the page: the summary, then one section for each change.
+/// Returns the summary, a table for each change, and the tables about sheaves.
 ///
 /// # Errors
 /// Returns an error if a recording cannot be read or replayed.
-pub(crate) fn sections(recorded: &Recordings) -> Result<Vec<String>, Error> {
-    let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
+pub(crate) fn tables(args: &Args, recorded: &Recordings) -> Result<Vec<TextTable>, Error> {
+    let (mut lines, mut tables, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for change in &CHANGES {
+        let Outcome { line, table } = change.measure(recorded)?;
+        lines.push(line);
+        match table {
+            Ok(table) => tables.push(table),
+            Err(reason) => failed.push((change.name.to_owned(), reason)),
+        }
+    }
+    match sheaves::tables(recorded)? {
+        Ok(sheaves) => tables.extend(sheaves),
+        Err(reason) => failed.push(("sheaves".to_owned(), reason)),
+    }
     let head = [
+        "change",
         "Linux",
         "row",
         "Linux before",
         "Linux after",
-        "change of Linux, and its interval",
+        "Linux's change, and its interval",
         "engine before",
         "with the change alone",
-        "change of the engine",
+        "engine's change",
     ];
-    let summary = markdown::table(&head, sections.iter().map(|section| section.line.clone()));
-    let texts = sections.into_iter().map(|section| section.text);
-    Ok(std::iter::once(format!("{IN_SHORT}\n\n{summary}")).chain(texts).chain([sheaves::section(recorded)?]).collect())
+    tables.insert(0, TextTable::new("summary", head, lines));
+    tables.push(TextTable::failures(failed));
+    tables.push(TextTable::recipe(&format!(
+        "cargo xtask oracle --changes --runs {} --out docs/findings/data/kernels",
+        args.runs
+    )));
+    Ok(tables)
 }
 
 #[cfg(test)]
@@ -270,12 +234,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_between_kernels_that_support_the_load() {
+    fn changes_are_between_kernels_that_can_run_the_load() {
         for change in &CHANGES {
-            assert!(change.loads().iter().all(|load| load.cell.is_possible()), "{}", change.heading);
+            assert!(change.loads().iter().all(|load| load.cell.is_possible()), "{}", change.name);
             let alone = freehold_policies::parse(change.alone).unwrap();
             let before = freehold_policies::parse(&format!("linux-{}", change.before)).unwrap();
-            assert_ne!(alone.policy, before.policy, "{}", change.heading);
+            assert_ne!(alone.policy, before.policy, "{}", change.name);
         }
     }
 
@@ -294,9 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn differing_rows_are_summarised() {
-        let text = in_short(&[line([1e4, 2e4], [1e4, 1e4]), line([1e4, 1e4], [1e4, 2e4])]);
-        assert!(text.starts_with("Rows in which the kernels differ: 1 of 2 (a row)."), "{text}");
-        assert!(text.ends_with("on the same recordings: 1 of 2 (a row)."), "{text}");
+    fn rows_that_differ_are_marked() {
+        let cells = [line([1e4, 2e4], [1e4, 1e4]), line([1e4, 1e4], [1e4, 2e4])].map(|line| line.cells(2));
+        assert_eq!(cells.map(|cells| cells[8..].join(" ")), ["yes no", "no yes"]);
     }
 }

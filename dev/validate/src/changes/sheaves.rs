@@ -3,44 +3,41 @@
 use std::path::Path;
 
 use freehold::policy::slab::{SlabSizing, sheaf_capacity};
-use freehold_report::markdown;
 use freehold_report::number::count;
 use freehold_stats::samples::Sample;
 use freehold_trace::facts::CacheFacts;
 use freehold_trace::recording::Recording;
 
-use super::{SIZE, cell, recipe, with_spread};
+use super::{SIZE, cell, with_spread};
 use crate::error::Error;
 use crate::judge::{judge, with_interval};
 use crate::lab::{Load, Recordings};
+use crate::table::TextTable;
 
 const WORKLOAD: &str = "slab-churn";
 const KERNELS: [&str; 2] = ["6.12", "7.2"];
 /// Number of caches in the table.
 const SHOWN: usize = 12;
 
-const ABOUT: &str = "Since 7.0, each CPU keeps arrays of objects for each cache, from any slabs, and nodes keep full \
-    and empty arrays. `freehold bench slab` measures the effect on speed. The effect on memory is that arrays keep \
-    free objects, which `slabinfo` counts as in use. The capacity of an array follows from the object's size. A \
-    recording contains no objects, so the engine replays none here. The section compares the layout of the same caches \
-    by the engine's rules.";
-
-/// Returns the loads that the section needs.
+/// Returns the loads that the tables need.
 pub(crate) fn loads() -> [Load; 2] {
     KERNELS.map(|kernel| Load::new(&cell(WORKLOAD, kernel)))
 }
 
-/// Returns the section about sheaves.
+/// Returns the tables about sheaves, or the reason for which there are none.
 ///
 /// # Errors
 /// Returns an error if a recording cannot be read.
-pub(crate) fn section(recorded: &Recordings) -> Result<String, Error> {
-    let findings = match recorded.find_pair(&loads()) {
-        Ok([before, after]) => findings(&read_cache_facts(before)?, &read_cache_facts(after)?),
-        Err(sentence) => sentence,
+pub(crate) fn tables(recorded: &Recordings) -> Result<Result<[TextTable; 3], String>, Error> {
+    let [before, after] = match recorded.find_pair(&loads()) {
+        Ok(files) => files,
+        Err(reason) => return Ok(Err(reason)),
     };
-    let recipe = format!("`{}`.", recipe(KERNELS, WORKLOAD));
-    Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{ABOUT}\n\n{recipe}\n\n{findings}"))
+    let (before, after) = (read_cache_facts(before)?, read_cache_facts(after)?);
+    let Some(caches) = after.first().filter(|caches| !caches.is_empty()) else {
+        return Ok(Err("the recordings have no slab caches".to_owned()));
+    };
+    Ok(Ok([totals(&before, &after), layouts(caches), largest(caches)]))
 }
 
 /// Reads the caches at the end of each run.
@@ -48,29 +45,23 @@ fn read_cache_facts(files: &[impl AsRef<Path>]) -> Result<Vec<Vec<CacheFacts>>, 
     files.iter().map(|file| Ok(Recording::open(file.as_ref())?.reader.facts().caches_end.clone())).collect()
 }
 
-fn findings(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
-    let Some(caches) = after.first().filter(|caches| !caches.is_empty()) else {
-        return "The recordings show no slab caches.\n".to_owned();
-    };
-    format!("{}\n\n{}\n\n{}", totals(before, after), in_short(caches), layouts(caches))
-}
-
 /// Figure of a cache that is summed over all caches of a run.
 type Total = fn(&CacheFacts) -> u64;
 
 const TOTALS: [(&str, Total); 3] = [
     ("pages in slabs", |cache| cache.slabs * u64::from(cache.pages_per_slab)),
-    ("objects in use or in sheaves", |cache| cache.active),
-    ("objects that slabs can hold", |cache| cache.objects),
+    ("objects in use or held", |cache| cache.active),
+    ("objects that slabs have room for", |cache| cache.objects),
 ];
 
-fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
+/// Returns the table of the totals over all caches.
+fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> TextTable {
     let rows = TOTALS.iter().map(|(name, total)| {
         let judged = judge(name, &sum_each_run(before, *total), &sum_each_run(after, *total), TOTALS.len());
         vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), with_interval(&judged)]
     });
     let [before, after] = KERNELS.map(|kernel| format!("Linux {kernel}"));
-    markdown::table(&["at the end", &before, &after, "change of Linux, and its interval"], rows)
+    TextTable::new("slabs", ["at the end", &before, &after, "change, and its interval"], rows)
 }
 
 /// Returns the total of all caches, run by run.
@@ -94,33 +85,36 @@ fn has_same_sheaf(cache: &CacheFacts) -> bool {
     layout(cache.object_size).is_some_and(|(.., sheaf)| Some(sheaf) == cache.sheaf_capacity)
 }
 
-fn in_short(caches: &[CacheFacts]) -> String {
-    let with_sheaves: Vec<&CacheFacts> =
-        caches.iter().filter(|cache| cache.sheaf_capacity.is_some_and(|room| room > 0)).collect();
-    format!(
-        "Linux {} has {} caches, {} of them with sheaves. Caches whose slabs have the same size and number of objects \
-         in the engine: {}{}. Caches whose sheaves have the same capacity in the engine: {}{}. The largest caches at \
-         the end of the first boot:",
-        KERNELS[1],
-        caches.len(),
-        with_sheaves.len(),
-        caches.iter().filter(|cache| is_laid_out_alike(cache)).count(),
-        format_exceptions(caches.iter().filter(|cache| !is_laid_out_alike(cache))),
-        with_sheaves.iter().filter(|cache| has_same_sheaf(cache)).count(),
-        format_exceptions(with_sheaves.iter().copied().filter(|cache| !has_same_sheaf(cache))),
+/// Counts the caches whose slabs and sheaves are the same in the kernel and in the engine.
+fn layouts(caches: &[CacheFacts]) -> TextTable {
+    let with_sheaves = || caches.iter().filter(|cache| cache.sheaf_capacity.is_some_and(|room| room > 0));
+    let (same_slabs, other_slabs): (Vec<_>, Vec<_>) = caches.iter().partition(|cache| is_laid_out_alike(cache));
+    let (same_sheaves, other_sheaves): (Vec<_>, Vec<_>) = with_sheaves().partition(|cache| has_same_sheaf(cache));
+    let rows = [
+        ("all", caches.len(), String::new()),
+        ("with sheaves", with_sheaves().count(), String::new()),
+        ("with the same slabs in the engine", same_slabs.len(), String::new()),
+        ("with the same sheaves in the engine", same_sheaves.len(), String::new()),
+        ("with other slabs in the engine", other_slabs.len(), join_names(&other_slabs)),
+        ("with other sheaves in the engine", other_sheaves.len(), join_names(&other_sheaves)),
+    ];
+    let head = [format!("caches of Linux {}", KERNELS[1]), "count".to_owned(), "names".to_owned()];
+    TextTable::new(
+        "layouts",
+        head,
+        rows.map(|(caches, count, names)| vec![caches.to_owned(), count.to_string(), names]),
     )
 }
 
-/// Formats the names of caches in brackets, if there are any.
-fn format_exceptions<'c>(caches: impl Iterator<Item = &'c CacheFacts>) -> String {
-    let names: Vec<&str> = caches.map(|cache| cache.name.as_str()).collect();
-    if names.is_empty() { String::new() } else { format!(" (not {})", names.join(", ")) }
+fn join_names(caches: &[&CacheFacts]) -> String {
+    caches.iter().map(|cache| cache.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn layouts(caches: &[CacheFacts]) -> String {
-    let mut largest: Vec<&CacheFacts> = caches.iter().collect();
-    largest.sort_by_key(|cache| std::cmp::Reverse(cache.slabs * u64::from(cache.pages_per_slab)));
-    let rows = largest.into_iter().take(SHOWN).map(|cache| {
+/// Returns the table of the caches with the most pages.
+fn largest(caches: &[CacheFacts]) -> TextTable {
+    let mut caches: Vec<&CacheFacts> = caches.iter().collect();
+    caches.sort_by_key(|cache| std::cmp::Reverse(cache.slabs * u64::from(cache.pages_per_slab)));
+    let rows = caches.into_iter().take(SHOWN).map(|cache| {
         let engine = layout(cache.object_size);
         vec![
             cache.name.clone(),
@@ -136,13 +130,13 @@ fn layouts(caches: &[CacheFacts]) -> String {
     });
     let head = [
         "cache",
-        "bytes per object",
+        "bytes an object",
         "objects",
         "objects in a slab, kernel / engine",
         "pages in a slab, kernel / engine",
         "objects in a sheaf, kernel / engine",
     ];
-    markdown::table(&head, rows)
+    TextTable::new("caches", head, rows)
 }
 
 /// Formats the kernel's number and the engine's number.
@@ -166,11 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn caches_with_different_layouts_are_listed() {
+    fn caches_with_another_layout_are_named() {
         let caches = [cache("dentry", 192, 21, 1, 60), cache("odd", 192, 42, 2, 12), cache("none", 8192, 4, 8, 0)];
-        let text = in_short(&caches);
-        assert!(text.contains("has 3 caches, 2 of them with sheaves"), "{text}");
-        assert!(text.contains("same size and number of objects in the engine: 2 (not odd)"), "{text}");
-        assert!(text.contains("the same capacity in the engine: 1 (not odd)"), "{text}");
+        let rows = [
+            ["all", "3", ""],
+            ["with sheaves", "2", ""],
+            ["with the same slabs in the engine", "2", ""],
+            ["with the same sheaves in the engine", "1", ""],
+            ["with other slabs in the engine", "1", "odd"],
+            ["with other sheaves in the engine", "1", "odd"],
+        ];
+        let expected = TextTable::new(
+            "layouts",
+            ["caches of Linux 7.2", "count", "names"],
+            rows.map(|row| row.map(str::to_owned).to_vec()),
+        );
+        assert_eq!(layouts(&caches), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! Track record of earlier predictions, by the changed setting, counted by the suite and compiled into the program.
 //!
-//! `cargo xtask oracle --prediction --track-record FILE` writes the included file, from the same rows as
+//! `cargo xtask oracle --prediction --track-record FILE` writes the included file, from the same rows as the tables of
 //! docs/fidelity.md. A setting that is not in the file was never predicted.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct Directions {
 impl TrackRecord {
     /// Returns the track record of the suite in docs/fidelity.md.
     pub fn load() -> TrackRecord {
-        serde_json::from_str(FILE).expect("track-record.json has the fields of TrackRecord")
+        serde_json::from_str(FILE).expect("a test holds the file to its shape")
     }
 
     /// Returns the predictions about a setting; `None` if there were none.
@@ -70,7 +70,7 @@ impl TrackRecord {
 
     /// Returns the text of the file.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a map of numbers serializes to JSON") + "\n"
+        serde_json::to_string_pretty(self).expect("numbers by name are plain data") + "\n"
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn track_record_file_round_trips() {
+    fn the_file_has_its_shape() {
         let record = TrackRecord::load();
         assert_eq!(record.to_json(), FILE, "as the oracle writes it");
         assert!(!record.settings.is_empty());
@@ -131,34 +131,32 @@ mod tests {
 
     /// One run of the oracle writes both.
     #[test]
-    fn fidelity_page_matches_the_track_record() {
-        let page = include_str!("../../../../docs/fidelity.md");
+    fn table_of_scores_has_the_same_counts() {
+        let scores = include_str!("../../../../docs/findings/data/fidelity/scores.csv");
         let record = TrackRecord::load();
         let mut settings = Predictions::default();
         record.settings.values().for_each(|predictions| settings.add(*predictions));
         for (name, of) in [("another kernel", record.kernels), ("another setting", settings)] {
-            let row = page.lines().find(|line| line.starts_with(&format!("| {name} |"))).unwrap();
-            let words = row.trim_matches('|').split('|').map(|cell| cell.split_whitespace().next());
+            let row = scores.lines().find(|line| line.starts_with(&format!("{name},"))).unwrap();
+            let words = row.split(',').map(|cell| cell.split_whitespace().next());
             let cells: Vec<Option<u32>> = words.map(|word| word?.parse().ok()).collect();
-            let told = [cells[1], cells[2], cells[3], cells[5], cells[6]].map(Option::unwrap_or_default);
+            let table = [cells[1], cells[2], cells[3], cells[5], cells[6]].map(Option::unwrap_or_default);
             let file = [of.pairs, of.decided, of.right, of.with_interval, of.within];
             assert_eq!(
-                told, file,
+                table, file,
                 "{row}: write both in one run: cargo xtask oracle --suite --prediction --out ... --track-record ..."
             );
         }
     }
 
-    /// Each row of the page is about one metric or a part of one.
+    /// Each row of the table is about one metric or a part of one.
     #[test]
-    fn fidelity_page_directions_match_by_metric() {
-        let page = include_str!("../../../../docs/fidelity.md");
-        let rows = page
-            .lines()
-            .filter(|line| line.starts_with("| 6."))
-            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+    fn directions_by_metric_are_those_of_the_table() {
+        let table = include_str!("../../../../docs/findings/data/fidelity/predictions.csv");
+        let rows = table.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
         let mut counted: BTreeMap<String, BTreeMap<String, Directions>> = BTreeMap::new();
-        for cells in rows.filter(|cells| cells.len() == 9 && cells[2].contains('=')) {
+        for cells in rows.filter(|cells| cells[2].contains('=')) {
+            assert_eq!(cells.len(), 9, "no cell has a comma");
             let setting = cells[2].split('=').next().unwrap().to_owned();
             if let Some(metric) = metric_of_row(cells[3]).filter(|_| cells[7] != "open") {
                 let directions = counted.entry(setting).or_default().entry(metric.to_owned()).or_default();
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn track_record_summary_is_formatted() {
+    fn few_words_tell_how_often_it_came_true() {
         let some = Predictions { pairs: 1, decided: 3, right: 2, with_interval: 9, within: 8 };
         assert_eq!(some.in_short(), "direction 2 of 3, size 8 of 9");
         let open = Predictions { decided: 0, right: 0, ..some };
