@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_is_read_as_it_was_written() {
+    fn csv_round_trips() {
         let rows = [vec!["1,5".to_owned(), "a \"b\"".to_owned()], vec![String::new(), "c".to_owned()]];
         let table = DataTable::new(&["x", "y, z"], rows);
         assert_eq!(table.to_csv(), "x,\"y, z\"\n\"1,5\",\"a \"\"b\"\"\"\n,c\n");

@@ -118,7 +118,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tables_are_replaced_and_sentences_stay() {
+    fn tables_are_replaced_and_sentences_kept() {
         let page = "# A\n\n<!-- table: locks purge -->\n\n| old |\n|---|\n\nA sentence.\n";
         let files = fill("a", page, |region| Some(DataTable::new(&["x"], [row(&[&region.words[0]])])));
         let expected = "# A\n\n<!-- table: locks purge -->\n\n| x |\n|---|\n| purge |\n\nA sentence.\n";
@@ -158,7 +158,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tables_on_pages_are_those_of_their_data_files() {
+    fn tables_on_pages_match_their_data_files() {
         for (name, text) in pages() {
             let files = fill(&name, &text, |region| Some(DataTable::from_csv(&read(&data_file(&name, region)))));
             for (from_data, on_page) in files[0].text.lines().zip(text.lines()) {
@@ -175,7 +175,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_in_sentences_are_those_of_the_tables() {
+    fn figures_in_sentences_occur_in_the_tables() {
         for (name, text) in pages() {
             let missing = missing_figures(&text, |stem| DataTable::from_csv(&read(&format!("data/{name}/{stem}.csv"))));
             assert!(missing.is_empty(), "{name}.md: {missing:?}");

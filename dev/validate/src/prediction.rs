@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_and_replays_can_be_set_so() {
+    fn trial_settings_apply_to_guests_and_replays() {
         for Trial { setting, workload } in &TRIALS {
             let of_guest: freehold_boot::Setting = setting.parse().unwrap();
             let of_replay: Setting = setting.parse().unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_is_right_only_with_the_kernel() {
+    fn direction_is_right_only_if_the_kernel_agrees() {
         assert_eq!(row(0.3, 0.5, Verdict::Changed).is_right(), Some(true));
         assert_eq!(row(-0.3, 0.5, Verdict::Changed).is_right(), Some(false));
         assert_eq!(row(0.01, 0.5, Verdict::Changed).is_right(), Some(false), "no change is no direction");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_true_is_counted() {
+    fn right_predictions_are_counted() {
         let rows =
             [row(0.3, 0.5, Verdict::Changed), row(0.01, 0.5, Verdict::Changed), row(0.2, 0.2, Verdict::WithinNoise)];
         let expected = Predictions { pairs: 0, decided: 2, right: 1, with_interval: 3, within: 1 };
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_right_within_the_kernels_interval() {
+    fn size_is_right_within_the_kernels_interval() {
         assert_eq!(row(0.45, 0.5, Verdict::Changed).is_within(), Some(true));
         assert_eq!(row(0.3, 0.5, Verdict::Changed).is_within(), Some(false));
     }

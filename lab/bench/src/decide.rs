@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_double_up_to_the_most_runs() {
+    fn looks_double_up_to_the_run_limit() {
         assert_eq!(Looks::plan(320).0, [20, 40, 80, 160, 320]);
         assert_eq!(Looks::plan(320).confidence(), 0.99);
         assert_eq!(Looks::plan(50).0, [20, 40, 50]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_margin_comes_first_and_is_the_same_both_ways() {
+    fn margin_is_symmetric_and_applies_first() {
         for look in [Look::Interim, Look::Last] {
             assert_eq!(judge(&estimate(1.0, 0.99, 1.01), MARGIN, look), Verdict::NoChange);
             assert_eq!(judge(&estimate(1.004, 1.002, 1.006), MARGIN, look), Verdict::NoChange);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_look_is_content_with_1_outside() {
+    fn only_the_last_look_accepts_an_interval_without_1() {
         let slower = estimate(1.02, 1.01, 1.03);
         assert_eq!(judge(&slower, MARGIN, Look::Interim), Verdict::WithinNoise);
         assert_eq!(judge(&slower, MARGIN, Look::Last), Verdict::Worse);
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_decide_nothing() {
+    fn fewer_than_ten_runs_are_not_judged() {
         let few = Estimate { runs: 9, ..estimate(1.0, 1.0, 1.0) };
         assert_eq!(judge(&few, MARGIN, Look::Last), Verdict::NotJudged);
         assert_eq!(runs_missing(&few, MARGIN), 1);
     }
 
     #[test]
-    fn twice_the_width_wants_four_times_the_runs() {
+    fn doubled_interval_needs_four_times_the_runs() {
         // The available distance is one margin, and the interval reaches twice as far: 80 runs in all.
         let wide = estimate(1.0, 1.02_f64.powi(-2), 1.02_f64.powi(2));
         assert!((59..=61).contains(&runs_missing(&wide, MARGIN)), "{}", runs_missing(&wide, MARGIN));

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_need_the_profile_and_quick_runs_do_not() {
+    fn figures_require_the_dist_profile_unless_quick() {
         assert!(check_profile(Some("dist"), Effort::Full).is_ok());
         for other in [Some("release"), Some("dev"), None] {
             let refused = check_profile(other, Effort::Full).unwrap_err().to_string();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_or_refused() {
+    fn peer_answers_are_parsed_or_rejected() {
         assert_eq!(read_two_numbers("OK 1200 100\n"), Some(vec![1200, 100]));
         for answer in
             ["OK", "OK 5", "OK 5 0", "OK 0 5", "OK 5 5 5", "OK -5 5", "ERR no such case", "ok 5 5", "", "OK5 5"]

@@ -89,7 +89,7 @@ fn count(model: Model, trials: u64, runs_max: usize, verdicts: &[Verdict]) -> u6
 }
 
 #[test]
-fn the_same_is_no_difference() {
+fn equal_models_show_no_change() {
     assert_eq!(count(CALM, 50, 320, &[Verdict::NoChange]), 50);
 }
 
@@ -100,7 +100,7 @@ fn planted_differences_of_3_percent_are_found() {
 }
 
 #[test]
-fn a_real_difference_inside_the_margin_is_no_difference() {
+fn difference_within_the_margin_is_no_change() {
     let outcome = Model { ratio: 1.005, noise: 0.002, layout: 0.001, ..CALM }.settle(320, 1);
     assert_eq!(outcome.verdict, Verdict::NoChange);
     assert!(outcome.estimate.low > 1.0, "the ratio still shows the difference: {:?}", outcome.estimate);
@@ -109,7 +109,7 @@ fn a_real_difference_inside_the_margin_is_no_difference() {
 /// The noise is so large that the interval does not fit into the margin at any look. This is where false verdicts
 /// occur.
 #[test]
-fn false_verdicts_are_rarer_than_stated() {
+fn false_verdict_rate_is_below_the_stated_error() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
     let trials = 500;
     let falsely = count(noisy, trials, 160, &[Verdict::Better, Verdict::Worse]);
@@ -122,7 +122,7 @@ fn false_verdicts_are_rarer_than_stated() {
 
 /// The error rate also holds for few runs, and for runs that end because the time is over.
 #[test]
-fn few_runs_are_no_less_honest() {
+fn false_verdict_rate_holds_for_few_runs() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
     for (runs_max, in_time) in [(10, 10), (20, 20), (40, 40), (320, 10), (320, 25)] {
         let trials = 400;
@@ -133,7 +133,7 @@ fn few_runs_are_no_less_honest() {
 }
 
 #[test]
-fn bars_are_judged_by_intervals_of_enough_runs() {
+fn bars_use_the_interval_and_the_minimum_runs() {
     let [few, enough] = [9, 20].map(|runs| Model { noise: 0.002, ..CALM }.settle_in_time(runs, runs, 1));
     let each = enough.b_ns;
     for (ratio, nanoseconds, holds) in [
@@ -151,7 +151,7 @@ fn bars_are_judged_by_intervals_of_enough_runs() {
 
 /// Verifies that the tests above can fail: verdicts from intervals of half the width exceed the permitted error.
 #[test]
-fn a_careless_harness_is_caught() {
+fn halved_intervals_exceed_the_permitted_error() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
     let mut falsely = 0;
     for seed in 0..200 {
@@ -163,7 +163,7 @@ fn a_careless_harness_is_caught() {
 }
 
 #[test]
-fn too_few_noisy_runs_are_undecided_and_say_how_many_are_missing() {
+fn noisy_comparison_reports_the_missing_runs() {
     let noisy = Model { noise: 0.1, layout: 0.02, ..CALM };
     let outcome = noisy.settle(12, 3);
     assert_eq!(outcome.verdict, Verdict::WithinNoise);
@@ -179,7 +179,7 @@ fn too_few_noisy_runs_are_undecided_and_say_how_many_are_missing() {
 }
 
 #[test]
-fn drift_is_cancelled_by_pairs_and_reported() {
+fn pairing_cancels_and_reports_drift() {
     let outcome = Model { drift: 0.02, ..CALM }.settle(20, 5);
     assert_eq!(outcome.verdict, Verdict::NoChange);
     let drift = outcome.disturbance.drift_of_a.expect("A became 38 % slower");
@@ -190,7 +190,7 @@ fn drift_is_cancelled_by_pairs_and_reported() {
 }
 
 #[test]
-fn outliers_are_counted_and_resisted() {
+fn outliers_are_counted_without_effect_on_the_verdict() {
     let outcome = Model { hit: 0.1, ..CALM }.settle(20, 7);
     assert_eq!(outcome.verdict, Verdict::NoChange);
     let share = outcome.disturbance.outlier_pairs as f64 / outcome.disturbance.pairs as f64;
@@ -200,7 +200,7 @@ fn outliers_are_counted_and_resisted() {
 }
 
 #[test]
-fn when_time_is_over_the_fewest_runs_that_can_be_judged_are() {
+fn time_limit_still_takes_the_minimum_runs() {
     let mut rng = Rng::with_seed(1);
     let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(320), seed: 1 };
     let quiet = Model { noise: 0.002, ..CALM };
@@ -209,7 +209,7 @@ fn when_time_is_over_the_fewest_runs_that_can_be_judged_are() {
 }
 
 #[test]
-fn a_failing_run_ends_the_comparison() {
+fn failed_run_ends_the_comparison() {
     let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(320), seed: 1 };
     assert_eq!(settle(&rules, |_| Err("gone"), || Time::Left), Err("gone"));
 }

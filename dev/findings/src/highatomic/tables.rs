@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_all_fleets_are_added_up() {
+    fn failures_of_all_fleets_are_summed() {
         let totals = totals(&reports()).to_csv();
         // There are eighteen fleets of two hosts.
         assert!(totals.contains("`highatomic=reuse-first`,\"36,000\",252,\"7,000\""), "{totals}");

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_between_kernels_that_can_run_the_load() {
+    fn changes_are_between_kernels_that_support_the_load() {
         for change in &CHANGES {
             assert!(change.loads().iter().all(|load| load.cell.is_possible()), "{}", change.name);
             let alone = freehold_policies::parse(change.alone).unwrap();

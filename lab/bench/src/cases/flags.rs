@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pages_are_lost_in_a_loop() {
+    fn author_loop_loses_no_pages() {
         with_engine(&freehold_policies::baseline(), 1 << 15, |engine| {
             author_loop(engine, Gfp::KERNEL, 1000);
             engine.drain_all_pages();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn both_policies_convert_the_same_table() {
+    fn both_conversions_have_equal_results() {
         let coupled = sum_of_flags(|request| slow_coupled(request.gfp, request.order, request.migratetype, FACTS));
         assert_eq!(coupled, sum_of_flags(|request| slow_plain(request.gfp, request.order, request.migratetype, FACTS)));
         assert!(coupled > 0 && REQUESTS.len() == 1000);

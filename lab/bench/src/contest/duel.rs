@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_taken_within_runs() {
+    fn duel_ratios_are_taken_within_runs() {
         let contest = planted(&["a", "b", "c"], &[Work::Fill, Work::Pair], 12, known);
         let duel = contest.duel_in(0, 1, 0, margin()).unwrap().with_bar(Bar::RatioAtMost(0.75));
         assert!((duel.estimate.ratio - 0.8).abs() < 1e-9 && (duel.estimate.high - duel.estimate.low) < 1e-9);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_geometric_and_its_sides_may_change() {
+    fn duel_mean_is_geometric_over_varying_opponents() {
         let contest = planted(&["a", "b", "c"], &[Work::Fill, Work::Pair], 12, known);
         let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).map(|cell| vec![cell]).collect();
         let duel = contest.duel(|_| 0, |sum| if *sum == pairs[0] { 1 } else { 2 }, &pairs, margin()).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_decide_nothing() {
+    fn duel_of_few_runs_is_not_judged() {
         let contest = planted(&["a", "b"], &[Work::Pair], 9, known);
         let duel = contest.duel_in(0, 1, 0, margin()).unwrap().with_bar(Bar::RatioAtMost(0.9));
         assert_eq!((duel.verdict, duel.bar_holds), (Verdict::NotJudged, Some(Holding::Open)));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_does_every_event_that_they_do() {
+    fn contestants_run_each_supported_event() {
         let log = RefCell::new(Vec::new());
         let (fast, slow) = (Steady { name: "fast", ticks: 3, log: &log }, Steady { name: "slow", ticks: 7, log: &log });
         let works = [Work::Pair, Work::Fill].into_iter();

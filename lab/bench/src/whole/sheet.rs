@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_formatted_briefly() {
         let shown = [0.0, -12.0, 100.5, 1.2345, -0.25].map(short);
         assert_eq!(shown, ["0", "-12", "100", "1.234", "-0.250"]);
         assert_eq!(format_middle(2.5, 2.5), "2.500");

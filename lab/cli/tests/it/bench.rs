@@ -189,7 +189,8 @@ fn mallocs_are_compared_with_freehold() {
     );
     let printed = text(&quick(&["slab", "--mallocs", &program, "--b", "linux-6.12,slab=sheaves-bitmap"]));
     let said = printed.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["68 -> 41", "Summary", "Tagged lists against two words", "Hardening", "best other malloc", "rseq/lock"] {
+    for part in ["68 -> 41", "Summary", "Tagged lists against two words", "Hardening", "best other malloc", "rseq/lock"]
+    {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }
 }

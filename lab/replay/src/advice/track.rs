@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_has_its_shape() {
+    fn track_record_file_round_trips() {
         let record = TrackRecord::load();
         assert_eq!(record.to_json(), FILE, "as the oracle writes it");
         assert!(!record.settings.is_empty());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn few_words_tell_how_often_it_came_true() {
+    fn track_record_summary_is_formatted() {
         let some = Predictions { pairs: 1, decided: 3, right: 2, with_interval: 9, within: 8 };
         assert_eq!(some.in_short(), "direction 2 of 3, size 8 of 9");
         let open = Predictions { decided: 0, right: 0, ..some };

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_the_kernel_prints_them() {
+    fn cache_sizes_are_parsed() {
         assert_eq!((parse_size("512K"), parse_size("32M")), (Some(512 << 10), Some(32 << 20)));
         assert_eq!((parse_size(""), parse_size("K"), parse_size("12")), (None, None, None));
     }

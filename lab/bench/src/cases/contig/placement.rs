@@ -107,7 +107,7 @@ mod tests {
     use crate::cases::contig::{BENCH, workloads};
 
     #[test]
-    fn batches_leave_huge_pages_where_single_frees_leave_single_pages() {
+    fn batched_frees_leave_huge_pages_and_single_frees_do_not() {
         let workloads: Vec<&Workload> = workloads().collect();
         let one_by_one = measure_each_case(&freehold_policies::baseline(), &workloads).unwrap();
         let batched = measure_each_case(&freehold_policies::parse(BENCH.b).unwrap(), &workloads).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_on_a_list_is_counted_as_one() {
+    fn page_on_a_list_counts_as_one_block() {
         with_engine(&freehold_policies::baseline(), GIB, |engine| {
             let page = engine.alloc_pages(freehold::base::Gfp::KERNEL, Order::ZERO).unwrap();
             let before = listed_blocks(engine, Order::ZERO);

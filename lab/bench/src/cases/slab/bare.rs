@@ -136,7 +136,7 @@ mod tests {
     use freehold_timing::affinity;
 
     #[test]
-    fn a_list_is_whole_after_pairs() {
+    fn bare_list_is_intact_after_pairs() {
         let cpu = *affinity::usable().unwrap().last().expect("this thread may use a CPU");
         affinity::pin(cpu).unwrap();
         let event = Event { work: Work::Pair, size: Size::TABLE[3], objects: 1000, rounds: 2 };

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_the_sizes_of_the_loops() {
+    fn published_table_covers_the_loop_sizes() {
         for size in Size::TABLE {
             assert!(lameter(Work::Pair, 0, size).is_some(), "{size}");
         }

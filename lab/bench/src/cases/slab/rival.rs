@@ -167,7 +167,7 @@ mod tests {
 
     /// Both threads share one CPU here, which is slow but valid.
     #[test]
-    fn every_loop_leaves_the_slab_as_it_was() {
+    fn every_loop_runs_under_every_slab_policy() {
         let cpu = *affinity::usable().unwrap().last().expect("this thread may use a CPU");
         affinity::pin(cpu).unwrap();
         let cpus = Cpus { cpu, partner: Some(cpu) };
