@@ -27,8 +27,8 @@ pub(crate) fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
     cached
 }
 
-/// Removes and returns the blocks that do not fit on lists whose limit is lower than the recorded one. These are the
-/// blocks that would be used last.
+/// Removes and returns the blocks that do not fit on lists whose limit under the replay's settings is lower than the
+/// recorded one. These are the blocks that would be used last.
 pub(crate) fn surplus(situation: &Situation<'_>, cached: &mut Vec<CachedBlock>) -> Vec<CachedBlock> {
     let mut surplus = Vec::new();
     for (recorded, zone) in situation.recorded.zones_start.iter().zip(&situation.facts.zones_start) {
@@ -106,7 +106,8 @@ impl Pool {
         }
     }
 
-    /// Puts blocks on the lists of a CPU that were not refilled, until the recorded number of pages is reached.
+    /// Puts blocks on the lists of a CPU that were not refilled, until the recorded number of pages is reached or the
+    /// pool has no suitable block.
     fn fill(&mut self, cpu: u16, lacking: &mut i64, survey: &Survey, cached: &mut Vec<CachedBlock>) {
         for (order, blocks) in &mut self.orders {
             let types = [MOVABLE, UNMOVABLE, RECLAIMABLE];

@@ -185,7 +185,8 @@ impl Identity {
             .then(|| Entry { pfn: Pfn::new(slot.pfn()), cpu: (cpu != UNKNOWN_CPU).then_some(CpuId(cpu)) })
     }
 
-    /// Maps `pages` recorded frames from `recorded` on to the engine's frames from `pfn` on.
+    /// Maps `pages` recorded frames from `recorded` on to the engine's frames from `pfn` on. The new tenants are not
+    /// reclaimable and not split. Sets no entry if the map does not cover all these recorded frames.
     pub(crate) fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
         self.touched.touch(pfn.raw(), pages as u32);
         let Some(slots) = self.slots.get_mut(recorded..recorded + pages) else { return };
@@ -280,7 +281,7 @@ impl Identity {
         }
     }
 
-    /// Returns the tenant of a frame of the engine.
+    /// Returns the tenant of a frame of the engine; `None` if there is none, or under [`WayBack::None`].
     pub(crate) fn tenant_of(&self, pfn: Pfn) -> Option<Tenant> {
         let tenant = self.tenants.get(pfn.index())?.wrapping_add(pfn.raw()) as usize;
         (self.slot(tenant)?.pfn() == pfn.raw()).then_some(tenant)

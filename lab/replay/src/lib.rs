@@ -185,7 +185,8 @@ impl PreparedReplay {
     }
 
     /// Replays the recording under `policy`, with `name` as the policy's name in the outcome, and under these
-    /// conditions. `advance` receives the number of events that were played since its last call.
+    /// conditions. `advance` receives the number of rows of the recording that were processed since its last call: the
+    /// start state, the events, and the end state.
     ///
     /// # Errors
     /// If the machine cannot be built.

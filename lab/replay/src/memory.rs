@@ -21,7 +21,8 @@ use super::survey::ReclaimOrder;
 /// A block that the recorded kernel reclaimed.
 #[derive(Clone, Copy, Debug)]
 struct Cold {
-    /// Tenant of the block, while reclaim can take it.
+    /// Tenant of the block from its allocation on; `None` before, and after the replay's reclaim took the block. If the
+    /// workload freed the block, the tenant's state is no longer [`Hold::Cold`].
     home: Option<u32>,
     order: u8,
     in_vain: u32,
@@ -44,7 +45,7 @@ pub(crate) struct Memory {
     /// Tenants of cached pages, the oldest first. May contain tenants that are no longer cached.
     cached: VecDeque<u32>,
     zones: Vec<Zone>,
-    /// Pages that reclaim took although the recorded kernel kept them.
+    /// Cached pages that the replay's reclaim took; the recorded kernel did not reclaim them.
     taken_early: u64,
 }
 
@@ -96,7 +97,8 @@ impl Memory {
         }
     }
 
-    /// Returns the tenant of the block of this number, if reclaim can still take the block.
+    /// Returns the tenant of the block of this number; `None` if the block was not allocated yet, or the replay's
+    /// reclaim took it.
     pub(crate) fn home(&self, number: u32) -> Option<Tenant> {
         self.cold.get(number as usize)?.home.map(|tenant| tenant as usize)
     }
@@ -107,7 +109,8 @@ impl Memory {
         self.cold[number as usize].home = Some(self.identity.move_out(recorded, pages) as u32);
     }
 
-    /// Moves tenants above all frame numbers, and makes their pages unavailable to reclaim.
+    /// Moves tenants to numbers above all frame numbers, and makes their pages unavailable to reclaim. Returns the
+    /// first of the new numbers.
     pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
         self.release(recorded, pages as u64);
         self.identity.set_hold(recorded, Hold::Used);
@@ -139,13 +142,14 @@ impl Memory {
         zones.map(|zone| zone.reclaimable).sum()
     }
 
-    /// Returns the number of pages that reclaim took although the recorded kernel kept them for as long as the workload
-    /// did.
+    /// Returns the number of pages that the replay's reclaim took although the recorded kernel did not reclaim them:
+    /// the workload freed them, or they were still in use at the end.
     pub(crate) fn taken_early(&self) -> u64 {
         self.taken_early
     }
 
-    /// Moves the tenants of a block to the block's new frames. Returns `false` if one of the frames has no tenant.
+    /// Moves the tenants of a block to the block's new frames. Returns `false` and moves nothing if one of the frames
+    /// has no tenant.
     pub(crate) fn migrate(&mut self, migration: &Migration) -> bool {
         let Migration { from, to, order, .. } = *migration;
         let Some(tenant) = self.identity.tenant_of(from) else { return false };
@@ -168,13 +172,14 @@ impl Memory {
         all
     }
 
-    /// Scans for pages, the coldest first, until the goal is met or [`Memory::pages_to_scan`] pages were scanned. The
-    /// blocks it returns no longer belong to a tenant.
+    /// Scans for pages, the coldest first, until the goal is met, [`Memory::pages_to_scan`] pages were scanned, or no
+    /// page is left. The returned blocks no longer belong to a tenant; the caller frees them.
     pub(crate) fn reclaim(&mut self, wanted: &Reclaim) -> ReclaimBatch {
         self.reclaim_some(wanted, self.pages_to_scan(wanted))
     }
 
-    /// Returns the number of pages that a scan at this priority covers.
+    /// Returns the number of pages that a scan at this priority covers: the reclaimable pages of the node's zones up to
+    /// the highest, shifted right by the priority.
     pub(crate) fn pages_to_scan(&self, wanted: &Reclaim) -> u64 {
         let kinds = ZoneKind::ALL.into_iter().filter(|&kind| kind <= wanted.highest);
         kinds.map(|kind| self.reclaimable(wanted.node, kind)).sum::<u64>() >> wanted.priority
@@ -202,8 +207,9 @@ impl Memory {
         found
     }
 
-    /// Takes a cold block. Returns `false` if the block is in a zone that does not serve the request; such a block does
-    /// not count as scanned. linux: mm/vmscan.c:isolate_lru_folios
+    /// Takes a cold block. Returns `false` if the block must stay in the queue, because it is in a zone that does not
+    /// serve the request; such a block does not count as scanned. Returns `true` without taking anything if the block
+    /// is no longer cold. linux: mm/vmscan.c:isolate_lru_folios
     fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let Cold { home, order, in_vain } = self.cold[number as usize];
         let Some(tenant) = home.map(|tenant| tenant as usize) else { return true };

@@ -1,8 +1,9 @@
 //! Platform of a replay: simulated CPUs that run in turns, and memory on which reclaim and compaction can work.
 //!
 //! Under [`ReclaimMode::Recorded`], the platform's promises do nothing: no page can be reclaimed or moved, and no
-//! background task is woken. Under [`ReclaimMode::Model`], the engine reclaims the pages that the recording shows to be
-//! cold, may move every movable page, and sets a bit for its background tasks, which run between two events.
+//! background task is woken. Under [`ReclaimMode::Model`], the engine can reclaim the pages that the recording shows to
+//! be cold and then page cache, and can move every movable page. A bit for each background task that the engine wakes
+//! is set; the tasks run between two events.
 
 use std::cell::{Cell, RefCell, RefMut};
 
@@ -55,7 +56,7 @@ impl Costs {
 pub(crate) struct Meter {
     costs: Costs,
     debt: Cell<u64>,
-    /// Frames that compaction had scanned at that time, over all zones and tasks.
+    /// Frames that compaction had scanned at the last payment, over all zones and tasks.
     scanned: Cell<u64>,
     /// Sleep time of the fiber that just stopped, in nanoseconds.
     sleeps: Cell<u64>,
@@ -174,7 +175,8 @@ impl Stage {
         }
     }
 
-    /// Reclaims from inactive lists. Scans as many pages as the priority gives, and frees 32 blocks at a time.
+    /// Reclaims from inactive lists, until the request's goal is met or as many pages as the priority gives were
+    /// scanned. Frees the blocks in batches of 32, and pays for each batch.
     fn take_in_batches(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let found = self.memory().reclaim(wanted);
         let batches = (found.blocks.len() as u64).div_ceil(Reclaim::CLUSTER).max(1);
@@ -191,9 +193,10 @@ impl Stage {
         Reclaimed { pages: found.pages, scanned: found.scanned }
     }
 
-    /// Reclaims from the oldest generation, 64 pages at a time, until the share given by the priority was scanned or
-    /// the goal is reached. The first batch is always taken, since the kernel's count also includes pages that no
-    /// recording shows to be cold. linux: mm/vmscan.c:try_to_shrink_lruvec
+    /// Reclaims from the oldest generation, 64 pages at a time, until the share given by the priority was scanned, the
+    /// goal (at least the compaction gap of the order) is reached, the engine has enough, or no page is left. The first
+    /// batch is always taken, since the kernel's count also includes pages that no recording shows to be cold. linux:
+    /// mm/vmscan.c:try_to_shrink_lruvec
     fn evict(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let (to_scan, goal) = (self.memory().pages_to_scan(wanted), wanted.goal.max(gap(wanted.order)));
         let mut sum = Reclaimed::default();

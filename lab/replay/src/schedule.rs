@@ -16,10 +16,10 @@
 //! proactive compaction takes its seconds and stops when kswapd wakes. The engine only has to call `cond_resched`
 //! between two batches of compaction.
 //!
-//! A recorded stall is requested at its first event and not at the event of its allocation. Recorded frames are
-//! resolved in the recorded order, and the engine's work on them happens later (`player/waiting`). A frame whose
-//! request is under way is *awaited*. A block that a late task frees becomes a tenant without a frame until the turn of
-//! the task.
+//! The request behind a recorded stall is issued at the first event of the stall and not at the event of its
+//! allocation. Recorded frames are resolved in the recorded order, and the engine's work on them happens later
+//! (`player/waiting`). A frame whose request is under way is *awaited*. A block that a late task frees becomes a tenant
+//! without a frame until the turn of the task.
 //!
 //! A task that waited catches up without delay. The other rule, that it stays late, was built and measured. Processes
 //! of a script then overlap that really wait for each other, and in one cell direct reclaims came out thousands of

@@ -106,7 +106,7 @@ fn migratetype(number: i8) -> Option<MigrateType> {
     MigrateType::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Sets the lists' limits to the recorded ones.
+/// Sets the lists' limits to those of `facts`: the recorded ones, adjusted to the replay's settings.
 fn restore_limits(engine: &mut Engine<'_>, facts: &Facts) {
     for (recorded, kind) in machine::zones(facts) {
         for cpu in engine.cpu_ids() {

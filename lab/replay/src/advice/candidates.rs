@@ -1,4 +1,5 @@
-//! Candidates: for each setting a few values around the recorded one, each with its purpose.
+//! Candidates: for each setting a few values to try, each with its purpose. For `vm.min_free_kbytes` they are multiples
+//! of the recorded value, for the other settings fixed values.
 //!
 //! The kernel accepts all of these values. The recorded value is left out. So are values of `vm.min_free_kbytes` that
 //! keep more than a twentieth of the memory free, since few users would give up that much.
@@ -25,8 +26,8 @@ const MIN_FREE_PARTS: u64 = 20;
 /// watermarks, this makes seven replays.
 const DEFAULT_MAX: usize = 4;
 
-/// Values of `vm.min_free_kbytes` for sensitivity replays, in parts of [`NUDGE_WHOLE`] of the recorded value: up to 1 %
-/// off.
+/// Values of `vm.min_free_kbytes` for sensitivity replays, as parts of the current value in units of 1 /
+/// [`NUDGE_WHOLE`]: up to 1 % off.
 const NUDGES: [u64; 4] = [990, 995, 1005, 1010];
 const NUDGE_WHOLE: u64 = 1000;
 
@@ -110,7 +111,9 @@ pub struct Candidate {
     serves: &'static [Metric],
 }
 
-/// Lists the values to try on this machine, setting by setting, values near the recorded one first.
+/// Lists the values to try on this machine, in the order of the table: setting by setting, milder values first. Leaves
+/// out the recorded value, every value of a setting that the recording lacks, and values of `vm.min_free_kbytes` above
+/// the memory divided by [`MIN_FREE_PARTS`].
 pub fn list(facts: &Facts) -> Vec<Candidate> {
     TABLE.iter().filter_map(|row| candidate(facts, row)).collect()
 }
@@ -128,8 +131,9 @@ fn candidate(facts: &Facts, &(name, value, why, serves): &Row) -> Option<Candida
     is_new.then(|| format!("{name}={value}").parse().ok()).flatten().map(|setting| Candidate { setting, why, serves })
 }
 
-/// Selects the candidates that are tried by default: for each concern of which the replays as recorded have any, its
-/// first candidate, then its second, at most [`DEFAULT_MAX`] in all.
+/// Selects the candidates that are tried by default, at most [`DEFAULT_MAX`], in their order. A concern counts if some
+/// replay under the recorded settings has at least [`EVENTS_MIN`] events of it. Each such concern gets its first
+/// candidate, then each gets its second, and so on, as long as there is room.
 pub fn select(candidates: Vec<Candidate>, now: &[ReplayOutcome]) -> Vec<Candidate> {
     let concerns: Vec<Metric> = CONCERNS
         .iter()
@@ -148,14 +152,15 @@ pub fn select(candidates: Vec<Candidate>, now: &[ReplayOutcome]) -> Vec<Candidat
     selected.map(|(_, candidate)| candidate).collect()
 }
 
-/// Returns whether a replay has enough events of a metric for a gain.
+/// Returns whether a replay has at least [`EVENTS_MIN`] events of a metric; with fewer there can be no gain.
 fn has_any(outcome: &ReplayOutcome, metric: Metric) -> bool {
     outcome.metrics.get(metric).is_some_and(|value| value.value() >= EVENTS_MIN)
 }
 
-/// Returns settings that should make no difference: `vm.min_free_kbytes` up to 1 % above and below its value, which is
-/// the one in `others` or else the recorded one. The differences that these settings cause show how sensitive a replay
-/// is.
+/// Returns settings that should make no difference: `vm.min_free_kbytes` up to 1 % below and above its value, the
+/// smallest first. Its value is the last one in `others`, or else the recorded one. Values that round to the value
+/// itself are left out, and the list is empty if the value is not known. The differences that these settings cause show
+/// how sensitive a replay is.
 pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     let set = others.iter().rfind(|setting| setting.name() == MIN_FREE).map(|setting| setting.value().to_owned());
     let now = set.or_else(|| settings::recorded(facts, MIN_FREE)).and_then(|now| now.parse::<u64>().ok());
@@ -164,8 +169,8 @@ pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     nudged.filter_map(|value| format!("{MIN_FREE}={value}").parse().ok()).collect()
 }
 
-/// Returns the settings of every replay of a policy on a recording: `settings` alone, and `settings` with watermarks
-/// that vary by up to 1 %.
+/// Returns the settings of every replay of a policy on a recording: `settings` alone, and `settings` with each of the
+/// [`nudges`].
 pub fn with_nudges(facts: &Facts, settings: &[Setting]) -> Vec<Vec<Setting>> {
     let nudges = nudges(facts, settings).into_iter();
     iter::once(settings.to_vec()).chain(nudges.map(|nudge| [settings, &[nudge]].concat())).collect()

@@ -12,7 +12,7 @@ pub(crate) struct Concern {
     pub(crate) words: &'static str,
     /// Kind of the counted events.
     pub(crate) kind: Kind,
-    /// Command that shows the measure on the machine, to run before and after the change.
+    /// Command that shows the measure on the machine, to run before and after the change. Empty for [`PRICE`].
     pub(crate) command: &'static str,
 }
 

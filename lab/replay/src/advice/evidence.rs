@@ -2,10 +2,13 @@
 //!
 //! A replay has an error, and a recording covers a limited time. A change therefore counts only under these conditions:
 //!
-//! - It exceeds the replay's own error in that measure, the changes under watermarks varied by 1 %, and chance.
-//! - The kernel recorded at least as many events as the change would save.
-//! - It rests on several passes of kswapd.
-//! - At least half of it shows before the last quarter of the recording.
+//! - It exceeds the margin, chance, the changes under watermarks varied by 1 %, and the replay's own error in that
+//!   measure.
+//! - The same relative change of the recorded events would be at least [`EVENTS_MIN`] events. For huge pages, the
+//!   recorded kernel denied at least as many huge pages as the change adds. Zone lock acquisitions are exempt.
+//! - A change of work behind requests (pages scanned, lock acquisitions) is in a measure that the replay reproduces.
+//! - A change of pages scanned rests on at least three passes of kswapd.
+//! - At least half of the change shows before the last quarter of the recording.
 
 use freehold_report::number::Quantity;
 use freehold_stats::verdict::{Direction, EVENTS_MIN, relative_change};
@@ -21,7 +24,8 @@ use crate::report::rows;
 
 /// Smallest significant change of counts, in standard deviations of independent events.
 const DEVIATIONS: f64 = 2.0;
-/// Smallest work per request that is worth saving: one lock acquisition or page in a hundred requests.
+/// Fewest lock acquisitions or scanned pages per request that count. If both replays have less work than this, a change
+/// of it is not worth saving.
 const WORK_MIN: f64 = 0.01;
 /// Fewest passes of kswapd on which pages scanned may rest. Pages of one pass are not independent events.
 const PASSES_MIN: f64 = 3.0;
@@ -44,7 +48,8 @@ pub(crate) struct Trial<'t> {
     pub(crate) nudged: &'t [ReplayOutcome],
 }
 
-/// Reason not to follow a change. Later variants are more advanced doubts.
+/// Reason not to follow a change. The variants are in the order in which [`Trial::gain`] tests them, so a later variant
+/// means that more tests were passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doubt {
     /// The change is within the margin or a loss.
@@ -55,7 +60,8 @@ pub(crate) enum Doubt {
     NoRoom,
     /// Watermarks varied by 1 % cause as large a change.
     SensitiveToWatermarks,
-    /// The replay's error in this measure is as large, or is not known.
+    /// The replay's error in this measure is as large or is not known, or the measure is work behind requests that the
+    /// replay does not reproduce.
     WithinReplayError,
     /// The change rests on too few passes of kswapd.
     FewPasses,
@@ -105,13 +111,14 @@ impl Trial<'_> {
         was_short(self.machine)
     }
 
-    /// Returns whether both recordings were made at the same time. This is assumed if their first samples are equal.
+    /// Returns whether both recordings were made at the same time. This is assumed if their first samples of
+    /// `/proc/vmstat` are equal, or if one of them has no sample.
     pub(crate) fn is_same_time(&self, other: &Trial<'_>) -> bool {
         let [first, second] = [self, other].map(|trial| trial.machine.samples.first());
         first.zip(second).is_none_or(|(first, second)| first.vmstat == second.vmstat)
     }
 
-    /// Returns the size of the gain in a concern.
+    /// Returns the relative size of the gain in a concern.
     ///
     /// # Errors
     /// Returns the first reason to doubt the gain.
@@ -162,8 +169,8 @@ impl Trial<'_> {
         rows::is_reproduced(metric, &self.now.fidelity)
     }
 
-    /// Returns whether a gain in a concern may be worth testing although the replay misses it: a gain in requests may,
-    /// if it exceeds the error; less work may not.
+    /// Returns whether a gain in a concern may count: it is in requests, or the replay reproduces the concern within
+    /// its bound. For requests it is enough that the gain exceeds the replay's error, which the caller tests.
     fn may_be_unjudged(&self, concern: &Concern) -> bool {
         concern.kind == Kind::Requests || self.is_reproduced(concern.metric)
     }
@@ -207,7 +214,8 @@ impl Trial<'_> {
         names.iter().filter_map(|name| vmstat_delta(self.machine, name)).sum::<u64>() as f64
     }
 
-    /// Returns whether pages scanned rest on too few passes of kswapd.
+    /// Returns whether the metric is pages scanned and fewer than [`PASSES_MIN`] passes of kswapd occurred in one of
+    /// the two replays. An unknown number of passes is not too few.
     fn has_few_passes(&self, metric: Metric) -> bool {
         let passes = [self.now, self.then].map(|outcome| {
             let row = outcome.fidelity.iter().find(|row| row.measure == PASSES);
@@ -216,7 +224,8 @@ impl Trial<'_> {
         metric == Metric::PagesScanned && passes[0].min(passes[1]) < PASSES_MIN
     }
 
-    /// Returns whether less than half of a change shows before the last part of the recording.
+    /// Returns whether less than half of a change shows before the last part of the recording; `false` if the course of
+    /// the metric was not kept.
     fn is_only_late(&self, metric: Metric, size: f64) -> bool {
         let early = [self.now, self.then].map(|outcome| early_count(&outcome.course, metric));
         let [Some(now), Some(then)] = early else { return false };
@@ -227,7 +236,7 @@ impl Trial<'_> {
 /// Passes of kswapd.
 const PASSES: FidelityMeasure = FidelityMeasure::Vmstat(VmstatCounter::Pageoutrun);
 
-/// Returns a count after the first [`EARLY`] of the recording; `None` if it was not kept.
+/// Returns a count after the part [`EARLY`] of the recording; `None` if the course of the metric was not kept.
 fn early_count(course: &Course, metric: Metric) -> Option<f64> {
     let end = course.moments.last()?.time as f64;
     let moment = course.moments.iter().rfind(|moment| moment.time as f64 <= EARLY * end)?;

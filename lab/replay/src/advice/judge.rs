@@ -1,9 +1,10 @@
 //! Verdict on a candidate: recommended, worth testing, or to be left.
 //!
-//! The first concern with a gain decides. A value is *worth testing* if most recordings show the gain without a
-//! [`Doubt`], no more important concern gets worse, and the value sets little memory apart. It is *recommended* if
-//! three more conditions hold. Three recordings with pressure, made at different times, show the gain, in a measure
-//! that their replays reproduce. No concern gets worse. Earlier predictions of that concern for that setting were right.
+//! The most important concern with a gain decides. A value is *worth testing* if most recordings show the gain without
+//! a [`Doubt`], no recording shows a loss in this or a more important concern, and the value sets little memory apart.
+//! It is *recommended* if three more conditions hold. Three recordings with pressure, made at different times, show the
+//! gain, in a measure that their replays reproduce. No recording shows a loss in any concern or in free pageblocks. At
+//! least one earlier prediction of that concern for that setting was decided, and all decided ones were right.
 //!
 //! Losses count whether or not the replay reproduces them. A change that cannot be relied on is no reason to change a
 //! setting, but may be a reason against it.
@@ -50,20 +51,20 @@ pub(crate) struct Effect {
     pub(crate) then: f64,
     /// Relative change over all recordings; `None` if the first sum is zero.
     pub(crate) change: Option<f64>,
-    /// Confidence interval of the change; `None` with one recording.
+    /// Confidence interval of the change; `None` with one recording, or if the recordings give no interval.
     pub(crate) interval: Option<(f64, f64)>,
     /// Number of recordings.
     pub(crate) recordings: usize,
     /// Verdict on the change.
     pub(crate) verdict: Verdict,
-    /// Largest relative error of the replay in this measure; `None` if it is not known.
+    /// Largest relative error of the replays in this measure; `None` if it is not known on some recording.
     pub(crate) replay_error: Option<f64>,
-    /// Whether some recording gets worse, reproduced or not.
+    /// Whether the concern gets worse on some recording (see [`Trial::loss`]), whether or not the replay reproduces it.
     pub(crate) is_worse_somewhere: bool,
 }
 
-/// Memory that a value sets apart, by the kernel's own rules. Negative numbers mean that the value sets less memory
-/// apart.
+/// Memory that a value sets apart in addition to the recorded value, by the kernel's own rules. Negative numbers mean
+/// that the value sets less memory apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ReservedMemory {
     /// Additional bytes up to the high watermarks, which kswapd keeps free.
@@ -110,7 +111,7 @@ pub(crate) enum Finding {
         #[serde(skip)]
         size: f64,
     },
-    /// A gain makes this more important concern worse.
+    /// A concern gets better, but this more important one gets worse.
     Costs {
         /// The concern.
         #[serde(serialize_with = "serialize_concern")]
@@ -124,7 +125,7 @@ pub(crate) enum Finding {
         #[serde(skip)]
         doubt: Doubt,
     },
-    /// The recordings do not agree on a gain.
+    /// The recordings do not agree: some show a gain, but not most of them, or others show a loss in the same concern.
     Disagreement,
     /// No concern gets better.
     Nothing,
@@ -186,7 +187,7 @@ impl CandidateVerdict {
         self.gain().map(|(concern, _)| &self.effects[concern])
     }
 
-    /// Returns the effects that get worse on some recording, judged or not.
+    /// Returns the effects, including that on free pageblocks, that get worse on some recording, judged or not.
     pub(crate) fn losses(&self) -> impl Iterator<Item = &Effect> {
         self.effects.iter().chain([&self.price]).filter(|effect| effect.is_worse_somewhere)
     }
@@ -199,7 +200,8 @@ impl CandidateVerdict {
 }
 
 /// Returns the index of the best of several values of a setting, which are sorted from mild to strong. The best value
-/// is the mildest one at the highest level whose gain in the most important concern is close to the largest gain.
+/// is the mildest one at the highest level whose gain in the most important concern is at least the part [`ENOUGH`] of
+/// the largest gain. Returns `None` if every value is to be left.
 pub(crate) fn best(values: &[&CandidateVerdict]) -> Option<usize> {
     let level = values.iter().map(|value| value.level).min().filter(|level| *level != Level::Leave)?;
     let gains: Vec<Option<(usize, f64)>> =
@@ -238,14 +240,15 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
     }
 }
 
-/// Returns the median of these sizes.
+/// Returns the median of these sizes, of which there is at least one; the upper one of the two middle sizes if their
+/// number is even.
 fn middle(mut sizes: Vec<f64>) -> f64 {
     sizes.sort_by(f64::total_cmp);
     sizes[sizes.len() / 2]
 }
 
-/// Returns whether enough recordings with pressure, made at different times, show a gain in this concern that their replays
-/// reproduce.
+/// Returns whether [`RECORDINGS_MIN`] recordings with pressure, made at different times, show a gain in this concern
+/// that their replays reproduce.
 fn has_enough_recordings(trials: &[Trial<'_>], concern: usize, margin: f64) -> bool {
     let concern = &CONCERNS[concern];
     let mut distinct: Vec<&Trial<'_>> = Vec::new();
@@ -299,7 +302,7 @@ fn kept_free(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.high).sum()
 }
 
-/// Returns the limits of all per-CPU lists, in pages.
+/// Returns the sum of the limits of all per-CPU lists, in pages.
 fn on_lists(facts: &Facts) -> u64 {
     facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.high)).sum()
 }

@@ -1,9 +1,10 @@
-//! Checks whether recordings are suited for advice, before any replay. Each refusal is one sentence.
+//! Checks whether recordings are suited for advice. Each refusal is one sentence.
 //!
-//! Recordings with many lost events are refused, since the machine state derived from the remaining events is wrong.
-//! The reader has already refused recordings without a start state. Recordings of several machines are refused, since
-//! these machines share no setting. Recordings are also refused if the replay reproduces none of the measures that
-//! advice considers.
+//! Before any replay, recordings with many lost events are refused, since the machine state derived from the remaining
+//! events is wrong. The reader has already refused recordings without a start state. Recordings of different machines,
+//! or of a machine under different settings, are refused, since advice is about one machine with one value of each
+//! setting. After the replay, recordings are also refused if the replay reproduces none of the measures that advice
+//! considers.
 
 use freehold_report::number::percent;
 use freehold_stats::verdict::Verdict;
@@ -36,10 +37,10 @@ fn present(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.present).sum()
 }
 
-/// Checks that these recordings, each with its file's name, can carry advice about one machine.
+/// Checks before any replay that advice about one machine can rest on these recordings, each with its file's name.
 ///
-/// # Errors
-/// If they cannot.
+/// If a recording lost too many events, or the first one has no value of any setting to change, or two recordings
+/// differ in their machine or settings.
 pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {
     recordings.iter().try_for_each(|(file, facts)| check_one(file, facts).map_err(Error::Advice))?;
     let Some(((first, facts), others)) = recordings.split_first() else { return Ok(()) };
@@ -78,8 +79,8 @@ fn difference(one: &Facts, other: &Facts) -> Option<String> {
     of_machine.or_else(|| of_settings.next().map(str::to_owned))
 }
 
-/// Returns whether the replay under the recorded kernel's rules reproduces any of the measures that advice considers.
-/// As in every comparison, a measure that is not reproduced has no verdict.
+/// Returns whether the replay under the recorded kernel's rules has events of a measure that advice considers, and
+/// reproduces this measure. As in every comparison, a measure that is not reproduced has no verdict.
 pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
     rows::as_recorded(as_recorded).iter().any(|(metric, row)| {
         row.verdict != Verdict::NotJudged

@@ -63,7 +63,7 @@ pub(crate) fn command(setting: &str, value: &str) -> String {
     }
 }
 
-/// Returns the concern of an effect.
+/// Returns the concern of an effect; `None` for the effect on free pageblocks, which is only a price.
 pub(crate) fn concern(effect: &Effect) -> Option<&'static Concern> {
     CONCERNS.iter().find(|concern| concern.metric.name() == effect.name)
 }

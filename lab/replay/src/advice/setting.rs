@@ -19,19 +19,19 @@ pub(crate) struct SettingAdvice {
     pub(crate) level: Level,
     /// Proposed value; `None` if the setting should stay as it is.
     pub(crate) proposed: Option<String>,
-    /// Reason to leave the setting as it is.
+    /// Reason to leave the setting as it is; `None` if a value is proposed.
     pub(crate) reason: Option<String>,
     /// Earlier predictions about the setting in the suite; `None` if there were none.
     pub(crate) track_record: Option<Predictions>,
-    /// Command that sets the proposed value.
+    /// Command that sets the proposed value; `None` without one.
     pub(crate) apply: Option<String>,
-    /// Command that restores the recorded value.
+    /// Command that restores the recorded value; `None` if no value is proposed.
     pub(crate) undo: Option<String>,
-    /// Command to run before and after the change.
+    /// Command that shows the measure, to run before and after the change; `None` if no value is proposed.
     pub(crate) measure: Option<&'static str>,
     /// Values that were tried.
     pub(crate) candidates: Vec<TriedValue>,
-    /// Index of the proposed value in `candidates`.
+    /// Index of the proposed value in `candidates`; `None` if there is none.
     #[serde(skip)]
     pub(crate) best: Option<usize>,
 }
@@ -80,7 +80,7 @@ impl SettingAdvice {
         }
     }
 
-    /// Returns the rank: by level, by concern, and by the size of the gain.
+    /// Returns the rank, which is smaller for better settings: by level, by concern, and by the size of the gain.
     pub(crate) fn rank(&self) -> (Level, usize, f64) {
         let gain = self.best.and_then(|best| self.candidates[best].verdict.gain());
         let (concern, size) = gain.map_or((CONCERNS.len(), 0.0), |(concern, size)| (concern, -size));

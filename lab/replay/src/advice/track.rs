@@ -89,7 +89,7 @@ pub fn metric_of_row(row: &str) -> Option<&'static str> {
 }
 
 impl Predictions {
-    /// Adds the rows of a pair.
+    /// Adds these counts, of a pair of kernels or of several pairs.
     pub fn add(&mut self, pair: Predictions) {
         self.pairs += pair.pairs;
         self.decided += pair.decided;

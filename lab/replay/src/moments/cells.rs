@@ -67,8 +67,9 @@ impl Cells {
         }
     }
 
-    /// Records one moment: counts the pageblocks that were touched since the last moment. At the first moment all are
-    /// counted.
+    /// Records one moment. At the first moment all pageblocks are counted; later, those in which a frame was allocated
+    /// or freed since the last moment, or a page was moved within the last [`COUNTED_AGAIN`] moments. The type and the
+    /// owner of every pageblock are read at each moment.
     pub(crate) fn take(&mut self, engine: &Engine<'_>) {
         let mut memory = engine.platform().memory();
         let (is_first, pages) = (self.taken.is_empty(), self.order.pages());
@@ -132,7 +133,8 @@ fn name(engine: &Engine<'_>, zone: u8) -> String {
     }
 }
 
-/// Returns the number of a pageblock's type and of its owner (0 for none). Neither depends on its frames.
+/// Returns the number of a pageblock's type, and its owner's CPU number plus one (0 for none). Neither depends on the
+/// frames of the pageblock.
 fn standing(pageblock: &Pageblock) -> (u8, u16) {
     let migratetype = if pageblock.zone() == NO_ZONE { ABSENT } else { pageblock.migratetype() as u8 };
     (migratetype, pageblock.owner().map_or(0, |cpu| cpu.0 + 1))

@@ -10,7 +10,8 @@
 //! A count of every frame of a machine at 64 moments takes longer than the replay. Each allocation, free or move
 //! therefore marks its pageblock, and only marked pageblocks are counted again. Compaction frees an old place some time
 //! after it moved the page, so a pageblock is counted for a few moments after a move. Debug builds count all pageblocks
-//! at the end and compare. A page contains the changes from moment to moment, compressed: under 8 MB for 64 GiB.
+//! at the end and compare. The HTML page of a map contains the changes from moment to moment, compressed: under 8 MB
+//! for 64 GiB.
 
 mod cells;
 
@@ -88,7 +89,8 @@ impl Moments {
     }
 }
 
-/// Returns evenly spaced moments of a recording. Their number grows with its number of rows.
+/// Returns evenly spaced moments of a recording: one for each [`ROWS`] rows, but from [`MOMENTS_MIN`] to
+/// [`MOMENTS_MAX`].
 fn evenly_spaced(facts: &Facts) -> Vec<u64> {
     let last = (facts.rows.values().sum::<u64>() / ROWS).clamp(MOMENTS_MIN, MOMENTS_MAX as u64) - 1;
     (0..=last).map(|number| (u128::from(facts.duration) * u128::from(number) / u128::from(last)) as u64).collect()

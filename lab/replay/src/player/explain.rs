@@ -25,7 +25,8 @@ impl DecisionLog {
         DecisionLog { recorded, first: Vec::new() }
     }
 
-    /// Records the result of a request in the engine, if it differs from the recorded one.
+    /// Records the result of a request in the engine, if it differs from the recorded one and the log is not full. Two
+    /// stalls are equal, however long they are.
     pub(crate) fn note(&mut self, claim: &Claim, replayed: Fate) {
         if self.first.len() == KEPT {
             return;

@@ -55,7 +55,7 @@ impl Failures {
         some.map(|(&tenth, &[recorded, replayed])| FailuresInTenth { tenth, recorded, replayed }).collect()
     }
 
-    /// Returns the failures by the tasks' names, the largest counts first.
+    /// Returns the failures by the tasks' names and by order, the largest counts first.
     pub(crate) fn finish(&self, facts: &Facts) -> Vec<FailureCount> {
         let mut by_name: FxHashMap<(&str, u8), [u64; 2]> = FxHashMap::default();
         for (&(task, order), counts) in &self.refused {

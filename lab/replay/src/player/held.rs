@@ -4,7 +4,7 @@
 //! have requested none of them. The replay therefore maps these single pages to the pages of the huge page, one after
 //! the other, so that memory in use is as in the recording. A task requests a huge page twice, with more and with less
 //! effort; the second request is left out if the first one succeeded. The rest of a huge page is freed when its task
-//! requests the next one.
+//! next requests a huge page that the recorded kernel refused.
 //!
 //! Smaller blocks are handled similarly. A task whose request fails immediately requests a smaller block. If the engine
 //! serves the first request, the task keeps that block, which then stands for the smaller recorded block.
@@ -21,7 +21,8 @@ use super::{Consequences, Player};
 #[derive(Debug, Default)]
 pub(crate) struct HeldPages {
     by_task: FxHashMap<u32, FilledHugePage>,
-    /// For each task, a smaller block that the recorded kernel refused, until the task's next request.
+    /// For each task, a block smaller than a huge page that the recorded kernel refused, until the task's next other
+    /// request.
     kept: FxHashMap<u32, KeptBlock>,
     /// Orders of blocks that are larger than the recorded frames they stand for, by the first of these frames.
     whole: FxHashMap<Tenant, Order>,
@@ -56,8 +57,8 @@ impl Player<'_, '_> {
     }
 
     /// Maps a single-page request to the next page of the task's huge page. Returns `false` if the task holds no huge
-    /// page, or the request is not for zeroed movable memory of order 0. On success, that page stands for the frame
-    /// `recorded`.
+    /// page, reclaim is played as recorded, or the request is not for zeroed movable memory of order 0. On success,
+    /// that page stands for the frame `recorded`.
     pub(super) fn find_in_huge(&mut self, task: u32, gfp: Gfp, order: Order, recorded: usize, cpu: CpuId) -> bool {
         if order != Order::ZERO || !gfp.contains(Gfp::MOVABLE | Gfp::ZERO) {
             return false;
@@ -72,8 +73,8 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Returns whether a task repeats a request for a huge page that was served. Otherwise, frees the rest of the huge
-    /// page that the task holds.
+    /// Returns whether a task repeats a request for a huge page that was served: it holds a huge page of which it has
+    /// used no page yet. Otherwise, frees the rest of the huge page that the task holds, if any.
     pub(super) fn repeats_huge(&mut self, task: u32) -> bool {
         let Some(held) = self.held_pages() else { return false };
         match held.by_task.get(&task) {
@@ -105,8 +106,8 @@ impl Player<'_, '_> {
     }
 
     /// Keeps a block for a task whose request failed in the recording, in place of the smaller block that the task
-    /// requests next. Returns `false` if the block is not kept: it is a single page, or reclaim is played as recorded.
-    /// The caller then frees it.
+    /// requests next. A block that was kept for the task before is freed. Returns `false` if the block is not kept: it
+    /// is a single page, or reclaim is played as recorded. The caller then frees it.
     pub(super) fn keep(&mut self, task: u32, gfp: Gfp, pfn: Pfn, order: Order) -> bool {
         let Some(held) = self.held_pages().filter(|_| order > Order::ZERO) else { return false };
         let before = held.kept.insert(task, KeptBlock { pfn, order, migratetype: gfp.migratetype() });

@@ -156,8 +156,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Reads the entries and state words of the next events' frames, so that their cache misses overlap. Each event
-    /// alone would wait for two cache misses, which is most of its cost. Changes nothing.
+    /// Reads the entries of the next events' frames, and the state words of those that are freed, so that their cache
+    /// misses overlap. Each event alone would wait for two cache misses, which is most of its cost. Changes nothing.
     fn look_ahead(&self, batch: &Batch, rows: Range<usize>) {
         let (memory, map) = (self.memory(), self.engine.map());
         let mut found = [None; AHEAD];
@@ -300,7 +300,8 @@ impl<'e, 'm> Player<'e, 'm> {
         Some((self.huge.adjust(gfp, order), order))
     }
 
-    /// Starts a recorded request that stalls, when its reclaim or compaction begins.
+    /// Starts a recorded request that stalls, when its reclaim or compaction begins. Under [`Pacing::Recorded`] the
+    /// request starts at its allocation event instead.
     fn begin(&mut self, row: &Row) {
         let number = self.row;
         while self.stalls.next_if(|stall| stall.row < number).is_some() {}
@@ -342,8 +343,10 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Allocates the block of a silent allocation. The target of a migration and a page of a range come directly from
-    /// the free lists: the recorded frame itself if it is free in the engine, else another one of the zone.
+    /// Allocates the block of a silent allocation; `None` if the engine has no memory for it. A block from a per-CPU
+    /// list is requested like any other. The target of a migration and a page of a range come directly from the free
+    /// lists: the recorded frame itself if it is free in the engine, else another one of the zone, else an ordinary
+    /// request.
     fn silent_block(&self, silent: Silent, order: Order) -> Option<Pfn> {
         let recorded = Pfn::new(silent.pfn);
         let gfp = match silent.place {
@@ -413,7 +416,8 @@ impl<'e, 'm> Player<'e, 'm> {
         self.memory().clear(frame, 1);
     }
 
-    /// Splits a block that is freed in parts.
+    /// Splits the block at `head`, of order `found`, into blocks of `order`, since it is freed in parts. Does nothing
+    /// if `found` is not above `order`.
     fn cut(&mut self, head: Pfn, found: Order, order: Order) {
         if found > order && self.engine.split_compound(head, found, order).is_ok() {
             self.tally.splits += 1;

@@ -2,7 +2,8 @@
 //!
 //! *A page that the recorded kernel reclaimed* stays allocated. From its allocation on it is among the pages that the
 //! engine reclaims first. If the engine reclaims it before its recorded free, that free is ignored. If the engine has
-//! not reclaimed it by then, it stays allocated without a recorded frame.
+//! not reclaimed it by then, it stays allocated without a recorded frame. Memory on no LRU list, such as slab, is freed
+//! as recorded.
 //!
 //! *A page that the recorded kernel moved* stays in place. The recording refers to it by another frame afterwards: the
 //! source is freed while the task compacts, and the target is freed later without an allocation event. Sources and
@@ -108,8 +109,9 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Makes a block available to reclaim that was allocated on these recorded frames at row `since`, if the recorded
-    /// kernel reclaimed it or it is page cache.
+    /// Makes a block available to the engine's reclaim that was allocated on these recorded frames at row `since`. The
+    /// block must be one movable block in the engine too, and be either reclaimed later by the recorded kernel as one
+    /// block, or a single page of page cache. Does nothing for other blocks, or if reclaim is played as recorded.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
         if matches!(self.consequences, Consequences::Recorded(_)) {
             return;
@@ -131,8 +133,8 @@ impl Player<'_, '_> {
         matches!(self.engine.state(entry.pfn), Some(State::Allocated { order: found, movable: true, .. }) if found == order)
     }
 
-    /// Returns whether a free must not be played, since recorded reclaim or compaction did it, or the engine reclaimed
-    /// the page before.
+    /// Returns whether a free must not be played, since it is a result of recorded reclaim or compaction, or the engine
+    /// reclaimed the page before.
     pub(super) fn is_consequence(&mut self, row: &Row, order: Order) -> bool {
         let Consequences::Model(model) = &mut self.consequences else { return false };
         match model.work_of(row.task) {

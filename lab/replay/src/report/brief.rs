@@ -92,7 +92,8 @@ fn format_error(row: &FidelityRow) -> String {
     row.relative_error.map_or_else(|| "(none recorded)".to_owned(), |error| change(Some(error)))
 }
 
-/// How many times its bound a row is off; infinite where none was recorded, or where the bound is zero.
+/// Returns the error of a row as a multiple of its bound; infinite if only the recorded value is zero, or the bound is
+/// zero.
 fn excess(row: &FidelityRow) -> f64 {
     let bound = row.bound.filter(|bound| *bound > 0.0);
     row.relative_error.zip(bound).map_or(f64::INFINITY, |(error, bound)| error.abs() / bound)

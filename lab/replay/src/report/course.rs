@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The whole course.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Course {
-    /// The engine at evenly spaced moments.
+    /// The engine at evenly spaced moments, or at the one moment that was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,
     /// The engine's memory at each of these moments, if a map was requested.
@@ -162,8 +162,8 @@ pub struct Stalls {
     pub recorded: StallTimes,
     /// Stall times in the engine.
     pub replayed: StallTimes,
-    /// Delay of the work of the task that is latest at the end, in nanoseconds. This is a lower bound, since the
-    /// recording does not show which tasks wait for each other.
+    /// Largest delay of a task at the answer to its last request that stalled, in nanoseconds. This is a lower bound of
+    /// the delay of the whole work, since the recording does not show which tasks wait for each other.
     pub later_at_least: u64,
     /// Delay of the whole work if every stall delays all tasks, in nanoseconds. This is an upper bound; a negative
     /// number means that the work is done earlier.

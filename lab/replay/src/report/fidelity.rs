@@ -142,7 +142,7 @@ impl FidelityMeasure {
         }
     }
 
-    /// Returns the measure called `name`.
+    /// Returns the measure called `name`; `None` if there is none.
     pub fn parse(name: &str) -> Option<FidelityMeasure> {
         FidelityMeasure::list().find(|measure| measure.name() == name)
     }

@@ -148,7 +148,7 @@ impl Metric {
         }
     }
 
-    /// Returns the metric called `name`.
+    /// Returns the metric called `name`; `None` if there is none.
     pub fn parse(name: &str) -> Option<Metric> {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
@@ -237,8 +237,9 @@ impl Metric {
         }
     }
 
-    /// Whether the recording decides the metric where no sum of [`Metric::fidelity_sums`] is known, as without a model
-    /// of reclaim.
+    /// Returns whether the metric counts as reproduced if none of its [`Metric::fidelity_sums`] is known. This holds
+    /// for frees on other CPUs: if reclaim is played as recorded, these sums are not known, and the recording decides
+    /// every free.
     pub(crate) fn is_recorded(self) -> bool {
         self == Metric::CrossCpuFrees
     }

@@ -83,7 +83,8 @@ impl Serialize for FlatRow<'_> {
     }
 }
 
-/// Compares every metric that A reports with B's, over all replays of each, on the recording called `case`.
+/// Compares every metric that A reports with B's, over all replays of each, on the recording called `case`. `fidelity`
+/// is that of the replay under the recorded kernel's rules, and decides which metrics get a verdict.
 pub(crate) fn judge(
     case: &str,
     a: &ReplayOutcome,
@@ -95,7 +96,8 @@ pub(crate) fn judge(
     MetricRows(rows.collect())
 }
 
-/// Returns whether a replay reproduces `metric`: every fidelity measure of the metric is within its bound.
+/// Returns whether a replay reproduces `metric`: every known sum of fidelity measures of the metric is within its
+/// bound, which is [`NEAR`] if the rows have none. If no sum is known, see [`Metric::is_recorded`].
 pub(crate) fn is_reproduced(metric: Metric, fidelity: &[FidelityRow]) -> bool {
     Reproduction::assess(metric, fidelity) == Reproduction::Near
 }

@@ -47,8 +47,8 @@ enum Area {
     Other,
 }
 
-/// Returns the chosen value. The recorded text is either the kernel's list, `always defer [madvise] never`, or a single
-/// value, `madvise`.
+/// Returns the chosen value; `None` if it is not recorded or not known. The recorded text is either the kernel's list,
+/// `always defer [madvise] never`, or a single value, `madvise`.
 pub(crate) fn chosen(facts: &Facts) -> Option<&'static str> {
     let text = facts.settings.get(DEFRAG)?;
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word);

@@ -37,8 +37,8 @@ fn set_marks(facts: &mut Facts) {
     }
 }
 
-/// Returns the number of pages that are kept free: by the setting, or the sum over the zones if the recording lacks the
-/// setting.
+/// Returns the number of pages that are kept free: by the setting, or the sum of the zones' min watermarks if the
+/// recording lacks the setting.
 fn min_pages(facts: &Facts) -> u64 {
     let kib = u64::from(facts.page_size.max(1024)) / 1024;
     match number(facts, MIN_FREE) {
@@ -47,7 +47,7 @@ fn min_pages(facts: &Facts) -> u64 {
     }
 }
 
-/// Returns the zones among which these pages are divided.
+/// Returns the zones among which the pages of `vm.min_free_kbytes` are divided: all but Movable.
 fn low(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
     facts
         .zones_start

@@ -185,7 +185,8 @@ pub(crate) fn recorded(facts: &Facts, name: &str) -> Option<String> {
     if name == DEFRAG { huge::chosen(facts).map(str::to_owned) } else { number(facts, name).map(|set| set.to_string()) }
 }
 
-/// Returns the share of a zone that a list may hold; `None` if the kernel's own rule applies.
+/// Returns the number *n* for which the lists of a zone may hold one *n*th of its pages; `None` if the kernel's own
+/// rule applies.
 fn high_fraction(facts: &Facts) -> Option<u32> {
     number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0)
 }

@@ -105,7 +105,7 @@ pub(crate) struct Survey {
     pub(crate) start_rows: u64,
     /// Blocks that reclaim freed.
     pub(crate) reclaimed: ReclaimOrder,
-    /// Speed of kswapd and kcompactd.
+    /// Speed of reclaim and compaction, and the waits of kswapd.
     pub(crate) pace: Pace,
     /// Requests that reclaimed or compacted, in the order in which they began to stall.
     pub(crate) stalls: Vec<Stall>,

@@ -17,8 +17,9 @@ impl Player<'_, '_> {
             .is_some_and(|waiting| waiting.freed.contains_key(&claim.row) || waiting.detached.contains_key(&claim.row))
     }
 
-    /// Queues the free of a block if its task is late; the block is freed at the task's turn. From now on another
-    /// allocation may use its recorded frames.
+    /// Queues the free of a block if its task is late; the block is freed at the task's turn, and from now on another
+    /// allocation may use its recorded frames. Returns `false` and changes nothing if the task is not late, or the
+    /// frames are not all backed by the engine and not all part of one waiting request of this task.
     pub(crate) fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
         let (first, pages) = (row.pfn as usize, order.pages() as usize);
         let Consequences::Model(model) = &mut self.consequences else { return false };
@@ -49,8 +50,8 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Returns the frames of a request that were freed while it waited, and removes the request's other frames from the
-    /// awaited ones.
+    /// Returns the frames of a request that were freed while the request waited, and removes the request's other frames
+    /// from the awaited ones.
     pub(crate) fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
         self.waiting().map(|waiting| waiting.take_freed(claim)).unwrap_or_default()
     }
@@ -77,8 +78,8 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Maps the recorded frames of a request to its block, except the frames that were freed while it waited. The pages
-    /// of these frames are freed.
+    /// Maps the recorded frames of a request to its block, except the frames that were freed while the request waited.
+    /// The pages for these frames are freed.
     pub(crate) fn serve_partly(&mut self, claim: Claim, pfn: Pfn, freed: &[usize]) {
         self.engine.platform().run_on(claim.cpu);
         if freed.len() == claim.frames().len() {
@@ -95,7 +96,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Returns the tenant for each page of a request; `None` for pages that were freed while it waited.
+    /// Returns the tenant for each page of a request; `None` for pages that were freed while the request waited. May be
+    /// called once for a request, since it removes the record of detached frames.
     pub(crate) fn tenants_of(&mut self, claim: &Claim, freed: &[usize]) -> Vec<Option<Tenant>> {
         let detached = self.waiting().and_then(|waiting| waiting.detached.remove(&claim.row)).unwrap_or_default();
         claim.frames().map(|frame| (!freed.contains(&frame)).then(|| tenant_of(frame, &detached))).collect()

@@ -131,7 +131,7 @@ pub(crate) struct WaitQueue {
     began: FxHashMap<u64, u64>,
     /// Row and task of the waiting request of each recorded frame.
     awaited: FxHashMap<usize, (u64, u32)>,
-    /// Frames of these requests that were freed in the meantime, by the requests' rows.
+    /// Frames of waiting requests that other tasks freed in the meantime, by the rows of the requests.
     freed: FxHashMap<u64, Vec<usize>>,
     detached: FxHashMap<u64, Vec<DetachedFrames>>,
     late: FxHashMap<u32, Late>,

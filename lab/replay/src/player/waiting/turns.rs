@@ -18,7 +18,8 @@ use super::{Claim, Next, Owner, Release, Reply, UnderWay};
 use crate::report::course::{StallTimes, Stalls};
 
 impl Player<'_, '_> {
-    /// Handles the start of a recorded stall: issues the request to the engine now, unless its task is late.
+    /// Handles the start of a recorded stall: issues the request to the engine now. Does not issue it if its task is
+    /// late, its flags are impossible, or it repeats a request for a huge page that the engine served.
     pub(crate) fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
         let Some((gfp, order)) = self.adjust_request(stall.gfp, stall.order) else { return };
         let Some(waiting) = self.waiting() else { return };
