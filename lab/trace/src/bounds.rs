@@ -53,7 +53,7 @@ impl Bounds {
         }
     }
 
-    /// Returns whether `pages` frames from `pfn` on are all memory.
+    /// Returns whether `pages` frames from `pfn` on are all memory; always `true` if the memory is not known.
     #[inline]
     pub(crate) fn has_memory(&self, pfn: u64, pages: u64) -> bool {
         let end = pfn.saturating_add(pages);

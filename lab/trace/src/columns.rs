@@ -81,7 +81,8 @@ impl Columns {
         self.stretches.iter().flat_map(Stretch::columns).map(Narrow::bytes).sum()
     }
 
-    /// Passes the rows to `visit` in order, one batch of some thousand rows at a time.
+    /// Passes the rows to `visit` in order, in the batches that were pushed (some thousand rows each, as the reader
+    /// makes them).
     pub fn walk(&self, mut visit: impl FnMut(&Batch)) {
         let mut batch = Batch::default();
         for stretch in &self.stretches {

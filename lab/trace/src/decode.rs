@@ -71,7 +71,8 @@ impl Decoder {
         Ok(Some(recipe.kind))
     }
 
-    /// Returns the event number of a record, which is in its first two bytes on every kernel.
+    /// Returns the event number of a record, which is in its first two bytes on every kernel; `None` if the record is
+    /// shorter.
     #[inline]
     pub fn event_id(record: &[u8]) -> Option<u16> {
         record.first_chunk().map(|&bytes| u16::from_ne_bytes(bytes))

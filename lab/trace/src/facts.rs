@@ -200,7 +200,7 @@ pub struct ZoneFacts {
     pub high: u64,
     /// Boost of the watermarks, in pages.
     pub boost: u64,
-    /// Lowmem reserve against requests whose highest zone has this index.
+    /// Lowmem reserve in pages, by the index of the highest zone that a request may use.
     pub protection: Vec<u64>,
     /// `nr_reserved_highatomic`; `None` if the kernel does not show it.
     pub reserved_highatomic: Option<u64>,
@@ -222,9 +222,9 @@ pub struct PcpFacts {
     pub high: u32,
     /// Pages that a refill or a drain moves: `batch`.
     pub batch: u32,
-    /// Lower bound of the limit; 0 if the kernel does not show it.
+    /// Lower bound of `high`, in pages; 0 if the kernel does not show it.
     pub high_min: u32,
-    /// Upper bound of the limit; 0 if the kernel does not show it.
+    /// Upper bound of `high`, in pages; 0 if the kernel does not show it.
     pub high_max: u32,
 }
 

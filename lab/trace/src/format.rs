@@ -84,7 +84,8 @@ impl Field {
         })
     }
 
-    /// Returns the value, sign-extended if the field is signed. An unsigned value of 64 bits keeps its bits.
+    /// Returns the value, sign-extended if the field is signed. An unsigned value of 64 bits keeps its bits. Returns
+    /// `None` if the record is too short or the field is not an integer.
     #[inline]
     pub fn integer(&self, record: &[u8]) -> Option<i64> {
         let value = self.unsigned(record)?;
@@ -95,12 +96,13 @@ impl Field {
         Some((value << unused) as i64 >> unused)
     }
 
-    /// Returns the text of a character array: the bytes up to the first zero.
+    /// Returns the text of a character array: the bytes up to the first zero; `None` if the record is too short.
     pub fn text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         until_zero(self.bytes(record)?)
     }
 
-    /// Returns the text of a field of type `__data_loc char[]`, whose value is the location of the text in the record.
+    /// Returns the text of a field of type `__data_loc char[]`, whose value is the location of the text in the record;
+    /// `None` if the record is too short for the field or for the text.
     pub fn located_text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let place = self.unsigned(record)?;
         let (offset, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);

@@ -40,7 +40,7 @@ pub const GFP_BITS: [(&str, u32); 28] = [
 ];
 
 /// Parses names and values of the flags that a format file's `print fmt` line lists for its GFP field. Flags whose
-/// value is not a constant expression are left out.
+/// value is not a constant expression are left out. The result is empty if the line has no such list.
 pub fn parse_names(print_format: &str) -> BTreeMap<String, u64> {
     const START: &str = "__print_flags(REC->gfp_flags,";
     let Some(start) = print_format.find(START) else {
@@ -102,7 +102,8 @@ impl GfpMap {
     }
 }
 
-/// Parser of constant C expressions over unsigned integers: numbers, casts, `~`, `<<`, `&`, `|`, `+`, `-`, parentheses.
+/// Parser of constant C expressions over unsigned integers: numbers, casts, `~`, `<<`, `>>`, `&`, `|`, `+`, `-`,
+/// parentheses.
 struct Expression<'a> {
     rest: &'a str,
 }

@@ -1,7 +1,8 @@
 //! Names of GFP masks.
 //!
-//! A mask consists of its *class*, the largest of Linux's named masks that it contains, and modifiers. The bits are
-//! those of `FORMAT.md`, to which the recorder translates the recorded kernel's bits by name.
+//! A mask consists of its *class*, the first of Linux's named masks that it contains, and modifiers. Linux tries the
+//! named masks in a fixed order, larger ones mostly first. The bits are those of `FORMAT.md`, to which the recorder
+//! translates the recorded kernel's bits by name.
 
 use crate::gfp::GFP_BITS;
 

@@ -131,8 +131,9 @@ impl Release {
         nearest.map_or(RULE_SETS[RULE_SETS.len() - 1].set, |followed| followed.set)
     }
 
-    /// Returns the name of `freehold` on these rules, with its own changes: `freehold,on=linux-6.18`. Any other policy,
-    /// and a policy that already names its rules, keeps its name.
+    /// Returns the name of `freehold` on the rules that are nearest to this kernel's, with its own changes:
+    /// `freehold,on=linux-6.18`. The name stays as it is for any other policy, for a policy that already names its
+    /// rules, and if the nearest rules are those of [`PINNED`], which `freehold` follows by default.
     pub fn on_rules(self, policy: &str) -> String {
         let rules = self.rules();
         let (set, changes) = policy.split_at(policy.find(',').unwrap_or(policy.len()));

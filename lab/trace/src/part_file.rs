@@ -33,7 +33,8 @@ enum Name {
 }
 
 impl PartFile {
-    /// Creates a file that will be published at `path`. An existing file at this path stays until then.
+    /// Creates a file that will be published at `path`. An existing file at this path stays until then. A file called
+    /// `PATH.part` is overwritten.
     ///
     /// # Errors
     /// If the file cannot be created there, or the path names something else than a regular file.
@@ -63,8 +64,8 @@ impl PartFile {
 
     /// Makes the bytes durable and gives the file its name.
     ///
-    /// # Errors
-    /// If there is no space for them. The file is then removed when it is dropped.
+    /// If the bytes cannot be stored, or the file cannot get its name. A file that was not published is removed when it
+    /// is dropped.
     pub fn publish(&mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.name == Name::None {
@@ -96,7 +97,7 @@ fn nameless(folder: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(OFlags::TMPFILE.bits().cast_signed()).mode(0o666).open(folder)
 }
 
-/// Returns the folder of a path.
+/// Returns the folder of a path; `.` if the path names none.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,7 +1,7 @@
 //! Checks whether the facts of a recording are possible for a machine, and its rows for a recording.
 //!
-//! Each rule is one of Linux's own: a machine that breaks it could not boot. Missing facts are an error only if no
-//! command could work without them.
+//! Most rules are Linux's own: a machine that breaks one of them could not boot. The others hold for every recording
+//! that has a start state. Missing facts are an error only if no command could work without them.
 //!
 //! # Design
 //!

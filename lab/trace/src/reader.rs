@@ -2,8 +2,8 @@
 //!
 //! [`Reader::open`] reads the footer and the facts. [`Reader::batches`] then decodes one row group after the other in
 //! batches, and [`Reader::rows`] returns the same rows one by one. Memory stays below some tens of megabytes for
-//! recordings of any length. Each row is checked by the same rules as in the writer (see [`Fault`](crate::Fault)). An
-//! iterator ends after the first error.
+//! recordings of any length that this crate wrote; a row group of another writer may have up to 512 MiB. Each row is
+//! checked by the same rules as in the writer (see [`Fault`](crate::Fault)). An iterator ends after the first error.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -41,9 +41,8 @@ pub struct Reader {
 impl Reader {
     /// Opens the recording at `path` and reads its facts. Takes a few milliseconds.
     ///
-    /// # Errors
-    /// [`Error::Read`], [`Error::NotParquet`], [`Error::NotRecording`], [`Error::Truncated`], [`Error::Version`] or
-    /// [`Error::Corrupt`].
+    /// [`Error::Read`], [`Error::NotParquet`], [`Error::NotRecording`], [`Error::Truncated`], [`Error::Version`],
+    /// [`Error::Packing`] or [`Error::Corrupt`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
@@ -118,8 +117,8 @@ impl Reader {
 
     /// Returns an iterator over the rows in file order, in batches.
     ///
-    /// # Errors
-    /// The iterator yields [`Error::Row`], [`Error::Corrupt`], [`Error::Truncated`] or [`Error::Read`] once, and ends.
+    /// The iterator yields [`Error::Row`], [`Error::Corrupt`], [`Error::Truncated`], [`Error::Read`], or at the end
+    /// [`Error::Impossible`] (rows that are not in the order of the events) once, and ends.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> + '_ {
         Batches::new(self)
     }

@@ -114,7 +114,8 @@ fn read_buddyinfo(zone: &ZoneFacts) -> Option<ZoneBlocks> {
     zones.into_iter().find(|blocks| (blocks.node, &blocks.zone) == (zone.node, &zone.name))
 }
 
-/// Compares the page flags of each zone up to this size with its buddyinfo, at times when the zone does not change.
+/// Compares the free blocks in the page flags with `/proc/buddyinfo`, for each zone that spans at most `spanned_max`
+/// frames. Uses only readings before and after which buddyinfo is the same; at least one of them has to agree.
 fn compare_with_buddyinfo(spanned_max: u64) {
     let zoneinfo = std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
     let zones = parse_zoneinfo(&zoneinfo).unwrap_or_default();

@@ -42,7 +42,8 @@ impl Frames {
         Frames { words: Vec::new(), stamps: Vec::new(), pageblock_order, applied: 0 }
     }
 
-    /// Creates the state of frames from 0 on, all read at the same time.
+    /// Creates the state of frames from 0 on, all read at the same time. No event can be applied to it, since it has no
+    /// stamps.
     pub fn from_words(words: Vec<u32>, pageblock_order: u8) -> Frames {
         Frames { words, ..Frames::new(pageblock_order) }
     }
@@ -70,7 +71,7 @@ impl Frames {
         self.words
     }
 
-    /// Marks a frame as free if it is unknown. Returns whether it was.
+    /// Marks a frame as free if the frame is unknown. Returns whether the frame was unknown.
     pub fn find_free(&mut self, pfn: u64) -> bool {
         let word = self.words.get_mut(pfn as usize).filter(|word| **word == 0);
         word.map(|word| *word = flag::BUDDY).is_some()
@@ -93,7 +94,8 @@ impl Frames {
         self.applied
     }
 
-    /// Applies an event that happened at `time` of the monotonic clock, which is not after the moment.
+    /// Applies an event that happened at `time` of the monotonic clock, which is not after the moment. An event before
+    /// the stamp of its chunk is ignored, since the scan has seen its effect.
     pub fn apply(&mut self, time: u64, row: &Row) {
         let stamp = self.stamps.get((row.pfn / CHUNK_FRAMES) as usize);
         if row.pfn == NO_PFN || stamp.is_none_or(|&stamp| time < stamp) {

@@ -7,8 +7,9 @@
 //!
 //! Pageblocks without a vote are guessed from their contents, so that the numbers in the zone match
 //! `/proc/pagetypeinfo`. The pageblocks with the most unmovable pages become the missing Unmovable and Reclaimable
-//! ones, and the rest Movable. Each row tells whether its type was named or guessed. The types at the end, which the
-//! free blocks of the end state carry, are determined in the same way from the last type that an event names.
+//! ones. Of the rest, those without movable pages become the missing HighAtomic ones, and the others Movable. Each row
+//! tells whether its type was named or guessed. The types at the end, which the free blocks of the end state carry, are
+//! determined in the same way from the last type that an event names.
 
 use std::collections::HashMap;
 
