@@ -11,12 +11,12 @@ use super::lifetimes::{ORDERS, order_index, share};
 /// Number of task names with a separate row; the rest are summed up.
 const TOP: usize = 12;
 
-/// Events of one kind.
+/// Rows of one kind: events, or parts of the state at the start or the end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindRow {
     /// Kind, in snake case.
     pub kind: String,
-    /// Number of events.
+    /// Number of rows.
     pub events: u64,
     /// Events per second of the recording; `None` for rows of state, and for a recording without length.
     pub per_second: Option<f64>,
@@ -133,7 +133,7 @@ impl Census {
         }
     }
 
-    /// Returns the events by kind. `seconds` is the length of the recording.
+    /// Returns the kinds of rows that occurred, with their numbers. `seconds` is the length of the recording.
     pub(crate) fn kinds(&self, seconds: f64) -> Vec<KindRow> {
         let rows = Kind::ALL.into_iter().map(|kind| {
             let events = self.kinds[kind as usize];
@@ -205,7 +205,8 @@ impl Census {
         fold_tail(rows)
     }
 
-    /// Returns the requests and the allocated pages of the tasks with these process ids.
+    /// Returns the number of requests, including failed ones, and of allocated pages of the tasks with these thread
+    /// ids.
     pub(crate) fn of_tasks(&self, facts: &Facts, pids: &[u32]) -> (u64, u64) {
         let pids: FxHashSet<u32> = pids.iter().copied().collect();
         let tasks = facts.tasks.iter().zip(&self.tasks).filter(|(task, _)| pids.contains(&task.pid));

@@ -16,7 +16,7 @@ pub struct HeapRow {
     pub pid: u32,
     /// Pages that the kernel allocated for the threads of the process during the recording.
     pub pages: u64,
-    /// Requests for these pages.
+    /// Requests of these threads to the page allocator, including failed ones.
     pub requests: u64,
     /// Time of the largest sample, in seconds since the start of the recording.
     pub seconds: f64,

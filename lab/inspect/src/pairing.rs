@@ -256,7 +256,8 @@ impl Pairing {
         }
     }
 
-    /// Marks the frames after the head of the row's block as inside it. Returns the number of frames that were live.
+    /// Marks the frames after the head of the row's block as inside it. Returns the number of these frames that were
+    /// live. Does nothing for blocks above [`ORDER_MAX`].
     #[inline]
     fn cover_parts(&mut self, row: &Row) -> u64 {
         if row.order == 0 || row.order > ORDER_MAX {

@@ -35,7 +35,7 @@ pub struct ReclaimReport {
     pub direct_reclaim_ns: u64,
     /// Pages reclaimed by direct reclaims.
     pub direct_reclaimed_pages: u64,
-    /// Reclaims of control groups that reached their own limit.
+    /// Reclaims of control groups, at their own limit or requested by a process.
     pub memcg_reclaims: u64,
     /// Total time of reclaims of control groups, in nanoseconds.
     pub memcg_reclaim_ns: u64,

@@ -29,11 +29,14 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     low + (high - low) * place.fract()
 }
 
-/// Returns an interval that contains the true median with at least this confidence.
+/// Returns an interval that contains the true median with at least this confidence, if there are enough values for it
+/// ([`has_rank_interval`]).
 ///
 /// Two intervals are computed and the wider end is taken on each side. The percentile bootstrap alone is too narrow for
 /// few values: at 10 values it misses 6 to 7 % of the time instead of 5 %. The interval of [`rank_interval`] has the
 /// stated confidence for any distribution, but its ends move in steps of whole values.
+///
+/// # Panics If `values` is empty.
 pub fn median_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
     let (rank_low, rank_high) = rank_interval(values, confidence);
     let (draw_low, draw_high) = bootstrap_interval(values, median, confidence, rng);
@@ -42,6 +45,8 @@ pub fn median_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, 
 
 /// Returns an interval for the sum of this many values, by the percentile bootstrap. The interval is too narrow if a
 /// few values make up most of the sum, because resampling cannot draw a large value that was never observed.
+///
+/// # Panics If `values` is empty.
 pub fn sum_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
     bootstrap_interval(values, |draw| draw.iter().sum(), confidence, rng)
 }
@@ -52,6 +57,8 @@ pub fn sum_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64
 /// of that event is the probability of fewer than k heads in as many tosses of a fair coin. If there are too few values
 /// for this confidence, the interval spans all values; [`has_rank_interval`] detects this case, and such values are not
 /// judged.
+///
+/// # Panics If `values` is empty.
 pub fn rank_interval(values: &[f64], confidence: f64) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -96,8 +103,8 @@ fn bootstrap_interval(
     (quantile(&mut results, tail), quantile(&mut results, 1.0 - tail))
 }
 
-/// Returns the Mann-Kendall statistic of a trend over time, in standard deviations. Chance is an unlikely explanation
-/// of an absolute value above 3. Cost: quadratic.
+/// Returns the Mann-Kendall statistic of a trend over time, in standard deviations; zero for fewer than two values.
+/// Chance is an unlikely explanation of an absolute value above 3. Cost: quadratic.
 pub fn mann_kendall(values: &[f64]) -> f64 {
     let signs =
         later_pairs(values).map(|(_, earlier, later)| (later - earlier).partial_cmp(&0.0).map_or(0, |o| o as i64));
@@ -107,7 +114,8 @@ pub fn mann_kendall(values: &[f64]) -> f64 {
     if deviation > 0.0 { score / deviation } else { 0.0 }
 }
 
-/// Returns the change from the first value to the last by the Theil-Sen slope. Cost: quadratic.
+/// Returns the change from the first value to the last by the Theil-Sen slope; zero for fewer than two values. Cost:
+/// quadratic.
 pub fn theil_sen_change(values: &[f64]) -> f64 {
     let mut slopes: Vec<f64> =
         later_pairs(values).map(|(distance, earlier, later)| (later - earlier) / distance as f64).collect();
@@ -124,6 +132,8 @@ fn later_pairs(values: &[f64]) -> impl Iterator<Item = (usize, f64, f64)> {
 
 /// Returns the number of far outliers: values more than three interquartile ranges below the lower quartile or above
 /// the upper quartile (Tukey's outer fences).
+///
+/// # Panics If `values` is empty.
 pub fn outliers(values: &[f64]) -> usize {
     let mut sorted = values.to_vec();
     let (low, high) = (quantile(&mut sorted, 0.25), quantile(&mut sorted, 0.75));

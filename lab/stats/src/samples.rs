@@ -41,7 +41,7 @@ pub struct Sample {
     pub values: Vec<f64>,
     /// Mean of the values.
     pub mean: f64,
-    /// Standard deviation of the values.
+    /// Standard deviation of the values; zero for fewer than two values.
     pub deviation: f64,
 }
 
@@ -135,7 +135,7 @@ fn ratio(a: &Sample, b: &Sample, scale: Scale, tail: f64) -> (f64, (f64, f64)) {
     ((log_b.mean - log_a.mean).exp_m1(), (low.exp_m1(), high.exp_m1()))
 }
 
-/// Returns the variance that the logarithm of a count of independent events has.
+/// Returns the variance that the logarithm of a count of independent events has; zero for numbers that are no counts.
 fn log_variance_floor(sample: &Sample, scale: Scale) -> f64 {
     if scale == Scale::Counts { 1.0 / sample.mean } else { 0.0 }
 }

@@ -215,7 +215,8 @@ impl Verdict {
         matches!(self, Verdict::Better | Verdict::Worse | Verdict::Changed)
     }
 
-    /// Compares two exact numbers, of which the lower is better.
+    /// Compares two exact numbers, of which the lower is better. Numbers that have no order, such as NaN, are not
+    /// judged.
     pub fn compare_exact<T: PartialOrd>(a: T, b: T) -> Verdict {
         match a.partial_cmp(&b) {
             Some(Ordering::Less) => Verdict::Worse,

@@ -82,9 +82,11 @@ pub struct CounterRow {
     pub first: Counter,
     /// Counter in the second recording.
     pub second: Counter,
-    /// Relative change of the number per second.
+    /// Relative change of the number per second; `None` if a recording lacks the number, or only the first number is
+    /// zero.
     pub change_per_second: Option<f64>,
-    /// Relative change of the number for each 1000 allocations.
+    /// Relative change of the number for each 1000 allocations; `None` if a recording lacks the number, or only the
+    /// first number is zero.
     pub change_per_1000_allocations: Option<f64>,
 }
 
@@ -99,7 +101,7 @@ pub struct MeasureRow {
     pub first: Option<f64>,
     /// Value in the second recording.
     pub second: Option<f64>,
-    /// Relative change.
+    /// Relative change; `None` if a recording lacks the value, or only the first value is zero.
     pub change: Option<f64>,
 }
 

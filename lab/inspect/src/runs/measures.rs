@@ -1,7 +1,7 @@
 //! Measures by which runs are compared: those that decide the verdict. All counters are compared in addition to them.
 //!
 //! No measure is a time, because times in an emulated kernel are not those of a real machine. Holds of the zone lock
-//! are not a measure either, because they are separated by time; the blocks that they moved are counted instead.
+//! are not a measure either, because they are estimated from times; the blocks that they moved are counted instead.
 
 use freehold_stats::samples::Scale;
 use freehold_stats::verdict::Direction::{self, Higher, Lower, Neutral};

@@ -135,7 +135,7 @@ fn of_one_side(a: &[Inspection], b: &[Inspection]) -> [Vec<String>; 2] {
     [counters_missing(a, b), counters_missing(b, a)]
 }
 
-/// Returns the counters that the kernel of `these` has and that of `others` lacks.
+/// Returns the counters that the kernel of the first run of `these` has and that of the first run of `others` lacks.
 fn counters_missing(these: &[Inspection], others: &[Inspection]) -> Vec<String> {
     let (Some(this), Some(other)) = (these.first(), others.first()) else { return Vec::new() };
     this.vmstat_names.iter().filter(|name| !has_counter(other, name)).cloned().collect()
