@@ -76,7 +76,7 @@ pub struct Stage {
     pub done: u64,
     /// Total steps.
     pub total: u64,
-    /// Unit of the steps; `None` if the part is weighed.
+    /// Unit of the steps; `None` if the steps are weights, which are proportional to time.
     pub unit: Option<&'static str>,
 }
 
@@ -110,7 +110,7 @@ impl Observer {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).open.iter().map(Line::stage).collect()
     }
 
-    /// Returns the observer of the work on this thread.
+    /// Returns the observer of the work on this thread; `None` if there is none.
     pub(crate) fn current() -> Option<Arc<Observer>> {
         CURRENT.with_borrow(Clone::clone)
     }

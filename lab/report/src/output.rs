@@ -40,13 +40,15 @@ impl OutputError {
 }
 
 /// Writes `bytes` to stdout and flushes it, so that a full disk behind a redirection is noticed.
+///
+/// # Errors [`OutputError::Stdout`] if stdout cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(OutputError::Stdout)
 }
 
 /// Checks that [`write_atomically`] can write to `path`. The check leaves existing contents as they are and removes its
-/// own temporary file.
+/// own temporary file. A path that is neither a regular file nor a folder, such as a pipe, is accepted without a check.
 ///
 /// # Errors
 /// [`OutputError::Write`] if the file cannot be written.

@@ -83,7 +83,8 @@ const MEMORY_CONTROLLER: Files = Files {
     cached: "total_inactive_file",
 };
 
-/// Returns the memory left in the control group of this process or in one of its ancestors, whichever is least.
+/// Returns the memory left in the control group of this process or in the ancestor of the group that has the least
+/// left; `None` if none of these groups has a limit.
 fn group() -> Option<Room> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let rooms = [(UNIFIED, unified(&groups)), (MEMORY_CONTROLLER, find_memory_group(&groups))];

@@ -2,9 +2,9 @@
 //! of both sides, and the gain of B in brackets.
 //!
 //! As in mmtests, the gain is positive if B is better: `(A - B) / A` for measures that should be low, `(B - A) / A` for
-//! measures that should be high. A row has one value for each side, so the value is not called a mean. Rows without a
-//! better direction, and rows that are not judged or have too few events, are left out. A last line counts the rows
-//! without a verdict.
+//! measures that should be high. It is a dash if only A is zero. A row has one value for each side, so the value is not
+//! called a mean. Rows without a better direction, and rows that are not judged or have too few events, are left out. A
+//! last line counts the rows without a verdict.
 
 use super::{Measure, Report, Row};
 use crate::number::Quantity;

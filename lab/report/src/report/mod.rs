@@ -134,13 +134,14 @@ pub struct Row {
 /// A measure over several cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pooled {
-    /// Number of pooled cases: those that are reproduced in this measure and have a value other than zero.
+    /// Number of pooled cases: those that are judged, have enough events, and have a value other than zero.
     pub cases: usize,
     /// Change over the cases: the median change if there are enough cases for an interval (six, or more if many
-    /// comparisons are made), else the geometric mean of B/A, less one.
+    /// comparisons are made), else the geometric mean of B/A, less one. `None` if a case changes from zero, no case can
+    /// be pooled, or only one of several can.
     pub change: Option<f64>,
     /// Interval of the median change, at 95 % confidence for all comparisons together. With too few cases for that, the
-    /// least and the greatest change of the cases.
+    /// least and the greatest change of the cases. `None` if there is no `change`.
     pub interval: Option<(f64, f64)>,
     /// Verdict on the change.
     pub verdict: Verdict,
@@ -337,7 +338,7 @@ impl Measure {
         self.rows.iter().all(Row::is_same)
     }
 
-    /// Returns the verdict over all cases.
+    /// Returns the verdict over all cases; not judged if there are several cases that were not pooled, or none.
     pub fn verdict(&self) -> Verdict {
         match (&self.pooled, self.rows.as_slice()) {
             (Some(pooled), _) => pooled.verdict,
@@ -346,7 +347,7 @@ impl Measure {
         }
     }
 
-    /// Returns the change over all cases.
+    /// Returns the change over all cases; `None` if there is no pooled change and not exactly one case with a change.
     pub fn change(&self) -> Option<f64> {
         match (&self.pooled, self.rows.as_slice()) {
             (Some(pooled), _) => pooled.change,

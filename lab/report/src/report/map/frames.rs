@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum FrameState {
     /// Free, in the zone.
     Free,
-    /// Free, on a per-CPU list.
+    /// On a per-CPU list, or taken by a call in progress; nothing uses it.
     Listed,
     /// In use and movable.
     Movable,
@@ -18,7 +18,8 @@ pub enum FrameState {
     Fixed,
     /// Present, but its state is not known.
     Unknown,
-    /// Reserved: neither in use nor managed by the allocator.
+    /// Neither free nor allocated: never managed by the allocator, or withdrawn from it. A cell counts such frames as
+    /// in use.
     Reserved,
     /// Absent.
     Absent,

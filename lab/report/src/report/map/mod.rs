@@ -1,9 +1,10 @@
 //! Memory maps: the state of every pageblock of a machine at several moments, under A and under B.
 //!
 //! A *cell* is the state of one pageblock: its type, the number of its pages in use, the number of these that are
-//! movable, and the CPU that owns it. Cells are in the order of addresses. A map also has the frames of the pageblocks
-//! in which A and B differ most at the end. An HTML page draws the map ([`packed`]), a terminal prints one moment of it
-//! ([`terminal`]), and JSON contains the sums of each moment.
+//! movable, and the CPU that owns it. Cells are in the order of addresses. A map may also have the frames of some
+//! pageblocks at its last moment. An HTML page draws the map ([`packed`]) and shows these frames for the pageblocks in
+//! which A and B differ most. A terminal prints one moment of the map ([`terminal`]), and JSON contains the sums of
+//! each moment.
 
 pub mod frames;
 pub mod packed;
@@ -16,7 +17,7 @@ pub use frames::{FrameState, Frames};
 
 /// Largest number of moments of a map.
 pub const MOMENTS_MAX: usize = 64;
-/// Largest number of pageblocks whose frames a map contains.
+/// Largest number of pageblocks whose frames an HTML page contains.
 pub const FRAMES_OF_MAX: usize = 64;
 
 /// Types of pageblocks, by their number in a cell.
@@ -29,7 +30,7 @@ pub const ABSENT: u8 = TYPES.len() as u8;
 pub struct Cell {
     /// Type of the pageblock, an index in [`TYPES`] or [`ABSENT`].
     pub migratetype: u8,
-    /// Pages in use.
+    /// Pages in use, including reserved ones.
     pub used: u16,
     /// Pages in use that are movable.
     pub movable: u16,
@@ -123,7 +124,8 @@ impl Sums {
     }
 }
 
-/// Returns the number of the pageblock that contains a frame, where a pageblock has `block_pages` frames.
+/// Returns the number of the pageblock that contains a frame, where a pageblock has `block_pages` frames; `None` if no
+/// stretch contains the frame.
 pub fn block_of(stretches: &[Stretch], block_pages: u64, pfn: u64) -> Option<usize> {
     let mut before = 0;
     stretches.iter().find_map(|stretch| {
@@ -162,7 +164,7 @@ impl MemoryMap {
         self.len() == 0
     }
 
-    /// Returns the first frame of a pageblock.
+    /// Returns the first frame of a pageblock; `None` if the map has no pageblock of this number.
     pub fn first_frame(&self, block: usize) -> Option<u64> {
         let mut before = 0;
         self.stretches.iter().find_map(|stretch| {

@@ -14,7 +14,8 @@ const REACH_MAX: f64 = 1.0;
 /// Number of measures up to which all measures are shown, independent of their verdicts.
 const FEW: usize = 12;
 
-/// Renders the measures of a report. If there are more than [`FEW`], the measures without a decision are folded.
+/// Renders the measures of a report. If there are more than [`FEW`] and some are decided, the measures without a
+/// decision are folded.
 pub(super) fn measures(report: &Report) -> Markup {
     let [a, b] = &report.sides;
     let (reach, count) = (reach(&report.groups), count(&report.groups));
@@ -62,7 +63,7 @@ fn is_decided(measure: &Measure) -> bool {
     measure.rows.iter().map(|row| row.verdict).chain(pooled).any(Verdict::is_decided)
 }
 
-/// Returns the range of the bars of a report: the largest change, but at most [`REACH_MAX`].
+/// Returns the range of the bars of a report: the largest change, but at least 1 % and at most [`REACH_MAX`].
 fn reach(groups: &[Group]) -> f64 {
     let measures = groups.iter().flat_map(|group| &group.measures);
     let sizes = measures.flat_map(|measure| {

@@ -42,7 +42,8 @@ pub struct PlotLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Logarithmic to base two, from 1 up, because numbers of CPUs are usually doubled.
+    /// Logarithmic to base two, because numbers of CPUs are usually doubled. Places that are not above zero are left
+    /// out.
     #[default]
     Doubling,
     /// Linear, for time.
@@ -55,7 +56,7 @@ pub enum Scale {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Axis {
-    /// Linear, from zero.
+    /// Linear; the axis includes zero.
     #[default]
     Linear,
     /// Logarithmic to base ten. Values that are not above zero are left out.

@@ -121,7 +121,7 @@ impl Ruler {
         Ruler { ticks: kept, ..self }
     }
 
-    /// Returns the coordinate of a value; `None` if the value is not on the axis.
+    /// Returns the coordinate of a value; `None` if the value has none, such as zero on a logarithmic axis.
     pub(super) fn position(&self, value: f64) -> Option<f64> {
         let transformed = match self.transform {
             Transform::Identity => value,
@@ -154,7 +154,7 @@ fn multiples(step: f64, first: i64, last: i64) -> impl Iterator<Item = f64> {
     (first..=last).map(move |index| index as f64 * step)
 }
 
-/// Returns the least of 1, 2, 5, 10, 20, ... that is not below a step.
+/// Returns the least number that is not below a step, among 1, 2 and 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let magnitude = 10_f64.powf(step.log10().floor());
     let lead = [1.0, 2.0, 5.0].into_iter().find(|lead| lead * magnitude >= step * (1.0 - 1e-9));

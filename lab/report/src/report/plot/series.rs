@@ -125,7 +125,7 @@ fn room_around(area: &[Slice], at: f64, x: &Ruler, y: &Ruler) -> Option<(f64, f6
     Some((top, bottom))
 }
 
-/// Returns the points of a line that are on both axes.
+/// Returns the points of a line that have a coordinate on both axes.
 fn dots(line: &PlotLine, x: &Ruler, y: &Ruler) -> Vec<Dot> {
     let points = line.points.iter();
     points
