@@ -41,8 +41,8 @@ pub struct Folder {
 impl Folder {
     /// Opens the folder for the results of this plan, and creates it if it does not exist.
     ///
-    /// # Errors
-    /// If the folder cannot be created, or if it contains something else.
+    /// If the folder cannot be created or read, or if it contains other files, or the results of another plan or of
+    /// another version of this program.
     pub fn create(path: &Path, plan: &Plan) -> Result<Folder, Error> {
         if let Some(folder) = Folder::find(path, plan)? {
             return Ok(folder);
@@ -55,8 +55,8 @@ impl Folder {
 
     /// Returns the folder for the results of this plan, if it contains the plan already. Nothing is changed on disk.
     ///
-    /// # Errors
-    /// If the folder contains something else.
+    /// If the folder cannot be read, or if it contains other files, or the results of another plan or of another
+    /// version of this program.
     pub fn find(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
         let folder = Folder { path: path.to_path_buf() };
         // Foreign files are looked for before the plan is read. A sweep writes the plan before any part, so a part of a
@@ -92,8 +92,7 @@ impl Folder {
 
     /// Opens a folder with results, and the plan of these results.
     ///
-    /// # Errors
-    /// If the folder has no plan, or if another version of this program made the results.
+    /// If the folder has no plan or the plan cannot be read, or if another version of this program made the results.
     pub fn open(path: &Path) -> Result<(Folder, Plan), Error> {
         let manifest = path.join(MANIFEST);
         let text = fs::read_to_string(&manifest).map_err(|source| match source.kind() {
@@ -124,10 +123,9 @@ impl Folder {
         }
     }
 
-    /// Returns whether a task is done.
+    /// Returns whether a task is done. A part that is damaged or cannot be read counts as not done.
     ///
-    /// # Errors
-    /// If the place of its part contains the part of another task, which was moved there.
+    /// If the place of its part contains an intact part with another header ([`PartState::OtherTask`]).
     pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<bool, Error> {
         let path = self.path.join(task.path());
         let Ok(bytes) = fs::read(&path) else { return Ok(false) };
@@ -178,7 +176,8 @@ impl Folder {
         }))
     }
 
-    /// Removes the unfinished parts of interrupted sweeps, and nothing else.
+    /// Removes the unfinished parts of interrupted sweeps, and nothing else. Unfinished parts of sweeps that still run
+    /// cannot be distinguished and are removed too; these sweeps write them again.
     pub fn conclude(&self) {
         let making = self.path.join(MAKING);
         for entry in fs::read_dir(&making).into_iter().flatten().flatten() {

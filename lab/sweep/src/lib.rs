@@ -61,7 +61,7 @@ pub use worker::Worker;
 /// A recording or a task that failed, while the others continued.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
-    /// File name of the recording, or title of the plan.
+    /// Path of the recording, or title of the plan.
     pub of: String,
     /// Reason, as a sentence.
     pub why: String,

@@ -30,7 +30,7 @@ const ENDING: &str = "parquet";
 /// Outcome of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Recordings that could be read.
+    /// Different recordings that could be read.
     pub recordings: usize,
     /// Tasks of these recordings.
     pub tasks: usize,
@@ -40,15 +40,14 @@ pub struct Summary {
     pub done: usize,
     /// Recordings and tasks that failed.
     pub failures: Vec<Failure>,
-    /// Recordings with the same contents as another one, by file name.
+    /// Paths of recordings with the same contents as another one.
     pub repeated: Vec<String>,
 }
 
 /// Returns the recordings that were named, and those in the folders that were named.
 ///
-/// # Errors
 /// If the plan needs recordings and there are none, if it takes no recordings and there are some, or if a folder cannot
-/// be read.
+/// be read or has no recording.
 pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     match (plan.takes_recordings(), named.is_empty()) {
         (true, true) => {
@@ -86,8 +85,8 @@ fn recordings_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Runs all tasks of a plan on these recordings that are not done yet, `jobs` at a time.
 ///
-/// # Errors
-/// If a result cannot be written, or if there is too little memory for the simulations.
+/// If a result cannot be written, if the place of a result contains another part, or if there is too little memory for
+/// the simulations.
 pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Result<Summary, Error> {
     expect_room(plan, jobs)?;
     let sorted = largest_first(files);
@@ -104,8 +103,7 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
 
 /// Returns the number of tasks, and how many of them are done in the folder. Nothing is run or written.
 ///
-/// # Errors
-/// If the folder contains parts of other tasks.
+/// If the place of a result contains another part.
 pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     if !plan.takes_recordings() {

@@ -58,7 +58,7 @@ pub enum PartState {
     Whole,
     /// A truncated or damaged part, or another kind of file.
     Damaged,
-    /// The intact part of another task, which was moved here.
+    /// An intact part with another header: of another task, plan, recording or version of the program.
     OtherTask,
 }
 
@@ -107,7 +107,7 @@ impl Header {
         partition_path(&self.labels)
     }
 
-    /// Returns the value of a label.
+    /// Returns the value of a label; `None` if the part has no such label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }

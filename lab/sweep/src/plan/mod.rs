@@ -57,7 +57,8 @@ struct Manifest {
 }
 
 impl Plan {
-    /// Reads the plan in this file. A plan of the simulation that it names is looked for in the same folder.
+    /// Reads the plan in this file. A plan of the simulation that it names is a built-in one, or else a file in the
+    /// same folder.
     ///
     /// # Errors
     /// If the plan cannot be read or is invalid. The error is one sentence with the line and the key.

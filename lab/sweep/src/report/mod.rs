@@ -45,7 +45,7 @@ pub struct Report {
     pub comparisons: usize,
     /// Confidence of each comparison.
     pub confidence: f64,
-    /// Recordings, hosts or seeds that are left out because some of their tasks are missing.
+    /// Recordings, hosts, or points of simulated runs that are left out because some of their tasks are missing.
     pub incomplete: Vec<String>,
     /// Reports on the comparisons.
     pub verdicts: Vec<model::Report>,
@@ -61,9 +61,8 @@ enum Results<'p> {
 impl Report {
     /// Judges the parts of a plan's dataset. The parts may be in any order; each has its name, for messages.
     ///
-    /// # Errors
-    /// If a part is damaged, belongs to another plan, or is not in its place: its name has to end in the folders of the
-    /// swept values.
+    /// If a part is damaged or incomplete, belongs to another plan or version of this program, is the second one of a
+    /// task, or is not in its place: its name has to end in the folders of the swept values.
     pub fn from_parts(
         plan: &Plan,
         parts: impl IntoIterator<Item = Result<(String, Bytes), Error>>,

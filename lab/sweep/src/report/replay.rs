@@ -240,7 +240,8 @@ fn shorten(mut report: model::Report, question: &Question<'_>, recordings: usize
     report
 }
 
-/// Keeps only the rows of a measure with the least and the greatest change.
+/// Keeps only the rows of a measure with the least and the greatest change; the first row if no row has a judged
+/// change.
 fn thin(measure: &mut Measure) {
     let changes = measure.rows.iter().filter_map(|row| Some((row, judged_change(row)?)));
     let (least, most) =

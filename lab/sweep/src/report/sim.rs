@@ -63,7 +63,7 @@ impl<'p> RunResults<'p> {
         RunResults { simulations, names, places, runs }
     }
 
-    /// Adds a run; returns `None` if the run does not belong to the plan.
+    /// Adds a run; returns `None` if the plan has no run with these labels.
     pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         let name = header.label(POLICY)?.to_owned();
         let seed = header.label(SEED)?.parse::<usize>().ok()?.checked_sub(1)?;

@@ -24,7 +24,7 @@ impl Default for Terms {
 pub(super) struct Verdicts {
     /// Number of comparisons of a B with an A.
     pub comparisons: usize,
-    /// Recordings, hosts or seeds that are left out.
+    /// Recordings, hosts, or points of simulated runs that are left out.
     pub incomplete: Vec<String>,
     /// Reports on the comparisons.
     pub reports: Vec<model::Report>,
