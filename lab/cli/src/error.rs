@@ -1,10 +1,17 @@
 //! Errors of the commands, their exit status, and their cause.
 //!
-//! The text of an error is one sentence that tells the user what to do. For every kind of error (bad input, a full
-//! disk, no permission), the command was not carried out, and the exit status is 2, as for bad usage. There are four
-//! exceptions with another status: a measurement that was carried out and contradicts a known result; a guest that was
-//! booted and failed; a sweep that was carried out without some of its recordings; and a program that was run, whose
-//! status is passed on. An interrupted command has the status of an interrupt.
+//! The text of an error is one sentence; for bad input and failures of the system, it also tells the user what to do.
+//! Only the text of [`Error::Passed`] is empty. The exit status is 2 (as for bad usage) for every failure that kept the
+//! command from being carried out or its result from being written: bad input, a full disk, no permission. The
+//! exceptions have another status:
+//!
+//! - 1: the command was carried out, with a result that counts as a failure. These results are a benchmark or
+//!   calibration that contradicts a known result, a check of `age --apply` that failed or proved nothing, a guest that
+//!   failed or was not recorded as requested, and a sweep without some of its recordings or tasks. A load that failed
+//!   also has status 1.
+//! - The status of the command or program that was run, if it failed; 128 and the number of the signal if a signal
+//!   ended it.
+//! - [`INTERRUPTED`]: the command was interrupted.
 
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
@@ -56,10 +63,10 @@ pub enum Error {
     #[error(transparent)]
     Sweep(#[from] freehold_sweep::Error),
 
-    /// A sweep was carried out without some recordings, each of which was named.
+    /// A sweep was carried out without some recordings or tasks, each of which was named on stderr.
     #[error("inputs left out of the sweep because of errors: {failures}; the report above covers the other inputs")]
     Left {
-        /// Number of recordings or other inputs that were left out.
+        /// Number of recordings and tasks that failed.
         failures: usize,
     },
 
@@ -106,7 +113,7 @@ pub enum Error {
     )]
     Unproved,
 
-    /// The command that ran did not succeed.
+    /// The command that ran on fragmented memory did not succeed.
     #[error("the command ended with {0}")]
     Ended(std::process::ExitStatus),
 
@@ -130,7 +137,7 @@ pub enum Error {
     #[error("interrupted; the completed runs are in {}, and the same command does the remaining runs", .0.display())]
     Halted(std::path::PathBuf),
 
-    /// A load could not be run.
+    /// A load of `freehold load` failed.
     #[error("the load failed: {0}")]
     Load(io::Error),
 
@@ -204,7 +211,7 @@ impl Error {
         }
     }
 
-    /// Returns the cause if an I/O error is at the root of this error.
+    /// Returns the cause that the first I/O error among the sources of this error indicates; `None` if there is none.
     fn of_system(&self) -> Option<Cause> {
         let chain = iter::successors(self.source(), |error: &&(dyn std::error::Error + 'static)| (*error).source());
         let kind = chain.filter_map(|error| error.downcast_ref::<io::Error>()).next()?.kind();
@@ -243,7 +250,8 @@ impl Error {
     }
 }
 
-/// Returns the exit status that a shell would report for a command with this status.
+/// Returns the exit status that a shell would report for a command with this status: its own, or 128 and the number of
+/// the signal that ended it. Returns 1 if the result does not fit.
 fn passed(status: std::process::ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

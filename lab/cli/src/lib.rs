@@ -54,8 +54,9 @@ pub fn run(cli: Cli) -> Result<(), Error> {
     }
 }
 
-/// Executes a command that examines or makes recordings or plans, and returns its answer. Prints only progress and
-/// writes no output format, but `--html` also computes the parts that only a page shows.
+/// Executes `advise`, `record`, `age`, `inspect`, `replay`, `compare`, `sim` or `fleet`, and returns its answer. The
+/// requested output formats are checked but not written, and `--html` also computes the parts that only a page shows.
+/// Other files are written as at a terminal: recordings, snapshots and pictures. Progress is printed to stderr.
 ///
 /// # Errors
 /// The error of the command; [`Error::Input`] for a command that runs at a terminal only.

@@ -1,8 +1,8 @@
 //! `freehold`, the laboratory's command: records the work of a real kernel's page allocator, inspects it, and compares
 //! allocator policies on it.
 //!
-//! This file only converts the result into an exit status. The command line and its execution are in the library
-//! [`freehold_cli`].
+//! This file checks that stdout is open, prints the error of a command, and converts the result into an exit status.
+//! The command line and its execution are in the library [`freehold_cli`].
 
 mod stdout;
 

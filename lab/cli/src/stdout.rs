@@ -21,8 +21,7 @@ fn look() {
 
 /// Checks that stdout was open when the process began.
 ///
-/// # Errors
-/// When it was closed.
+/// If stdout was closed.
 pub(crate) fn check() -> Result<(), OutputError> {
     match WAS_CLOSED.load(Ordering::Relaxed) {
         true => Err(OutputError::Stdout(io::Error::other("stdout is closed"))),

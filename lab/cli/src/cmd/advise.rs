@@ -1,7 +1,9 @@
 //! `freehold advise RECORDING...`: recommends changes to the settings of the recorded machine.
 //!
 //! Each recording is replayed under the rules nearest to its kernel's: with its own settings, with varied watermarks,
-//! and with a few candidates or all of them. Recordings that cannot support advice are refused beforehand.
+//! and with a few candidates or all of them. Recordings that cannot support advice are refused before any replay.
+//! Recordings whose replay with their own settings reproduces no measure are left out; the command fails if no
+//! recording remains.
 
 use std::path::PathBuf;
 

@@ -150,7 +150,8 @@ fn applied(args: &AgeArgs) -> Result<(FragmentReport, EndReason), Error> {
     apply::apply(&args.apply, &start, what)
 }
 
-/// Returns the requested machine and the number of its pageblocks.
+/// Returns the requested machine and the number of its pageblocks. Without `--memory`, its size is that of `like`.
+/// Returns an error if no machine has the requested memory, nodes and CPUs.
 fn ordered(args: &AgeArgs, like: Option<&Layout>) -> Result<(Machine, u64), Error> {
     let like = like.map(|layout| Bytes::mib(layout.total().pageblocks * PAGEBLOCK_MIB));
     let memory = args.memory.map(Amount::of_a_machine).transpose()?.or(like).unwrap_or(MEMORY);
@@ -160,14 +161,16 @@ fn ordered(args: &AgeArgs, like: Option<&Layout>) -> Result<(Machine, u64), Erro
     Ok((machine, u64::from(machine.pages_per_node() / PAGEBLOCK_PAGES) * u64::from(machine.nodes)))
 }
 
-/// Returns the requested layout of memory for a machine with this number of pageblocks.
+/// Returns the requested layout of memory for a machine with this number of pageblocks. Returns an error if the
+/// requested shares are impossible.
 fn layout(args: &AgeArgs, like: Option<Layout>, pageblocks: u64) -> Result<Layout, Error> {
     let like = like.map(|layout| layout.scaled_to(pageblocks));
     let layout = like.unwrap_or_else(|| age::layout(args.age, pageblocks));
     args.shares.shares().apply_to_layout(layout).map_err(Error::Input)
 }
 
-/// Returns the layout of the snapshot in `--like`, if it is given.
+/// Returns the layout of the snapshot, or of the start of the recording, in `--like`; `None` if the option is not
+/// given.
 fn layout_in(args: &AgeArgs) -> Result<Option<Layout>, Error> {
     let Some(path) = &args.like else { return Ok(None) };
     let start = start::read(path).map_err(|error| Error::Input(error.to_string()))?;

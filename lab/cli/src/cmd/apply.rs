@@ -82,7 +82,7 @@ impl FromStr for Amount {
 }
 
 impl Amount {
-    /// Returns the amount as the memory of a machine to be drawn, which must not be a share.
+    /// Returns the amount as the memory of a machine to be drawn. Returns an error if the amount is a share.
     pub(crate) fn of_a_machine(self) -> Result<Bytes, Error> {
         match self {
             Amount::Bytes(bytes) => Ok(bytes),
@@ -100,7 +100,8 @@ impl Amount {
     }
 }
 
-/// Returns the number of pageblocks of this machine to work on.
+/// Returns the number of pageblocks of this machine to work on: `memory`, or the default share of the free memory.
+/// Returns an error if this machine cannot spare that much memory.
 pub(crate) fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
     let room = freehold_fragmenter::room()?;
     let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("`PERCENT` is a valid percentage")));
@@ -117,7 +118,7 @@ pub(crate) fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<
 }
 
 impl ApplyArgs {
-    /// Prints the report. It leaves stdout to the command if there is one.
+    /// Prints the report. If a command is given, the text goes to stderr, because stdout is the command's.
     pub(crate) fn emit(&self, report: &FragmentReport, formats: &Formats, style: Style) -> Result<(), OutputError> {
         match self.command.is_empty() {
             true => formats.emit(report, style),

@@ -45,7 +45,7 @@ pub struct BootArgs {
     fetch: bool,
 }
 
-/// Boots and records, and reports progress on stderr.
+/// Boots and records, and reports progress on stderr; or lists the workloads, or fetches a kernel.
 pub(crate) fn run(args: BootArgs) -> Result<(), Error> {
     let started = Instant::now();
     let mut say = |sentence: &str| {
@@ -70,7 +70,8 @@ pub(crate) fn run(args: BootArgs) -> Result<(), Error> {
     report_end(outcome, &args)
 }
 
-/// Reports the end of the recording.
+/// Reports the end of the recording. Returns an error if the boot was interrupted, or if the workload failed or did not
+/// end in time.
 fn report_end(outcome: BootOutcome, args: &BootArgs) -> Result<(), Error> {
     let out = args.out.display();
     if outcome.end == RecordingEnd::Interrupted {

@@ -67,7 +67,8 @@ pub struct CalibrateArgs {
     formats: Formats,
 }
 
-/// Measures the table, or reads the given one, and checks it if `--check` is given.
+/// Measures the table and writes it if a file is given, or reads the given table, and checks it if `--check` is given.
+/// Returns an error if simulation and threads do not agree in all cases.
 pub(crate) fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     if args.runs < check::RUNS_MIN {
         return Err(Error::Input(format!(
@@ -132,7 +133,7 @@ impl Checked {
         if self.agreeing == all { Ok(()) } else { Err(Error::Disagreement { agreeing: self.agreeing, all }) }
     }
 
-    /// Returns two tables per workload.
+    /// Returns two tables per checked workload.
     fn tables(&self) -> Vec<Table> {
         let mut tables = Vec::new();
         for name in check::NAMES {

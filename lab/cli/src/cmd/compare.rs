@@ -1,9 +1,9 @@
 //! `freehold compare`: replays recordings through the engine under policy A and under each policy B.
 //!
 //! Every replay is exact, but a few pages may decide what follows. So each policy is also replayed with watermarks that
-//! vary by 1 %, which yields a range for each measure. A difference is sensitive to watermarks if the ranges of A and B
-//! overlap. The rules of the recorded kernel are also replayed in any case, as far as the engine implements them,
-//! because only that replay can be compared with the kernel itself.
+//! vary by up to 1 % (unless `--exact` is given), which yields a range for each measure. A difference is sensitive to
+//! watermarks if the ranges of A and B overlap. The rules of the recorded kernel are also replayed in any case, as far
+//! as the engine implements them, because only that replay can be compared with the kernel itself.
 
 use std::iter;
 use std::num::NonZeroU16;
@@ -248,14 +248,15 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     Ok(Outcomes { a, rivals, baseline })
 }
 
-/// Returns the settings of each replay of a side: its own settings, then the same with varied watermarks.
+/// Returns the settings of each replay of a side: its own settings, then the same with varied watermarks unless
+/// `--exact` is given.
 fn nudged(side: &Side<'_>, recording: &Recording, args: &CompareArgs) -> Vec<Vec<Setting>> {
     let (facts, settings) = (recording.reader.facts(), side.settings);
     if args.exact { vec![settings.to_vec()] } else { advice::with_nudges(facts, settings) }
 }
 
-/// Returns B as it is replayed on a recording of this kernel: `freehold` is put on the kernel's rules. B keeps its
-/// name.
+/// Returns B as it is replayed on a recording of this kernel: `freehold` is put on the kernel's rules, and any other
+/// policy is unchanged. B keeps its name.
 fn on_recorded_rules(b: &NamedPolicy, kernel: Release) -> Result<NamedPolicy, Error> {
     let policy = freehold_policies::parse(&kernel.on_rules(&b.name))?.policy;
     Ok(NamedPolicy { name: b.name.clone(), policy })

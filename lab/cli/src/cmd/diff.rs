@@ -45,7 +45,7 @@ pub struct DiffArgs {
     formats: Formats,
 }
 
-/// What two kernels are compared by.
+/// Options for the comparison of two kernels.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Two kernels")]
 struct KernelsArgs {
@@ -134,7 +134,8 @@ fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>,
     Ok(sides)
 }
 
-/// Boots the missing runs. Returns the recordings of each side, and the number of boots that died of the emulator.
+/// Boots the missing runs. Returns the recordings of each side, and the number of boots that were repeated because of
+/// an error of the emulator.
 fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf>>, u32), Error> {
     let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
     let tools = tools()?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use freehold_record::EventSet;
 
-/// Events that are recorded beside those that always are.
+/// Events to record in addition to those that are always recorded.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EventsArgs {
     /// Also record these sets of events: reclaim, compaction, writeback, migration, sched (every task switch), or all

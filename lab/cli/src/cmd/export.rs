@@ -36,7 +36,7 @@ pub struct ExportArgs {
     pprof: Option<PathBuf>,
 }
 
-/// Function that converts a recording into a file.
+/// Function that converts the recording at the first path into a file at the second path.
 type Export = fn(&Path, &Path) -> Result<ExportSummary, freehold_convert::Error>;
 
 /// Writes each requested file and prints its size.

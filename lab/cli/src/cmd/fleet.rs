@@ -102,7 +102,7 @@ pub struct FleetArgs {
     formats: VerdictFormats,
 }
 
-/// Prints the report. The saved state is kept until the report has been written.
+/// Prints the report. The saved state is kept until the report has been written, and with `--resume` also afterwards.
 pub(crate) fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let (report, state) = simulated(args)?;
     args.formats.emit(&report, style)?;
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     Ok(())
 }
 
-/// Simulates the fleet and returns the report.
+/// Simulates the fleet and returns the report. Removes the saved state, unless `--resume` is given.
 pub(crate) fn answer(args: &FleetArgs) -> Result<Box<dyn Views>, Error> {
     let (report, state) = simulated(args)?;
     state.conclude();

@@ -10,7 +10,7 @@ use freehold_boot::{Accelerator, Error as BootError, Guest, Kernel, Mebibytes, S
 use super::events::EventsArgs;
 use crate::error::Error;
 
-/// What a guest is, but for its kernel.
+/// Description of a guest except its kernel.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GuestArgs {
     /// CPUs of the guest (1 to 64)
@@ -51,7 +51,7 @@ pub(crate) struct GuestArgs {
     pub accel: Accel,
 }
 
-/// What executes a guest's instructions.
+/// Choice of the accelerator, which executes a guest's instructions.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Accel {
     /// KVM if it works, else emulation
@@ -80,8 +80,7 @@ impl Accel {
 impl GuestArgs {
     /// Checks the options that do not depend on the kernel.
     ///
-    /// # Errors
-    /// If there is no such workload, or no such root.
+    /// If there is no such workload, or the root is not a folder.
     pub(crate) fn check(&self) -> Result<(), Error> {
         Workload::find(&self.workload)?;
         match self.root.as_deref().filter(|root| !root.is_dir()) {
@@ -111,8 +110,7 @@ impl GuestArgs {
 
 /// Returns the kernel that `text` denotes: the image at this path, or a version, which is fetched unless it is stored.
 ///
-/// # Errors
-/// If `text` is neither, or the kernel cannot be fetched.
+/// If `text` is neither, the image is not usable, or the kernel cannot be fetched.
 pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
     let path = Path::new(text);
     if path.is_file() {
@@ -128,8 +126,7 @@ pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Er
 
 /// Returns the programs that a boot needs. This program itself records in the guest.
 ///
-/// # Errors
-/// If a program is not installed on this machine.
+/// If a program is not installed on this machine, or this program cannot find its own file.
 pub(crate) fn tools() -> Result<Tools, Error> {
     let freehold = env::current_exe().map_err(|error| {
         BootError::Missing(format!("cannot find this program's own file, which records in the guest: {error}"))

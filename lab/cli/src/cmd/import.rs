@@ -1,4 +1,4 @@
-//! `freehold import FILE`: converts a recording of perf or trace-cmd into a recording of Freehold.
+//! `freehold import FILE`: converts a trace of perf or trace-cmd, or a text in the format of tracefs, into a recording.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -117,7 +117,8 @@ const BLOCKS_LARGE: u64 = 1 << 17;
 /// Number of pageblocks that are then drawn, and repeated.
 const BLOCKS_REPEATED: u64 = 1 << 15;
 
-/// Draws a machine of the size that the events show, with memory of the requested age.
+/// Draws a machine of the imported machine's size, with memory of the requested age. Returns an error if the number of
+/// pages does not fit 32 bits.
 fn draw_start(args: &ImportArgs, import: &Import) -> Result<SyntheticStart, Error> {
     let blocks = import.pageblocks();
     let pages = u32::try_from(blocks * u64::from(PAGEBLOCK_PAGES)).map_err(|_| {

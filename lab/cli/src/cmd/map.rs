@@ -156,7 +156,7 @@ impl Document for Printed {
     }
 }
 
-/// Parses a time since the start of the recording, and returns nanoseconds.
+/// Parses a time since the start of the recording, and returns nanoseconds. A number without a unit is in seconds.
 fn parse_time(text: &str) -> Result<u64, String> {
     let units = [("ms", 1e6), ("us", 1e3), ("ns", 1.0), ("s", 1e9), ("", 1e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * ns));

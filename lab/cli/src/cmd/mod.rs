@@ -41,7 +41,7 @@ use freehold_sim::start::age::AGE_MAX;
 
 use crate::error::Error;
 
-/// Maximum CPUs of a replay.
+/// Maximum CPUs of a replay or of a simulated machine.
 const CPUS_MAX: u16 = 512;
 
 /// The option `--cpus`, shared by the commands that replay.
@@ -61,7 +61,7 @@ fn expect_each_once<T: PartialEq>(what: &str, given: impl IntoIterator<Item = T>
     }
 }
 
-/// Converts a margin from percent into a share.
+/// Converts a margin from percent into a share. Returns an error unless it is at least 0 % and less than 100 %.
 fn margin(percent: f64) -> Result<f64, Error> {
     let share = percent / 100.0;
     if (0.0..1.0).contains(&share) {
@@ -83,7 +83,7 @@ fn in_words(settings: &[Setting]) -> Vec<String> {
     settings.iter().map(Setting::to_string).collect()
 }
 
-/// Checks a size of memory, and returns it unchanged.
+/// Checks that a text is a size of memory, and returns the text unchanged.
 fn parse_memory(text: &str) -> Result<String, BytesError> {
     text.parse().map(|_: Bytes| text.to_owned())
 }

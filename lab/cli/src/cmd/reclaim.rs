@@ -3,7 +3,7 @@
 use clap::Args;
 use freehold_replay::{Pacing, ReclaimMode};
 
-/// How reclaim and compaction are decided, and how time passes.
+/// Source of reclaim and compaction in a replay, and times of its events.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ReclaimArgs {
     /// Source of reclaim and compaction in the replay

@@ -84,7 +84,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the period of stack samples: one page in this number is sampled.
+/// Parses the period of stack samples, a power of two up to 2^20: one page in this number is sampled.
 fn period(text: &str) -> Result<u64, String> {
     let period = text.parse().ok().filter(|period: &u64| period.is_power_of_two() && *period <= 1 << 20);
     period.ok_or_else(|| format!("`{text}` is not a power of two from 1 to 2^20; write it like --stacks=256"))
@@ -114,7 +114,7 @@ pub(crate) fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
 }
 
 impl RecordArgs {
-    /// Records from now on.
+    /// Records until the command has ended, the duration has passed or the user interrupts, and writes the recording.
     fn record(&self) -> Result<Recorded, Error> {
         let plan = self.plan();
         let mut watch = Line::new(self.quiet || !io::stderr().is_terminal());

@@ -29,7 +29,7 @@ pub(super) struct RecordedFile {
     seconds: f64,
     /// Name of the command, if there was one.
     command: Option<String>,
-    /// Exit status of the command; `None` while it is still running.
+    /// Exit status of the command; `None` without a command, or while it is still running.
     status: Option<String>,
     notes: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl RecordedFile {
         }
     }
 
-    /// Formats the end of the command.
+    /// Formats the end of the command; `None` without a command.
     fn ending(&self) -> Option<String> {
         let command = self.command.as_ref()?;
         Some(match &self.status {

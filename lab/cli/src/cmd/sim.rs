@@ -115,7 +115,7 @@ pub(crate) fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
-/// Simulates the plan and returns the report, or returns the list of plans.
+/// Simulates the plan, writes the picture if one is requested, and returns the report; or returns the list of plans.
 pub(crate) fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
     if args.list {
         args.formats.try_all(args.recording.as_deref().map(Path::new))?;
@@ -141,7 +141,8 @@ fn drawn(report: &SimReport) -> String {
     plot::svg(&format!("{}: {}", report.plan.name, report.plan.title), &plots)
 }
 
-/// Returns the changes that the command line makes to the plan with this name.
+/// Returns the changes that the command line makes to the plan with this name. Returns an error if a recording is given
+/// and the plan is not `recording`.
 fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
     let file = match &args.recording {
         Some(file) if name != RECORDING => {

@@ -67,7 +67,8 @@ pub struct SweepArgs {
     formats: VerdictFormats,
 }
 
-/// Executes the plan, and prints the report of all results.
+/// Executes the plan, and prints the report of all results; or prints only the report, or only the number of tasks.
+/// Returns an error if a recording or a task failed.
 pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let terms = Terms { margin: margin(args.margin)?, detail };
@@ -110,7 +111,7 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
     conclude(&summary)
 }
 
-/// Reports the recordings that could not be processed.
+/// Prints the duplicates, and the recordings and tasks that failed, to stderr. Returns an error if any failed.
 fn conclude(summary: &Summary) -> Result<(), Error> {
     if let Some(sentence) = again(&summary.repeated) {
         eprintln!("freehold: {}", printable(&sentence));
@@ -124,7 +125,7 @@ fn conclude(summary: &Summary) -> Result<(), Error> {
     }
 }
 
-/// Formats a sentence about recordings that are duplicates, naming some of them.
+/// Formats a sentence about recordings that are duplicates, naming some of them; `None` if there are none.
 fn again(repeated: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 3;
     match repeated {

@@ -40,7 +40,8 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&whole::measure(&request)?, style)?)
 }
 
-/// Returns the cases of the requested tables, or with the requested names.
+/// Returns the cases that are in the requested tables and have the requested names. Without requested tables, names are
+/// searched in all tables; without either, all cases of [`TABLES`] are returned.
 fn chosen(args: &BenchArgs) -> Result<Vec<Case>, Error> {
     let all = cases();
     if let Some(name) = args.load.iter().find(|name| all.iter().all(|case| case.name != **name)) {
@@ -74,7 +75,7 @@ pub(super) fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
     args.library.iter().map(|given| parse_library(given)).collect()
 }
 
-/// Returns the name of a program that a case needs and that is not installed.
+/// Returns the name of the first program that a case needs and that is not installed; `None` if all are installed.
 fn missing(case: &Case) -> Option<String> {
     case.needs.iter().find(|program| !is_on_path(program)).map(|program| (*program).to_owned())
 }

@@ -133,8 +133,9 @@ fn preload(library: &Path) -> OsString {
     list
 }
 
-/// Returns the path of the library: the one that this program carries, unpacked into the user's cache, or one beside
-/// the program.
+/// Returns the path of the library: the one that this program carries, unpacked into the user's cache; if this program
+/// carries none, the one that [`beside`] finds. Returns an error if there is none, or if its path contains a space or
+/// colon.
 pub(crate) fn find_library() -> Result<PathBuf, Error> {
     let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
     // The dynamic loader splits the list at spaces and colons.
@@ -153,7 +154,8 @@ fn missing() -> Error {
     ))
 }
 
-/// Searches the program's folder, the library folder of an installation, and the folder of a cargo build.
+/// Searches the program's folder and the library folder of an installation for [`NAME`], and then the program's folder
+/// for the library of a cargo build.
 fn beside() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.parent()?;

@@ -24,7 +24,7 @@ use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use super::OPTIONS;
 use crate::error::Error;
 
-/// Signals that are passed on.
+/// Signals that are passed on, except those that this process inherited as ignored.
 const PASSED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 /// File name extension of the library's profiles.
 const ENDING: &str = "heap";
@@ -132,7 +132,7 @@ impl Folder {
         Ok(Folder(folder))
     }
 
-    /// Converts the requested profiles and returns their number.
+    /// Converts the requested profiles of the process `main` and its children, and returns their number.
     fn convert(&self, name: &Name, main: u32) -> Result<usize, Error> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         let profiles: Vec<WrittenProfile> = files.filter_map(parse_file_name).collect();
@@ -159,7 +159,7 @@ fn unusable(folder: &Path, why: &str) -> Error {
     Error::Input(format!("cannot write profiles to {}: {why}; set TMPDIR to another folder", folder.display()))
 }
 
-/// Parses a file name of the form `PROCESS.NUMBER.heap`.
+/// Parses a file name of the form `PROCESS.NUMBER.heap`; `None` for any other name.
 fn parse_file_name(path: PathBuf) -> Option<WrittenProfile> {
     let name = path.file_name()?.to_str()?;
     let (process, number) = name.strip_suffix(ENDING)?.strip_suffix('.')?.split_once('.')?;
