@@ -113,7 +113,7 @@ pub struct Candidate {
 
 /// Lists the values to try on this machine, in the order of the table: setting by setting, milder values first. Leaves
 /// out the recorded value, every value of a setting that the recording lacks, and values of `vm.min_free_kbytes` above
-/// the memory divided by [`MIN_FREE_PARTS`].
+/// the memory divided by `MIN_FREE_PARTS`.
 pub fn list(facts: &Facts) -> Vec<Candidate> {
     TABLE.iter().filter_map(|row| candidate(facts, row)).collect()
 }
@@ -131,7 +131,7 @@ fn candidate(facts: &Facts, &(name, value, why, serves): &Row) -> Option<Candida
     is_new.then(|| format!("{name}={value}").parse().ok()).flatten().map(|setting| Candidate { setting, why, serves })
 }
 
-/// Selects the candidates that are tried by default, at most [`DEFAULT_MAX`], in their order. A concern counts if some
+/// Selects the candidates that are tried by default, at most `DEFAULT_MAX`, in their order. A concern counts if some
 /// replay under the recorded settings has at least [`EVENTS_MIN`] events of it. Each such concern gets its first
 /// candidate, then each gets its second, and so on, as long as there is room.
 pub fn select(candidates: Vec<Candidate>, now: &[ReplayOutcome]) -> Vec<Candidate> {
