@@ -41,7 +41,8 @@ impl OutputError {
 
 /// Writes `bytes` to stdout and flushes it, so that a full disk behind a redirection is noticed.
 ///
-/// # Errors [`OutputError::Stdout`] if stdout cannot be written.
+/// # Errors
+/// [`OutputError::Stdout`] if stdout cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(OutputError::Stdout)

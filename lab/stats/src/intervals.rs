@@ -36,7 +36,8 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
 /// few values: at 10 values it misses 6 to 7 % of the time instead of 5 %. The interval of [`rank_interval`] has the
 /// stated confidence for any distribution, but its ends move in steps of whole values.
 ///
-/// # Panics If `values` is empty.
+/// # Panics
+/// If `values` is empty.
 pub fn median_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
     let (rank_low, rank_high) = rank_interval(values, confidence);
     let (draw_low, draw_high) = bootstrap_interval(values, median, confidence, rng);
@@ -44,9 +45,8 @@ pub fn median_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, 
 }
 
 /// Returns an interval for the sum of this many values, by the percentile bootstrap. The interval is too narrow if a
-/// few values make up most of the sum, because resampling cannot draw a large value that was never observed.
-///
-/// # Panics If `values` is empty.
+/// few values make up most of the sum, because resampling cannot draw a large value that was never observed. Both ends
+/// are zero if there is no value.
 pub fn sum_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
     bootstrap_interval(values, |draw| draw.iter().sum(), confidence, rng)
 }
@@ -58,7 +58,8 @@ pub fn sum_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64
 /// for this confidence, the interval spans all values; [`has_rank_interval`] detects this case, and such values are not
 /// judged.
 ///
-/// # Panics If `values` is empty.
+/// # Panics
+/// If `values` is empty.
 pub fn rank_interval(values: &[f64], confidence: f64) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -133,7 +134,8 @@ fn later_pairs(values: &[f64]) -> impl Iterator<Item = (usize, f64, f64)> {
 /// Returns the number of far outliers: values more than three interquartile ranges below the lower quartile or above
 /// the upper quartile (Tukey's outer fences).
 ///
-/// # Panics If `values` is empty.
+/// # Panics
+/// If `values` is empty.
 pub fn outliers(values: &[f64]) -> usize {
     let mut sorted = values.to_vec();
     let (low, high) = (quantile(&mut sorted, 0.25), quantile(&mut sorted, 0.75));
