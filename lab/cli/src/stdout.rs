@@ -21,6 +21,7 @@ fn look() {
 
 /// Checks that stdout was open when the process began.
 ///
+/// # Errors
 /// If stdout was closed.
 pub(crate) fn check() -> Result<(), OutputError> {
     match WAS_CLOSED.load(Ordering::Relaxed) {

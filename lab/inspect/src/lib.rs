@@ -111,6 +111,7 @@ pub struct Inspection {
 
 /// Reads the recording or snapshot at `path` once. `look` requests a map of its memory.
 ///
+/// # Errors
 /// If the file is not a readable recording or snapshot, or its kernel is unknown. A partly readable file gives no
 /// results.
 pub fn inspect(path: &Path, look: Option<Look>) -> Result<Inspection, OpenError> {

@@ -41,6 +41,7 @@ pub struct Folder {
 impl Folder {
     /// Opens the folder for the results of this plan, and creates it if it does not exist.
     ///
+    /// # Errors
     /// If the folder cannot be created or read, or if it contains other files, or the results of another plan or of
     /// another version of this program.
     pub fn create(path: &Path, plan: &Plan) -> Result<Folder, Error> {
@@ -55,6 +56,7 @@ impl Folder {
 
     /// Returns the folder for the results of this plan, if it contains the plan already. Nothing is changed on disk.
     ///
+    /// # Errors
     /// If the folder cannot be read, or if it contains other files, or the results of another plan or of another
     /// version of this program.
     pub fn find(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
@@ -92,6 +94,7 @@ impl Folder {
 
     /// Opens a folder with results, and the plan of these results.
     ///
+    /// # Errors
     /// If the folder has no plan or the plan cannot be read, or if another version of this program made the results.
     pub fn open(path: &Path) -> Result<(Folder, Plan), Error> {
         let manifest = path.join(MANIFEST);
@@ -125,6 +128,7 @@ impl Folder {
 
     /// Returns whether a task is done. A part that is damaged or cannot be read counts as not done.
     ///
+    /// # Errors
     /// If the place of its part contains an intact part with another header ([`PartState::OtherTask`]).
     pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<bool, Error> {
         let path = self.path.join(task.path());

@@ -46,6 +46,7 @@ pub struct Summary {
 
 /// Returns the recordings that were named, and those in the folders that were named.
 ///
+/// # Errors
 /// If the plan needs recordings and there are none, if it takes no recordings and there are some, or if a folder cannot
 /// be read or has no recording.
 pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
@@ -85,6 +86,7 @@ fn recordings_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Runs all tasks of a plan on these recordings that are not done yet, `jobs` at a time.
 ///
+/// # Errors
 /// If a result cannot be written, if the place of a result contains another part, or if there is too little memory for
 /// the simulations.
 pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Result<Summary, Error> {
@@ -103,6 +105,7 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
 
 /// Returns the number of tasks, and how many of them are done in the folder. Nothing is run or written.
 ///
+/// # Errors
 /// If the place of a result contains another part.
 pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<Summary, Error> {
     let mut summary = Summary::default();

@@ -64,6 +64,7 @@ impl PartFile {
 
     /// Makes the bytes durable and gives the file its name.
     ///
+    /// # Errors
     /// If the bytes cannot be stored, or the file cannot get its name. A file that was not published is removed when it
     /// is dropped.
     pub fn publish(&mut self) -> io::Result<()> {

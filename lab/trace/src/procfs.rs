@@ -255,6 +255,7 @@ fn counter(line: &str) -> Option<(String, u64)> {
 /// Parses `/proc/iomem`: the ranges of `System RAM` as page frames, `[start, end)`, in order. A page that is only
 /// partly RAM is left out.
 ///
+/// # Errors
 /// [`ProcError::Lacking`] if there is no such range, or the kernel hides the addresses; [`ProcError::BadLine`] if a
 /// range cannot be parsed.
 pub fn parse_iomem(text: &str, page_size: u32) -> Result<Vec<(u64, u64)>, ProcError> {

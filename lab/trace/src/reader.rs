@@ -41,6 +41,7 @@ pub struct Reader {
 impl Reader {
     /// Opens the recording at `path` and reads its facts. Takes a few milliseconds.
     ///
+    /// # Errors
     /// [`Error::Read`], [`Error::NotParquet`], [`Error::NotRecording`], [`Error::Truncated`], [`Error::Version`],
     /// [`Error::Packing`] or [`Error::Corrupt`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
@@ -117,6 +118,7 @@ impl Reader {
 
     /// Returns an iterator over the rows in file order, in batches.
     ///
+    /// # Errors
     /// The iterator yields [`Error::Row`], [`Error::Corrupt`], [`Error::Truncated`], [`Error::Read`], or at the end
     /// [`Error::Impossible`] (rows that are not in the order of the events) once, and ends.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> + '_ {

@@ -80,6 +80,7 @@ impl Accel {
 impl GuestArgs {
     /// Checks the options that do not depend on the kernel.
     ///
+    /// # Errors
     /// If there is no such workload, or the root is not a folder.
     pub(crate) fn check(&self) -> Result<(), Error> {
         Workload::find(&self.workload)?;
@@ -110,6 +111,7 @@ impl GuestArgs {
 
 /// Returns the kernel that `text` denotes: the image at this path, or a version, which is fetched unless it is stored.
 ///
+/// # Errors
 /// If `text` is neither, the image is not usable, or the kernel cannot be fetched.
 pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
     let path = Path::new(text);
@@ -126,6 +128,7 @@ pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Er
 
 /// Returns the programs that a boot needs. This program itself records in the guest.
 ///
+/// # Errors
 /// If a program is not installed on this machine, or this program cannot find its own file.
 pub(crate) fn tools() -> Result<Tools, Error> {
     let freehold = env::current_exe().map_err(|error| {

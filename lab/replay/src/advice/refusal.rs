@@ -39,6 +39,7 @@ fn present(facts: &Facts) -> u64 {
 
 /// Checks before any replay that advice about one machine can rest on these recordings, each with its file's name.
 ///
+/// # Errors
 /// If a recording lost too many events, or the first one has no value of any setting to change, or two recordings
 /// differ in their machine or settings.
 pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {

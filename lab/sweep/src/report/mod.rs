@@ -61,6 +61,7 @@ enum Results<'p> {
 impl Report {
     /// Judges the parts of a plan's dataset. The parts may be in any order; each has its name, for messages.
     ///
+    /// # Errors
     /// If a part is damaged or incomplete, belongs to another plan or version of this program, is the second one of a
     /// task, or is not in its place: its name has to end in the folders of the swept values.
     pub fn from_parts(
