@@ -123,10 +123,10 @@ pub(crate) fn judged(lab: &Lab<'_>, args: &Args) -> Result<Vec<JudgedAdvice>, Er
         let [load, changed] = &pairs[at];
         let setting = changed.setting.clone().unwrap_or_default();
         let result = match recorded.find_pair(&pairs[at]) {
-            Ok([before, after]) => Ok(AdviceWithOutcome {
-                level: ask(&args.freehold, before, &setting)?,
-                concerns: compare(before, after)?,
-            }),
+            Ok([before, after]) => match ask(&args.freehold, before, &setting) {
+                Ok(level) => Ok(AdviceWithOutcome { level, concerns: compare(before, after)? }),
+                Err(refusal) => Err(refusal.to_string()),
+            },
             Err(sentence) => Err(sentence),
         };
         progress.advance(1);
