@@ -106,7 +106,7 @@ fn make_tables(result: &BenchResult, recipe: &Recipe, command: &str) -> Tables {
     let recipe = recipe.rows(&result.timing, |name| result.policies.contains(name)).into_iter();
     let rows = [("command".to_owned(), format!("`{command}`"))].into_iter().chain(recipe);
     let rows = rows.map(|(what, value)| vec![what, value]);
-    tables.insert("recipe".to_owned(), DataTable::new(&["what", "value"], rows));
+    tables.insert("recipe".to_owned(), DataTable::new(&["item", "value"], rows));
     tables
 }
 

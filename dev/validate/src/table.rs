@@ -33,7 +33,7 @@ impl TextTable {
     /// Creates the table of the command and the version of the program.
     pub(crate) fn recipe(command: &str) -> TextTable {
         let rows = [("command", format!("`{command}`")), ("freehold", origin::Program::this().version())];
-        TextTable::new("recipe", ["what", "value"], rows.map(|(what, value)| vec![what.to_owned(), value]))
+        TextTable::new("recipe", ["item", "value"], rows.map(|(item, value)| vec![item.to_owned(), value]))
     }
 
     /// Creates the table of loads without results, each with the reason.

@@ -164,7 +164,7 @@ mod tests {
         let added = ram_note(&start, &[(0, 100), (200, 428)]).unwrap();
         assert!(added.starts_with("128 pages of memory were added"), "{added}");
         let removed = ram_note(&start, &[(0, 100)]).unwrap();
-        assert!(removed.starts_with("100 pages of memory were taken away"), "{removed}");
+        assert!(removed.starts_with("100 pages of memory were removed"), "{removed}");
     }
 
     /// Returns zones with these names and numbers of managed pages.

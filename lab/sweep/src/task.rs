@@ -221,6 +221,6 @@ mod tests {
         assert_eq!(other.tasks(Some(&identity("a", "0"))), plan.tasks(Some(&identity("a", "0"))));
         assert!(Plan::from_manifest("{}").unwrap_err().to_string().contains("not the plan of a sweep"));
         let newer = plan.manifest().replace("\"program\": \"", "\"program\": \"9.");
-        assert!(Plan::from_manifest(&newer).unwrap_err().to_string().contains("made by freehold 9."));
+        assert!(Plan::from_manifest(&newer).unwrap_err().to_string().contains("the plan is from freehold 9."));
     }
 }

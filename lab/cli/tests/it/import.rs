@@ -25,7 +25,7 @@ fn imported_perf_data_is_replayed_with_its_guesses() {
     assert!(said.contains("188 events") && said.contains("no event was lost"), "{said}");
     for (command, title) in [("inspect", "Guesses"), ("replay", "Assumptions")] {
         let shown = text(&[command, &out]);
-        let guesses = shown.split(title).nth(1).unwrap_or_default();
+        let guesses = shown.rsplit(title).next().unwrap_or_default();
         assert!(guesses.contains("The state of memory at the start is unknown"), "{command}: {shown}");
     }
     let comparison = ["compare", &out, "--b", "linux-6.12,pcp=merge"];

@@ -324,7 +324,7 @@ fn vmstat_option_conflicts_with_list() {
 #[test]
 fn inconsistent_web_host_is_refused() {
     for (change, says) in [
-        ("workload.anon_percent=90", "`workload.anon_percent` makes 92 %"),
+        ("workload.anon_percent=90", "`workload.anon_percent` adds up to 92 %"),
         ("workload.turnover_s=0", "`workload.turnover_s` is 0"),
         ("workload.network.order1_percent=80", "`workload.network` wants 130 %"),
         ("workload.network.order4_percent=1", "--set workload.network.order4_percent"),

@@ -99,9 +99,12 @@ fn invalid_recordings_are_reported_and_skipped() {
     let output = sweep.run("a", &[]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in
-        ["plan.toml is not a Parquet file", "missing.parquet", "again", "left out of the sweep because of errors: 2"]
-    {
+    for part in [
+        "plan.toml is not a Parquet file",
+        "missing.parquet",
+        "skipped 1 file with the same contents",
+        "left out of the sweep because of errors: 2",
+    ] {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
     assert_eq!(parts(&sweep.tree("a")).len(), 2 * TASKS);
@@ -118,7 +121,7 @@ fn irregular_file_is_skipped_without_blocking() {
     for more in [&["--dry-run"][..], &[]] {
         let output = sweep.run("a", more);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        assert!(stderr(&output).contains("pipe.parquet is no regular file"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("pipe.parquet is not a regular file"), "{}", stderr(&output));
     }
     assert_eq!(parts(&sweep.tree("a")).len(), TASKS);
 }
@@ -313,8 +316,8 @@ fn sweep_plan_mistakes_are_reported_in_one_line() {
             "give numbers of CPUs from 1 to 512 or `recorded`",
         ),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = []\n", "`axes.cpus` is empty"),
-        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [8, 8]\n", "holds 8 twice"),
-        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [2, '02']\n", "holds 2 twice"),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [8, 8]\n", "contains 8 twice"),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [2, '02']\n", "contains 2 twice"),
         (
             "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
              setting = ['vm.min_free_kbytes=65536', 'vm.min_free_kbytes= 065536']\n",

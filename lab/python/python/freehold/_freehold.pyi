@@ -209,12 +209,13 @@ def inspect(
     page: bool = False,
     progress: bool = True,
 ) -> Report:
-    """Show what a recording contains.
+    """Summarize the contents of a recording.
 
     Args:
-        recording: The recording
-        map: Print memory instead, pageblock by pageblock, at the start and at the end
-        block: Print the frames of this pageblock of the map
+        recording: Recording
+        map: Print a map of memory at the start and at the end, pageblock by pageblock, instead of the
+            tables
+        block: Print only the frames of pageblock N of the map
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
     """
@@ -234,20 +235,21 @@ def replay(
     """Replay a recording under one policy.
 
     Args:
-        recording: The recording
-        policy: The policy, as SET[,field=value...]; `freehold policies` lists them
+        recording: Recording
+        policy: Policy, as SET[,field=value...]; see `freehold policies`
         cpus: Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its
             recorded CPU
-        reclaim: What becomes of what the recorded kernel did because memory was short
-        pace: How time passes
-        setting: Replay as if the kernel had been set so: vm.min_free_kbytes=65536,
+        reclaim: Source of reclaim and compaction in the replay
+        pace: Times of the replayed events
+        setting: Kernel setting instead of the recorded one: vm.min_free_kbytes=65536,
             transparent_hugepage.defrag=always; may be repeated
         explain: List the first decisions that differ from the recorded kernel's
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
-    A recording is replayed on the memory that it was made on. To see what its tasks do on another
-    machine's, or on an aged one: freehold sim recording FILE --start SNAPSHOT, or --age 60.
+    A recording is replayed on the recorded machine's memory. `freehold sim recording FILE` runs its
+    tasks on other memory: with --start SNAPSHOT on another machine's, with --age 60 on fragmented
+    memory.
     """
 
 def compare(
@@ -264,26 +266,25 @@ def compare(
     page: bool = False,
     progress: bool = True,
 ) -> Report:
-    """Replay recordings under policy A and policy B, and say what changed.
+    """Replay recordings under policy A and policy B, and compare the results.
 
     Args:
-        recordings: The recordings; without any, the two bundled ones of a real host
-        a: Policy A, as SET[,field=value...]; without it, what the engine has of the recorded kernel's
-            rules
-        b: Policy B; may be given several times; `freehold`, or with setting_b policy A, if there is
-            none. Without a, `freehold` is replayed on the recorded kernel's rules
-            (`freehold,on=linux-6.18`); any other policy as written
-        setting_b: Replay B as if the kernel had been set so: vm.min_free_kbytes=65536,
+        recordings: Recordings [default: the two bundled recordings of a real host]
+        a: Policy A, as SET[,field=value...] [default: the rules nearest to the recorded kernel]
+        b: Policy B; may be repeated [default: `freehold`; with setting_b: policy A]. Without a,
+            `freehold` is replayed on the rules nearest to the recorded kernel
+            (`freehold,on=linux-6.18`); any other policy is replayed as written
+        setting_b: Kernel setting for B instead of the recorded one: vm.min_free_kbytes=65536,
             transparent_hugepage.defrag=always; may be repeated
         cpus: Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its
             recorded CPU
-        reclaim: What becomes of what the recorded kernel did because memory was short
-        pace: How time passes
-        margin: Relative changes up to this are no change, in percent
-        exact: Replay each policy once: faster, but the sensitivity of a difference to watermarks is
+        reclaim: Source of reclaim and compaction in the replay
+        pace: Times of the replayed events
+        margin: Margin in percent: relative changes up to the margin are "no change"
+        exact: Replay each policy once: faster, but the sensitivity of differences to watermarks stays
             unknown
-        all: Show everything: equal measures, fidelity, what was not replayed exactly, what is taken for
-            granted
+        all: Print all details: equal measures, fidelity, events that were not replayed exactly,
+            assumptions
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
     """
@@ -294,13 +295,13 @@ def advise(
     all: bool = False,
     progress: bool = True,
 ) -> Report:
-    """Say which settings of a recorded machine to change, and what that would do.
+    """Recommend settings to change on a recorded machine, with their predicted effects.
 
     Args:
-        recordings: Recordings of one machine; several give intervals
-        margin: Relative changes up to this are no change, in percent
-        all: Try every value, not only those that are likely to help, and show each with all
-            assumptions: takes several times as long
+        recordings: Recordings of one machine; several recordings give intervals
+        margin: Margin in percent: relative changes up to the margin are "no change"
+        all: Try every value, not only likely improvements, and print each with all assumptions; takes
+            several times as long
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
     """
 
@@ -325,30 +326,30 @@ def record(
     """Record this machine's page events while a command runs (Linux, as root).
 
     Args:
-        command: The command to record; without one, the machine is recorded as it is
-        out: The recording to write; an older one of this name is replaced once the new one is whole.
-            With flight a folder, or a name with {time} in it, and the folder that you are in if you
-            name none
-        duration: Stop after so many seconds, even if the command still runs (it is then told to end, by
-            SIGTERM)
-        flight: Keep the last so much time (60s, 5min) in memory, and write it to a file of its own
-            whenever something happens
-        on: What makes it write, besides SIGUSR1: allocstall (direct reclaim), failure (of an
-            allocation, as the kernel's log tells), thp-failure (a fault without its huge page), psi=10%
-            (tasks wait for memory), asked (nothing else)
-        tail: Go on for so long after what happened, before a file is written
-        every: Write at most one file in so much time; SIGUSR1 is always answered
-        keep: Keep the newest N files of this name and remove older ones
-        memory: Memory for events, all CPUs together [default: a 64th of the machine's, at most 96 MiB]
-        events: Record further events: reclaim, compaction, writeback, migration, sched (every switch of
-            tasks), or all
-        stacks: Take the kernel's stack of one page in N that are allocated, a power of two: who
-            allocates
-        all_names: Keep the names of all tasks, not only those of the command and its descendants
-        quiet: Show nothing while recording
-        ring: Size of the kernel's ring for each CPU [default: what suits the machine's memory, 1 to 32
-            MiB]
-        spool: Folder for raw events during the run, about 32 bytes each [default: that of the
+        command: Command to record; without COMMAND, the machine is recorded until Ctrl-C or duration
+        out: Recording to write; an older file of this name is replaced when the new file is complete.
+            With flight: a folder, or a file name that contains {time} [default with flight: the current
+            folder]
+        duration: Stop after S seconds; the command then gets SIGTERM if it still runs
+        flight: Keep the events of the last TIME (60s, 5min) in memory, and write them to a new file
+            when a trigger fires
+        on: Triggers besides SIGUSR1: allocstall (direct reclaim), failure (failed allocation in the
+            kernel's log), thp-failure (a fault that got no huge page), psi=10% (share of time in which
+            tasks wait for memory), asked (only SIGUSR1)
+        tail: Time to keep recording after a trigger, before the file is written
+        every: Minimum time between two files; SIGUSR1 always writes a file
+        keep: Number of files to keep; older files of this name are removed
+        memory: Memory for events, of all CPUs together [default: a 64th of the machine's memory, at
+            most 96 MiB]
+        events: Also record these sets of events: reclaim, compaction, writeback, migration, sched
+            (every task switch), or all
+        stacks: Record the kernel's call stack for one of N allocated pages, to show call sites; N is a
+            power of two
+        all_names: Record the names of all tasks, not only of the command and its descendants
+        quiet: Print no progress and no summary
+        ring: Size of the kernel's ring buffer for each CPU [default: depends on the machine's memory, 1
+            to 32 MiB]
+        spool: Folder for raw events during the run, about 32 bytes an event [default: folder of the
             recording]
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
     """
@@ -377,28 +378,28 @@ def sim(
     """Simulate policies on one to hundreds of CPUs.
 
     Args:
-        plan: A built-in plan (see list), or a TOML file
-        recording: What the plan `recording` plays instead of the bundled build: a file that `freehold
-            record` wrote
+        plan: Built-in plan (see list), or a TOML file
+        recording: For the plan `recording`: the recording to play instead of the bundled build
         list: List the built-in plans
-        cpus: Numbers of CPUs (1 to 512) instead of the plan's
-        memory: Memory of the machine instead of the plan's, as in 4GiB
-        age: How old the machine's memory is when a run begins: 0 is all free, 60 the median of servers,
-            100 hopeless (see `freehold age`)
-        start: Begin with memory as this snapshot shows it, or a recording at its start; the machine is
-            as large, unless memory says otherwise
-        a: Policy A, as SET[,field=value...], instead of the plan's
-        b: Policy B instead of the plan's; may be given several times
-        seeds: Number of seeds instead of the plan's
-        set: Change a key of the plan, as in workload.think_ns=100; may be given several times
-        costs: What steps cost: `reference`, or a table that `freehold calibrate` wrote
-        lock_transfer_percent: Cost of moving a lock between CPUs, in percent of the table's
-        quick: A tenth of the time, and one seed unless seeds says more, to see that it runs; a web host
-            has at least the time in which memory fills, and once more
-        picture: Draw how things scale with CPUs, as FILE.svg; for a page to point into, see --html
-        all: Show everything: each measure with its verdict in every case
-        vmstat: Print what a kernel would count, in the format of /proc/vmstat, instead of tables; JSON
-            has it then too
+        cpus: Numbers of CPUs, 1 to 512 each [default: numbers in the plan]
+        memory: Memory of the machine, for example 4GiB [default: memory in the plan]
+        age: Fragmentation of the machine's memory at the start of a run: 0 is all free, 60 the median
+            of servers, 100 the maximum (see `freehold age`)
+        start: Snapshot, or recording, whose start state is the memory at the start of a run; the
+            machine has the same size, unless memory is given
+        a: Policy A, as SET[,field=value...]; see `freehold policies` [default: policy in the plan]
+        b: Policy B; may be repeated [default: policies in the plan]
+        seeds: Number of seeds [default: number in the plan]
+        set: Change a key of the plan, for example workload.think_ns=100; may be repeated
+        costs: Cost table: `reference`, or a file that `freehold calibrate` wrote
+        lock_transfer_percent: Cost of moving a lock between CPUs, in percent of the cost in the table
+        quick: Simulate a tenth of the time with one seed (or seeds), as a test; a web host runs at
+            least twice the time in which its memory fills
+        picture: Draw the measures as functions of the number of CPUs, as FILE.svg; for an interactive
+            page, see --html
+        all: Print all details: each measure with its verdict in every case
+        vmstat: Print a kernel's counters in the format of /proc/vmstat, instead of tables; also adds
+            them to JSON
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
     The same plan, seeds and cost table give the same numbers on every machine.
@@ -423,34 +424,33 @@ def fleet(
     all: bool = False,
     progress: bool = True,
 ) -> Report:
-    """Simulate many hosts that differ, and say what policies change on all of them.
+    """Simulate many hosts with different parameters, and compare policies over all of them.
 
     Args:
-        plan: A built-in plan (see `freehold sim --list`), or a TOML file
+        plan: Built-in plan (see `freehold sim --list`), or a TOML file
         hosts: Number of hosts
-        memory: Memory of a host instead of the plan's, as in 4GiB
-        age: How old each host's memory is when it begins: 0 is all free, 60 the median of servers, 100
-            hopeless
-        start: Each host begins with memory as this snapshot shows it, or a recording at its start
-        cpus: Number of CPUs of a host (1 to 512) instead of the plan's
-        a: Policy A instead of the plan's, as SET[,field=value...]; `freehold policies` lists them
-        b: Policy B instead of the plan's (with webhost: skip-costly and reuse-first); may be given
-            several times
-        set: Change a key of the plan on all hosts, as in workload.think_ns=100; may be given several
-            times
-        seed: Seed of the fleet: another one gives other hosts
-        costs: What steps cost: `reference`, or a table that `freehold calibrate` wrote
-        quick: A tenth of the time, to see that it runs; a web host has at least the time in which
-            memory fills, and once more
-        resume: Keep what is done in FILE, and go on from what is there, instead of in a file that is
-            removed at the end
-        hosts_table: List every host as well
-        all: Show everything: each measure with its verdict
+        memory: Memory of a host, for example 4GiB [default: memory in the plan]
+        age: Fragmentation of each host's memory at the start: 0 is all free, 60 the median of servers,
+            100 the maximum
+        start: Snapshot, or recording, whose start state is the memory of each host at the start
+        cpus: Number of CPUs of a host, 1 to 512 [default: number in the plan]
+        a: Policy A, as SET[,field=value...]; see `freehold policies` [default: policy in the plan]
+        b: Policy B; may be repeated [default: policies in the plan; for webhost: skip-costly and
+            reuse-first]
+        set: Change a key of the plan on all hosts, for example workload.think_ns=100; may be repeated
+        seed: Seed of the fleet; another seed gives other hosts
+        costs: Cost table: `reference`, or a file that `freehold calibrate` wrote
+        quick: Simulate a tenth of the time, as a test; a web host runs at least twice the time in which
+            its memory fills
+        resume: Keep completed runs in FILE and continue from FILE; without resume, they are in a file
+            that is removed at the end
+        hosts_table: Also list every host
+        all: Print all details: each measure with its verdict
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
-    Hosts differ by seed and by what each draws of the keys in the plan's [fleet.draw]; a host is the
-    same under every policy. An interrupted fleet goes on where it was when it is started again: what is
-    done is kept in $XDG_STATE_HOME/freehold or ~/.local/state/freehold until the fleet is whole.
+    Hosts differ by seed and by the random values of the keys in the plan's [fleet.draw]. A host has the
+    same values under every policy. The same command continues an interrupted fleet: completed runs are
+    kept in $XDG_STATE_HOME/freehold or ~/.local/state/freehold until the fleet is complete.
     """
 
 def age(
@@ -474,46 +474,45 @@ def age(
     sustain: bool | int | None = None,
     progress: bool = True,
 ) -> Report:
-    """Draw a machine's memory as workloads leave it, from pristine to hopeless.
+    """Generate fragmented memory, as workloads leave it, or fragment this machine's memory.
 
     Args:
-        command: The command to run meanwhile; its exit status is passed on
-        age: How old memory is
-        like: Draw memory like that of this snapshot, or of a recording's start: with its figures of
-            every kind of pageblock in each eighth of memory; if a share is ordered too, with its
-            figures alone
-        memory: Memory of the machine [default: 4GiB, or as much as that of like]; with apply the free
-            memory to work on, also in percent of what is free [default: 80%]; for a moment it takes
-            more if holes are to be filled first
-        nodes: Number of nodes, between which memory is split evenly
-        cpus: Number of CPUs (1 to 512), which decides how long per-CPU lists may get
-        seed: Another seed draws other memory with the same figures
-        fixed_blocks: Pageblocks with something that can be neither moved nor given up, in percent of
-            all
-        fixed: Pages that can be neither moved nor given up, in percent of memory
-        free_blocks: Pageblocks that are free as a whole, in percent of all
+        command: Command to run on the fragmented machine; its exit status is passed on
+        age: Fragmentation of memory
+        like: Generate memory like that of a snapshot, or of the start of a recording, with its figures
+            for each kind of pageblock in each eighth of memory. If a share is given too, only the
+            totals are used
+        memory: Memory of the machine [default: 4GiB, or the memory of like]. With apply: free memory to
+            fragment, as a size or in percent of the free memory [default: 80%]; more is used for a
+            short time while holes are filled
+        nodes: Number of nodes; each node has the same memory
+        cpus: Number of CPUs (1 to 512), which determines the limits of the per-CPU lists
+        seed: Seed; another seed generates other memory with the same figures
+        fixed_blocks: Pageblocks with pages that can be neither moved nor reclaimed, in percent of all
+            pageblocks
+        fixed: Pages that can be neither moved nor reclaimed, in percent of memory
+        free_blocks: Pageblocks without a page in use, in percent of all pageblocks
         free: Free pages, in percent of memory
-        huge_blocks: Pageblocks that are a huge page of a task, in percent of all
-        out: Write it as a snapshot; an older one of this name is replaced once the new one is whole
-        apply: Make the memory of this machine so: for as long as COMMAND runs, or until Ctrl-C (Linux,
-            as root)
-        with_: What holds the pages that cannot be moved, in equal parts. `pins` lie page by page as
-            drawn; the kernel places the others, and the report says what it came to. `movable` is a
-            control: pages that compaction does move
-        for_: Undo it after so many seconds, even if COMMAND still runs (it is then told to end, by
-            SIGTERM)
-        check: Compact all memory of the machine first: at most a tenth of the lost pageblocks may come
-            back. Without for_ and COMMAND, that is all
-        sustain: Keep fragmenting meanwhile: the pins of so many pageblocks a second are let go, and
-            others made elsewhere, by a process that waits for whoever wants the CPU [default: 8]
+        huge_blocks: Pageblocks that are a huge page of a task, in percent of all pageblocks
+        out: Write the memory as a snapshot; an older file of this name is replaced when the new file is
+            complete
+        apply: Fragment this machine's memory while COMMAND runs, or until Ctrl-C (Linux, as root)
+        with_: Kinds of unmovable pages, in equal parts. `pins` are placed page by page as generated.
+            The kernel places the other kinds, and the report has the result. `movable` is a control:
+            pages that compaction can move
+        for_: Undo the fragmentation after S seconds; COMMAND then gets SIGTERM if it still runs
+        check: First compact all memory of the machine, and check that at most a tenth of the lost
+            pageblocks is recovered. Without for_ and COMMAND, end after the check
+        sustain: Keep fragmenting: release the pins of N pageblocks a second and pin other pageblocks,
+            in a process with the lowest CPU priority [default: 8]
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
-    An age is where things lie, not how long a machine ran: 0 is all free; at 60 a third of the
-    pageblocks hold something that cannot be moved, as published of production servers; from 80 on no
-    pageblock is free; at 100 nothing large can be had. The same age and seed give the same memory on
-    every machine.
+    The age is the fragmentation of memory, not a time. At 0 all memory is free. At 60 a third of the
+    pageblocks have unmovable pages, as published for production servers. From 80 on no pageblock is
+    free. At 100 no large block can be allocated. The same age and seed give the same memory on every
+    machine.
 
-    With apply everything is undone however it ends, Ctrl-C and kill -9 included, but for the type of
-    pageblocks: those that the kernel opened for its own pages stay unmovable until something movable
-    claims them.
+    With apply, the fragmentation is undone when the command ends, also after Ctrl-C and kill -9. Only
+    the types of pageblocks remain: a pageblock that the kernel claimed for its own pages stays
+    unmovable until a movable request claims it.
     """

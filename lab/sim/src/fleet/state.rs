@@ -299,8 +299,8 @@ mod tests {
         for (other, why) in [
             (header("b"), "other values, costs or another seed"),
             (other_build, "another build of this program"),
-            (other_plan, "about the plan webhost"),
-            (other_policy, "about the policies linux-6.12"),
+            (other_plan, "belongs to the plan webhost"),
+            (other_policy, "belongs to the policies linux-6.12"),
         ] {
             let before = fs::read(&path).unwrap();
             let error = open(&path, &other).unwrap_err();

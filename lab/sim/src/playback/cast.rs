@@ -141,7 +141,7 @@ mod tests {
     fn unknown_task_error_lists_the_known_tasks() {
         for result in [keep_tasks(&mut script(), &names(&["sever"])), set_purgers(&mut script(), &names(&["prger"]))] {
             let error = result.unwrap_err().to_string();
-            assert!(error.contains("there are other, purger, server") && !error.contains('\n'), "{error}");
+            assert!(error.contains("its tasks are other, purger, server") && !error.contains('\n'), "{error}");
         }
     }
 
