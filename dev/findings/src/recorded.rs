@@ -10,7 +10,7 @@ use crate::{Args, FOLDER, Page, page_file, regions};
 /// Name of the page that is not in the folder of the pages.
 pub(crate) const FIDELITY: &str = "fidelity";
 /// Names of all such pages.
-pub(crate) const PAGES: [&str; 2] = ["kernels", FIDELITY];
+pub(crate) const PAGES: [&str; 3] = ["advice", "kernels", FIDELITY];
 
 /// Returns the page with the tables of its data files in docs/findings/data.
 ///

@@ -125,7 +125,7 @@ mod tests {
     fn valid_requests_are_parsed() {
         let request = Request::parse("SAMPLE  libc fill 64 100 3\r").unwrap();
         let Request::Sample { candidate, work, size, objects, rounds } = request else {
-            panic!("the request is a sample")
+            panic!("the request was not parsed as a sample")
         };
         assert_eq!((candidate.name, work, size.bytes(), objects, rounds), ("libc", Work::Fill, 64, 100, 3));
         assert!(matches!(Request::parse("PIN 1"), Ok(Request::Pin { cpu: 1, partner: None })));

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn valid_requests_are_parsed() {
         let request = Request::parse("SAMPLE  talc order-9-pair 12\r", 1 << 13).unwrap();
-        let Request::Sample { candidate, case, operations, .. } = request else { panic!("the request is a sample") };
+        let Request::Sample { candidate, case, operations, .. } = request else { panic!("the request was not parsed as a sample") };
         assert_eq!((candidate.name, case.slug(), operations), ("talc", "order-9-pair", 12));
         assert!(matches!(Request::parse("PIN 1", 1 << 13), Ok(Request::Pin(1))));
     }

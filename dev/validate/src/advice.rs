@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 
 use freehold_replay::advice::{Level, candidates, concerns};
 use freehold_replay::report::metrics::Metric;
-use freehold_report::markdown;
 use freehold_report::parallel::run_all;
 use freehold_report::progress::Progress;
 use freehold_stats::samples::{self, Comparison, Sample, Scale};
@@ -25,6 +24,7 @@ use crate::cell::Cell;
 use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, MARGIN, Runs, with_interval};
 use crate::lab::{Lab, Load};
+use crate::table::TextTable;
 
 /// Kernel of all loads.
 const KERNEL: &str = "6.12";
@@ -159,7 +159,7 @@ fn ask(freehold: &Path, recordings: &[PathBuf], setting: &str) -> Result<Level, 
     let output =
         command.output().map_err(|error| Error::Input(format!("cannot run {}: {error}", freehold.display())))?;
     if !output.status.success() {
-        return Err(Error::Input(String::from_utf8_lossy(&output.stderr).into_owned()));
+        return Err(Error::Input(String::from_utf8_lossy(&output.stderr).trim().replace(&folder_of(recordings), "")));
     }
     let advice: AdviceJson = serde_json::from_slice(&output.stdout)
         .map_err(|error| Error::Input(format!("cannot read the JSON of `freehold advise`: {error}")))?;
@@ -167,6 +167,12 @@ fn ask(freehold: &Path, recordings: &[PathBuf], setting: &str) -> Result<Level, 
     let candidates = advice.settings.iter().filter(|known| known.name == name).flat_map(|known| &known.candidates);
     let level = candidates.filter(|candidate| candidate.value == value).map(|candidate| candidate.level).next();
     level.ok_or_else(|| Error::Input(format!("`freehold advise` has no level for {setting}")))
+}
+
+/// Returns the folder of the first recording's folder, with the separator after it.
+fn folder_of(recordings: &[PathBuf]) -> String {
+    let folder = recordings.first().and_then(|file| file.parent()?.parent());
+    folder.map_or_else(String::new, |folder| format!("{}/", folder.display()))
 }
 
 /// Compares the kernel's counts of every concern.
@@ -216,8 +222,14 @@ impl Outcome {
     }
 }
 
-/// Formats the table of levels by outcome.
-pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
+/// Returns the table of levels by outcome, the table of all loads, the loads without a result, and the recipe.
+pub(crate) fn tables(args: &Args, judged: &[JudgedAdvice]) -> Vec<TextTable> {
+    let failed = judged.iter().filter_map(|judged| Some((judged.name.clone(), judged.result.as_ref().err()?.clone())));
+    let recipe = format!("cargo xtask oracle --advice --runs {} --out docs/findings/data/advice", args.runs);
+    vec![summary(judged), loads(judged), TextTable::failures(failed), TextTable::recipe(&recipe)]
+}
+
+fn summary(judged: &[JudgedAdvice]) -> TextTable {
     let known: Vec<&AdviceWithOutcome> = judged.iter().filter_map(|judged| judged.result.as_ref().ok()).collect();
     let lines = [Outcome::Helped, Outcome::Neutral, Outcome::Harmed].map(|outcome| {
         let of_outcome = known.iter().filter(|known| known.outcome() == outcome);
@@ -226,26 +238,20 @@ pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
             .map(|level| levels.iter().filter(|known| **known == level).count().to_string());
         [vec![outcome.label().to_owned(), levels.len().to_string()], counts.to_vec()].concat()
     });
-    markdown::table(&["outcome in the kernel", "loads", "recommended", "worth testing", "leave it"], lines.into_iter())
+    TextTable::new("summary", ["outcome in the kernel", "loads", "recommended", "worth testing", "leave it"], lines)
 }
 
-/// Formats the table of all loads.
-pub(crate) fn table(judged: &[JudgedAdvice]) -> String {
-    let lines = judged.iter().map(|JudgedAdvice { name, setting, result }| match result {
-        Ok(known) => {
-            let decided = known.concerns.iter().filter(|concern| concern.comparison.verdict.is_decided());
-            let changes: Vec<String> =
-                decided.map(|concern| format!("{} {}", concern.name, with_interval(&concern.comparison))).collect();
-            let changes = if changes.is_empty() { "none".to_owned() } else { changes.join("; ") };
-            let words = [known.level.label(), known.outcome().label()].map(str::to_owned);
-            [vec![name.clone(), setting.clone()], words.to_vec(), vec![changes]].concat()
-        }
-        Err(sentence) => vec![name.clone(), setting.clone(), "-".to_owned(), "-".to_owned(), sentence.clone()],
+fn loads(judged: &[JudgedAdvice]) -> TextTable {
+    let lines = judged.iter().filter_map(|JudgedAdvice { name, setting, result }| {
+        let known = result.as_ref().ok()?;
+        let decided = known.concerns.iter().filter(|concern| concern.comparison.verdict.is_decided());
+        let changes: Vec<String> =
+            decided.map(|concern| format!("{} {}", concern.name, with_interval(&concern.comparison))).collect();
+        let changes = if changes.is_empty() { "none".to_owned() } else { changes.join("; ") };
+        let words = [known.level.label(), known.outcome().label()].map(str::to_owned);
+        Some([vec![name.clone(), setting.clone()], words.to_vec(), vec![changes]].concat())
     });
-    markdown::table(
-        &["load", "booted with", "advice", "outcome", "concerns with a decided change in the kernel"],
-        lines,
-    )
+    TextTable::new("loads", ["load", "booted with", "advice", "outcome", "decided changes in the kernel"], lines)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! The suite draws [`cell`]s of a grid, and the [`lab`] boots each several times. The recordings are replayed under the
 //! rules of the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays the
 //! recordings of one kernel under the rules of another kernel, or under another setting. Their [`table`]s are shown by
-//! docs/fidelity.md, and those of the published [`changes`], before and after in real kernels, by
-//! docs/findings/kernels.md. The outcomes of [`advice`] are a [`page`], docs/findings/advice.md. Recordings are kept in
-//! a folder, so an interrupted run continues from its last state.
+//! docs/fidelity.md. Those of the published [`changes`], before and after in real kernels, are shown by
+//! docs/findings/kernels.md, and those of the outcomes of [`advice`] by docs/findings/advice.md. Recordings are kept in a
+//! folder, so an interrupted run continues from its last state.
 
 mod advice;
 mod cell;
@@ -14,7 +14,6 @@ mod error;
 mod failures;
 mod judge;
 mod lab;
-mod page;
 mod prediction;
 mod suite;
 mod table;
@@ -81,7 +80,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", default_value = "target/release/freehold")]
     freehold: PathBuf,
 
-    /// Folder for the tables as CSV, or file of the page of --advice; without it, they are printed
+    /// Folder for the tables as CSV; without it, they are printed
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 
@@ -115,7 +114,7 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     let lab = Lab::open(args)?;
     if args.advice {
-        return page::emit(args, &page::advice(args, &advice::judged(&lab, args)?));
+        return table::emit(args, &advice::tables(args, &advice::judged(&lab, args)?));
     }
     if args.changes {
         let recorded = lab.record("the changes", changes::loads())?;

@@ -1,4 +1,4 @@
-//! Tables of the pages docs/fidelity.md and docs/findings/kernels.md. People write the pages; the program writes the
+//! Tables of the pages docs/fidelity.md, docs/findings/kernels.md and docs/findings/advice.md. People write the pages; the program writes the
 //! tables as CSV files, or prints them.
 
 use std::fs;

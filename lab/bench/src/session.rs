@@ -103,10 +103,11 @@ pub struct Disturbance {
     pub drift_of_ratio: Option<f64>,
 }
 
-/// Takes runs until the verdict is clear.
+/// Takes runs until the verdict is clear, the time is over, or the last planned look is reached. In the last two cases the
+/// verdict may be open. The time ends the runs only after the first [`decide::RUNS_MIN`].
 ///
 /// # Errors
-/// The first error that `take_run` returns.
+/// Returns the first error that `take_run` returns.
 pub(crate) fn settle<E>(
     rules: &Rules,
     mut take_run: impl FnMut(usize) -> Result<Run, E>,

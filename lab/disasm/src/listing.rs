@@ -150,7 +150,7 @@ impl SymbolResolver for Labels {
 mod tests {
     use super::*;
 
-    /// A function with one instruction of each kind, which then jumps elsewhere.
+    /// A function with at least one instruction of each kind. Its last jump leaves the function, and counts as a call.
     const CODE: [u8; 37] = [
         0x53, // push %rbx: a store
         0x85, 0xff, // test %edi, %edi

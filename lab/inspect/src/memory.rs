@@ -17,6 +17,8 @@ pub(crate) const NOT_YET_MEMORY: i64 = 2;
 const STATES: [&str; 7] =
     ["free", "allocated", "on per-CPU lists", "unknown", "offline or in a balloon", "not initialised", "reserved"];
 
+/// State of pages on per-CPU lists, which is not known at the end.
+pub(crate) const ON_LISTS: &str = STATES[2];
 /// Index of the state of allocated pages.
 const ALLOCATED: usize = 1;
 /// Uses of an allocated page, in the order of the report: a name, the class bits that must be set, and the bits that

@@ -10,7 +10,7 @@ use freehold_report::number::{ABSENT, count, decimal, duration, percent};
 use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
-use super::memory::MemoryRow;
+use super::memory::{MemoryRow, ON_LISTS};
 use super::{Inspection, course, shortage};
 
 /// Bytes of a MiB.
@@ -158,7 +158,17 @@ impl Inspection {
     }
 
     fn zones_table(&self) -> Table {
-        let numbers = ["managed", "min", "low", "high", "boost", "free at start", "at end", "batch", "on CPU lists"];
+        let numbers = [
+            "managed",
+            "min",
+            "low",
+            "high",
+            "boost",
+            "free at start",
+            "free at end",
+            "batch",
+            "on CPU lists at start",
+        ];
         let columns = [vec![Column::numbers("node")], Column::several(&["zone"], &numbers)].concat();
         let rows = self.zones.iter().map(|zone| {
             let marks = [zone.managed, zone.min, zone.low, zone.high, zone.boost, zone.free_start];
@@ -172,7 +182,9 @@ impl Inspection {
     fn memory_table(&self, title: &str, of: &'static str, rows: &[MemoryRow]) -> Table {
         let moments: &[&str] = if self.is_snapshot() { &["pages"] } else { &["at start", "at end"] };
         let cells = rows.iter().map(|row| {
-            let pages = [row.start, row.end].map(Value::count).into_iter().take(moments.len());
+            // Pages on lists count as unknown at the end, since no later event identifies them.
+            let end = (row.state != ON_LISTS).then_some(row.end);
+            let pages = [Some(row.start), end].map(Value::count).into_iter().take(moments.len());
             [Value::text(row.state)].into_iter().chain(pages).collect()
         });
         Table::new(title, Column::several(&[of], moments), cells)

@@ -3,8 +3,8 @@
 //! Every report takes its labels from [`judge`]: comparisons of replays, simulations, fleets, benchmarks, recordings
 //! and sweeps. The first rule that applies decides:
 //!
-//! 1. [`NotJudged`](Verdict::NotJudged): the replay does not reproduce the measure on this recording. This holds even
-//!    if the values under A and B are equal.
+//! 1. [`NotJudged`](Verdict::NotJudged): the replay does not reproduce the measure on this recording, the value is not
+//!    known under A or B, or a benchmark has too few runs. This holds even if the values under A and B are equal.
 //! 2. [`TooFewEvents`](Verdict::TooFewEvents): fewer than [`EVENTS_MIN`] events under A and under B.
 //! 3. [`NoChange`](Verdict::NoChange): every change that is compatible with the evidence is within the margin.
 //! 4. The change is uncertain. [`SensitiveToWatermarks`](Verdict::SensitiveToWatermarks) if one recording was replayed

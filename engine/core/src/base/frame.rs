@@ -6,7 +6,8 @@
 //! Only the engine writes this metadata; other code may read the word. There are two kinds of writes. The code that
 //! owns a word, by the state that the word has ([`word`](super::word)), stores the next state. An allocated block can
 //! be freed by any code that has its number, so it leaves its state by a compare-and-swap from the word that was read
-//! before. The compare-and-swap is also the check: only one of two concurrent frees succeeds.
+//! before. The compare-and-swap is also the check: only one of two concurrent frees succeeds, unless the block is allocated again
+//! in between.
 //!
 //! # Design
 //!

@@ -23,7 +23,7 @@
 //! a `PcpCached` head by the holder of that CPU's list lock, a `RemotePending` head by the CPU that takes its stack, a
 //! `Claimed` head by the call that claimed it, and `Absent` and `Reserved` frames by the call that brings memory
 //! online. An `Allocated` head leaves that state only by an atomic compare-and-swap ([`Frame`](super::Frame)), so only
-//! one of two concurrent frees succeeds. Pages of a range are freed together, by stores under the zone lock.
+//! one of two concurrent frees succeeds, unless the block is allocated again in between. Pages of a range are freed together, by stores under the zone lock.
 //!
 //! Any code may read a word. A stale value is harmless, because a reader acts only on a state that its own lock
 //! protects. The word of Absent is zero, so fresh metadata need not be written.

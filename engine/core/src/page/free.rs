@@ -1,10 +1,12 @@
-//! Freeing blocks: the block is checked, then put on this CPU's list (`pcp`) or given to its zone (`zone`).
+//! Freeing blocks: the block is checked, then put on a per-CPU list (`pcp`) or given to its zone (`zone`). The list is
+//! this CPU's or, if CPUs own pageblocks, the owner's.
 //!
 //! The check is a claim. One compare-and-exchange takes the block's word from the state that was read, the head of an
 //! allocated block of the given order, to *claimed*. No other call can change a claimed block until it is on a list or
-//! in the zone. Pages of a range are instead claimed together, under the zone lock (`contig`). The block is claimed
-//! before the list's lock is taken, because in the opposite order each of the two atomic steps waits for the one before
-//! it. Cost with the metadata in cache: a few loads, the compare-and-exchange, one uncontended lock, one list link.
+//! in the zone. A batch of pages of a range is instead claimed by stores under the zone lock (`contig`); a page of a range
+//! that is freed alone first becomes an ordinary page. A block with other references is not claimed: its count is
+//! lowered. The block is claimed before the list's lock is taken, so that one CPU does not execute the two locked
+//! instructions one directly after the other. Cost with the metadata in cache: a few loads, the compare-and-exchange, one uncontended lock, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
 //!
@@ -39,7 +41,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// the orders below `order`. The first frame is freed when the last reference is dropped.
     ///
     /// If two calls drop the only reference to a block at the same time, one succeeds; the other returns an error,
-    /// because the block is no longer allocated.
+    /// because the block is no longer allocated. A free after the block was allocated again is not noticed, unless the
+    /// order differs.
     ///
     /// # Errors
     /// See [`FreeError`]. The block is unchanged.

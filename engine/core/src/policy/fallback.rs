@@ -1,5 +1,5 @@
 //! Fallback: the types that a request tries when the free lists of its own type are empty, and the decision whether it
-//! claims the whole pageblock.
+//! claims the whole pageblock. linux: mm/page_alloc.c:fallbacks, find_suitable_fallback, try_to_steal_block
 
 use crate::base::{MigrateType, Order};
 

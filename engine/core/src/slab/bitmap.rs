@@ -99,7 +99,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Makes a slab of this CPU, which was taken off the CPU's list, the one that the CPU allocates from. Returns
     /// [`Exhausted`](SlabOutcome::Exhausted) if the slab has no free object; the slab is not queued then. If the caller
-    /// was moved to another CPU, the slab is queued again.
+    /// was moved to another CPU, or the CPU allocates from another slab by now, the slab is queued again.
     pub(super) fn use_own_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
         // The queued bit is cleared before the own bits are read: a free in between queues the slab again.

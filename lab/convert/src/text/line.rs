@@ -218,8 +218,8 @@ fn without_difference(text: &[u8]) -> &[u8] {
     end.map_or(text, |end| text[end + 1..].trim_ascii_start())
 }
 
-/// Parses the number of events that one stands for, which perf prints before the event's name on request. Also returns
-/// the rest.
+/// Parses the number of events that a printed event represents, which perf prints before the event's name on request.
+/// Also returns the rest.
 fn period(text: &[u8]) -> (Option<u64>, &[u8]) {
     let first = word(text);
     match number(first) {

@@ -60,13 +60,13 @@ pub(crate) enum Doubt {
     NoRoom,
     /// Watermarks varied by 1 % cause as large a change.
     SensitiveToWatermarks,
-    /// The replay's error in this measure is as large or is not known, or the measure is work behind requests that the
-    /// replay does not reproduce.
-    WithinReplayError,
     /// The change rests on too few passes of kswapd.
     FewPasses,
     /// The change rests on the end of the recording.
     EndOfRecording,
+    /// The replay's error in this measure is as large or is not known, or the measure is work behind requests that the
+    /// replay does not reproduce.
+    WithinReplayError,
 }
 
 impl Doubt {
@@ -77,9 +77,9 @@ impl Doubt {
             Doubt::TooFewEvents => "too few events",
             Doubt::NoRoom => "too few recorded events for such a gain",
             Doubt::SensitiveToWatermarks => "sensitive to watermarks",
-            Doubt::WithinReplayError => "the gain is within the replay error",
             Doubt::FewPasses => "too few passes of kswapd",
             Doubt::EndOfRecording => "most of the gain is at the end of the recording",
+            Doubt::WithinReplayError => "the gain is within the replay error",
         }
     }
 }
@@ -123,6 +123,16 @@ impl Trial<'_> {
     /// # Errors
     /// Returns the first reason to doubt the gain.
     pub(crate) fn gain(&self, concern: &Concern, margin: f64) -> Result<f64, Doubt> {
+        let size = self.apparent_gain(concern, margin)?;
+        let exceeds_error = size > self.replay_error(concern.metric) && self.may_be_unjudged(concern);
+        if exceeds_error { Ok(size) } else { Err(Doubt::WithinReplayError) }
+    }
+
+    /// Returns the relative size of the gain in a concern, whether or not it exceeds the replay's error.
+    ///
+    /// # Errors
+    /// Returns the first other reason to doubt the gain.
+    pub(crate) fn apparent_gain(&self, concern: &Concern, margin: f64) -> Result<f64, Doubt> {
         let size = self.improvement(concern.metric);
         if size <= margin {
             Err(Doubt::NoGain)
@@ -132,8 +142,6 @@ impl Trial<'_> {
             Err(Doubt::NoRoom)
         } else if size <= self.spread(concern.metric) {
             Err(Doubt::SensitiveToWatermarks)
-        } else if size <= self.replay_error(concern.metric) || !self.may_be_unjudged(concern) {
-            Err(Doubt::WithinReplayError)
         } else if self.has_few_passes(concern.metric) {
             Err(Doubt::FewPasses)
         } else if self.is_only_late(concern.metric, size) {

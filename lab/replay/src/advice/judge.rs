@@ -2,6 +2,8 @@
 //!
 //! The most important concern with a gain decides. A value is *worth testing* if most recordings show the gain without
 //! a [`Doubt`], no recording shows a loss in this or a more important concern, and the value sets little memory apart.
+//! If at least three recordings were made at different times and all of them show the gain, it may be within the
+//! replays' error.
 //! It is *recommended* if three more conditions hold. Three recordings with pressure, made at different times, show the
 //! gain, in a measure that their replays reproduce. No recording shows a loss in any concern or in free pageblocks. At
 //! least one earlier prediction of that concern for that setting was decided, and all decided ones were right.
@@ -222,11 +224,13 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
         let gains: Vec<Result<f64, Doubt>> = trials.iter().map(|trial| trial.gain(concern, margin)).collect();
         let sizes: Vec<f64> = gains.iter().filter_map(|gain| gain.ok()).collect();
         let is_worse = trials.iter().any(|trial| trial.loss(concern, margin).is_some());
-        if 2 * sizes.len() > trials.len() && !is_worse {
+        let consistent = consistent_gain(trials, concern, margin);
+        let size = if 2 * sizes.len() > trials.len() { Some(middle(sizes.clone())) } else { consistent };
+        if let Some(size) = size.filter(|_| !is_worse) {
             return match costs {
                 Some(concern) => Finding::Costs { concern },
                 None if memory > MEMORY_MAX => Finding::CostsMemory,
-                None => Finding::Gain { concern: number, size: middle(sizes) },
+                None => Finding::Gain { concern: number, size },
             };
         }
         is_disputed |= !sizes.is_empty();
@@ -240,6 +244,24 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
     }
 }
 
+/// Returns the median gain in a concern, if at least [`RECORDINGS_MIN`] recordings were made at different times and all
+/// recordings show the gain. The replays need not reproduce its size, since the value is to be tested only.
+fn consistent_gain(trials: &[Trial<'_>], concern: &Concern, margin: f64) -> Option<f64> {
+    let sizes: Option<Vec<f64>> = trials.iter().map(|trial| trial.apparent_gain(concern, margin).ok()).collect();
+    sizes.filter(|_| count_times(trials.iter()) >= RECORDINGS_MIN).map(middle)
+}
+
+/// Returns the number of different times at which these recordings were made.
+fn count_times<'t, 'r: 't>(trials: impl Iterator<Item = &'t Trial<'r>>) -> usize {
+    let mut distinct: Vec<&Trial<'_>> = Vec::new();
+    for trial in trials {
+        if !distinct.iter().any(|other| other.is_same_time(trial)) {
+            distinct.push(trial);
+        }
+    }
+    distinct.len()
+}
+
 /// Returns the median of these sizes, of which there is at least one; the upper one of the two middle sizes if their
 /// number is even.
 fn middle(mut sizes: Vec<f64>) -> f64 {
@@ -251,14 +273,10 @@ fn middle(mut sizes: Vec<f64>) -> f64 {
 /// that their replays reproduce.
 fn has_enough_recordings(trials: &[Trial<'_>], concern: usize, margin: f64) -> bool {
     let concern = &CONCERNS[concern];
-    let mut distinct: Vec<&Trial<'_>> = Vec::new();
-    for trial in trials.iter().filter(|trial| trial.has_pressure()) {
-        let shows_gain = trial.gain(concern, margin).is_ok() && trial.is_reproduced(concern.metric);
-        if shows_gain && !distinct.iter().any(|other| other.is_same_time(trial)) {
-            distinct.push(trial);
-        }
-    }
-    distinct.len() >= RECORDINGS_MIN
+    let shows_gain = trials.iter().filter(|trial| {
+        trial.has_pressure() && trial.gain(concern, margin).is_ok() && trial.is_reproduced(concern.metric)
+    });
+    count_times(shows_gain) >= RECORDINGS_MIN
 }
 
 impl Effect {

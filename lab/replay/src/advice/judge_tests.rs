@@ -199,6 +199,25 @@ fn gain_must_exceed_the_replay_error() {
     assert!(matches!(found(10_100.0), Finding::Gain { concern: 3, .. }));
 }
 
+/// Without a recording that shows the gain above the replay's error, the value is never recommended.
+#[test]
+fn gain_within_the_replay_error_is_worth_testing_if_three_recordings_agree() {
+    let level = |times: &[u64]| {
+        let recordings: Vec<Both> = times
+            .iter()
+            .map(|&time| {
+                let mut both = both(&[(HugePagesServed, 10_000, 10_680)]);
+                record_huge_pages(&mut both, 10_735.0, 10_000.0);
+                Both { machine: machine(time), ..both }
+            })
+            .collect();
+        judge(&recordings, 0, &TrackRecord::default()).level
+    };
+    assert_eq!(level(&[0, 1, 2]), Level::WorthTesting);
+    assert_eq!(level(&[0, 1]), Level::Leave);
+    assert_eq!(level(&[0, 0, 0]), Level::Leave);
+}
+
 #[test]
 fn gain_must_not_exceed_the_recorded_room() {
     let found = |then: u64| judge(&[both(&[(HugePagesServed, 1000, then)])], 0, &TrackRecord::default()).finding;

@@ -141,7 +141,8 @@ impl AdviceReport {
             sentences.push(sentences::NO_PRESSURE.to_owned());
         }
         if !self.not_judged.is_empty() {
-            sentences.push(format!("Not judged (replay error): {}.", self.not_judged.join("; ")));
+            sentences.push(format!("Replay error above its bound: {}.", self.not_judged.join("; ")));
+            sentences.push(sentences::UNRELIABLE.to_owned());
         }
         let unknown: Vec<&str> =
             self.settings.iter().filter(|setting| setting.now.is_none()).map(|setting| setting.name).collect();

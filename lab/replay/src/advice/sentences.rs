@@ -72,13 +72,19 @@ pub(crate) fn concern(effect: &Effect) -> Option<&'static Concern> {
 pub(crate) fn rules() -> String {
     let words: Vec<&str> = CONCERNS.iter().map(|concern| concern.words).collect();
     format!(
-        "Measures in order of importance: {}. Worth testing: most recordings show a gain above the replay error, the \
-         sensitivity to watermarks and chance; no more important measure gets worse; the value costs at most 1 % of \
-         memory. Recommended: {RECORDINGS_MIN} recordings with pressure from different times also show the gain; no \
+        "Measures in order of importance: {}. Worth testing: the gain exceeds the sensitivity to watermarks and chance, and \
+         also the replay error in most recordings, unless {RECORDINGS_MIN} or more recordings from different times all \
+         show the gain; neither this measure nor one before it in this order gets worse; the value costs at most 1 % of memory. Recommended: \
+         {RECORDINGS_MIN} recordings with pressure from different times show the gain above the replay error; no \
          measure gets worse; all earlier predictions of that measure for that setting were right.",
         words.join(", ")
     )
 }
+
+/// Rule for measures whose replay error is above its bound.
+pub(crate) const UNRELIABLE: &str = "In these measures, a gain in requests, reclaims, compactions or huge pages counts if \
+                                     it exceeds the replay error. Any gain counts if 3 or more recordings from different \
+                                     times all show it. A loss always counts.";
 
 /// Facts that hold for all advice.
 pub(crate) const ALWAYS: [&str; 2] = [

@@ -52,7 +52,7 @@ impl ReplayReport {
 impl Document for ReplayReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let outcome = &self.outcome;
-        let fidelity = tables::fidelity("Fidelity to the recorded kernel".to_owned(), outcome.fidelity.iter());
+        let fidelity = tables::fidelity("Difference from the recorded kernel".to_owned(), outcome.fidelity.iter());
         let mut tables =
             vec![self.metrics(), fidelity, tables::divergence(&outcome.course.divergence), self.unreplayed()];
         tables.insert(2, tables::failures(&outcome.course.failures));

@@ -28,7 +28,8 @@ impl FastSearch {
     }
 }
 
-/// The lowest free block by which a source was chosen, which is used once per run.
+/// Position to which the scanner of sources returns after a failed quick search: the lowest free block by which the run
+/// chose a source. The scanner returns at most once per run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum ReturnPoint {
     #[default]

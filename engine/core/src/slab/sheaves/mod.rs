@@ -7,9 +7,13 @@
 //! ```text
 //! spare    the CPU's second sheaf
 //! barn     the node's sheaves: a full one in exchange for an empty one, or the other way round
-//! slabs    an empty sheaf is filled from the node's slabs, then from new pages; a full one is flushed to its slabs, in
-//!          the order of the slabs (`group`); both hold the lock of the node's slabs once, as far as these suffice
+//! slabs    an empty sheaf is filled from the node's slabs, then from new pages; a full one is flushed to its slabs,
+//!          grouped by slab where that pays (`group`); both hold the lock of the node's slabs once, as far as these
+//!          suffice
 //! ```
+//!
+//! On a free, a new empty sheaf is allocated while the barn has room for full ones. If the barn is full, the full spare
+//! is flushed.
 //!
 //! Sections on the CPU change the main sheaf as they change a list: the slot's word is the place of the sheaf's last
 //! object. The main sheaf is replaced by a section too, under the lock of the CPU's part of the cache. So it stays with

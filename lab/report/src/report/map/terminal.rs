@@ -68,13 +68,19 @@ fn character(cells: &[Cell], block_pages: u16, style: Style) -> String {
     letter.to_string()
 }
 
+/// Meaning of the characters, without and with colour.
+const LETTERS_MEANING: &str = "letter: most frequent type, as U for Unmovable; capital: half or more of the pages are in \
+                               use; small: fewer; dot: none";
+const COLORS_MEANING: &str = "colour: most frequent type; density, from . to █: share of the pages in use";
+
 fn legend(sums: &Sums, map: &MemoryMap, style: Style) -> String {
     let types = TYPES.iter().zip(COLORS).zip(sums.by_type).filter(|&(_, blocks)| blocks > 0);
     let types = types.map(|((name, color), blocks)| format!("{} {}", style.colored(color, name), count(blocks.into())));
     let blocks: u32 = sums.by_type.iter().sum();
     let pages = u64::from(blocks) * u64::from(map.block_pages);
     format!(
-        "pageblocks by type: {}\npageblocks empty: {}, mixed: {}, owned by a CPU: {}\npages in use: {} of {} ({})\n",
+        "{}\npageblocks by type: {}\npageblocks empty: {}, mixed: {}, owned by a CPU: {}\npages in use: {} of {} ({})\n",
+        if style.is_colored() { COLORS_MEANING } else { LETTERS_MEANING },
         types.collect::<Vec<_>>().join(", "),
         count(sums.empty.into()),
         count(sums.mixed.into()),
@@ -141,7 +147,7 @@ mod tests {
         assert!(text.contains("\n.Mu \n"), "{text}");
         assert!(
             text.ends_with(
-                "\npageblocks by type: Unmovable 1, Movable 2\npageblocks empty: 1, mixed: 1, owned by a CPU: 0\n\
+                "in use; small: fewer; dot: none\npageblocks by type: Unmovable 1, Movable 2\npageblocks empty: 1, mixed: 1, owned by a CPU: 0\n\
                  pages in use: 574 of 1,536 (37.4 %)\n"
             ),
             "{text}"
