@@ -144,7 +144,7 @@ pub const RULES: &[Field] = &[
             Choice {
                 name: "by-use",
                 about: "none of a CMA area that the request may not use; movable ones at once for a request for a \
-                        whole pageblock (Linux 7.2)",
+                        whole pageblock (Linux since 7.2)",
                 apply: |policy| policy.compaction.sources = Sources::ByUse,
             },
         ],
@@ -160,7 +160,7 @@ pub const RULES: &[Field] = &[
             },
             Choice {
                 name: "leave",
-                about: "the request does not try again, and is not a stall (Linux 7.2)",
+                about: "the request does not try again, and is not a stall (Linux since 7.2)",
                 apply: |policy| policy.compaction.deferred = AfterDeferral::Leave,
             },
         ],

@@ -146,7 +146,7 @@ pub const FIELDS: &[Field] = &[
             },
             Choice {
                 name: "batched",
-                about: "neighbouring pages together, as the largest blocks that fit (Linux 7.2)",
+                about: "neighbouring pages together, as the largest blocks that fit (Linux since 7.2)",
                 apply: |policy| policy.contig = ContigPolicy::Batched,
             },
         ],
@@ -361,7 +361,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "pcp.high_fraction",
-        about: "n, if the lists of all CPUs together hold at most 1/n of their zone; default: tuned by Linux's rules",
+        about: "the lists of all CPUs together hold at most 1/N of their zone; default: tuned by Linux's rules",
         unit: "parts",
         min: 8,
         max: 1_000_000,

@@ -33,7 +33,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// When to colour tables; `auto`: if stdout is a terminal and NO_COLOR is not set.
+    /// When to colour tables
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 }

@@ -12,7 +12,7 @@ pub(crate) fn describe(reclaim: &ReclaimReport, failed: u64, has_events: bool) -
     if stalls > 0 || failed > 0 {
         let missing = stalls - reclaim.direct_reclaims;
         let missing = if missing > 0 {
-            format!("; {} more direct reclaims are counted without an event", count(missing))
+            format!("; the kernel's counters have {} more direct reclaims than there are events", count(missing))
         } else {
             String::new()
         };
@@ -90,7 +90,10 @@ mod tests {
     fn direct_reclaims_without_an_event_are_reported() {
         let reclaim = ReclaimReport { direct_reclaims: 3, allocstall: Some(5), ..ReclaimReport::default() };
         let said = say(&reclaim);
-        assert!(said.contains("3 direct reclaims") && said.contains("2 more direct reclaims are counted"), "{said}");
+        assert!(
+            said.contains("3 direct reclaims") && said.contains("have 2 more direct reclaims than there are events"),
+            "{said}"
+        );
         assert!(!say(&ReclaimReport { allocstall: Some(3), ..reclaim }).contains("more"));
     }
 

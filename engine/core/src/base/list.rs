@@ -214,7 +214,7 @@ impl List {
         );
     }
 
-    /// Stores end marks in the links at the ends, in debug builds.
+    /// In debug builds, stores `NIL` in the first frame's `prev` link and in the last frame's `next` link.
     #[inline]
     fn mark_ends(&self, map: &MemMap<'_>) {
         if cfg!(debug_assertions)

@@ -80,7 +80,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
 
     /// Returns whether this CPU's interrupts are off, or `None` if that is unknown. Debug builds check it where
     /// interrupts must be off. It also has an effect in release builds: a request with interrupts off that finds no
-    /// memory fails without waiting for other CPUs' sections. linux: irqs_disabled
+    /// memory does not wait for other CPUs' sections. It frees the idle slabs of nodes, drains the CPUs' page lists, is
+    /// repeated once, and fails if this does not suffice. linux: irqs_disabled
     fn irqs_disabled() -> Option<bool> {
         None
     }

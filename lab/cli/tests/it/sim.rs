@@ -326,7 +326,7 @@ fn inconsistent_web_host_is_refused() {
     for (change, says) in [
         ("workload.anon_percent=90", "`workload.anon_percent` adds up to 92 %"),
         ("workload.turnover_s=0", "`workload.turnover_s` is 0"),
-        ("workload.network.order1_percent=80", "`workload.network` wants 130 %"),
+        ("workload.network.order1_percent=80", "`workload.network` has 130 %"),
         ("workload.network.order4_percent=1", "--set workload.network.order4_percent"),
         ("workload.memory.thp.defrag=often", "workload.memory.thp.defrag"),
     ] {

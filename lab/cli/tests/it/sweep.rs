@@ -321,17 +321,17 @@ fn sweep_plan_mistakes_are_reported_in_one_line() {
         (
             "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
              setting = ['vm.min_free_kbytes=65536', 'vm.min_free_kbytes= 065536']\n",
-            "holds vm.min_free_kbytes=65536 twice",
+            "contains vm.min_free_kbytes=65536 twice",
         ),
         (
             "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
              setting = ['vm.min_free_kbytes=9,vm.compaction_proactiveness=1', \
              'vm.compaction_proactiveness=1, vm.min_free_kbytes=9']\n",
-            "holds vm.compaction_proactiveness=1, vm.min_free_kbytes=9 twice",
+            "contains vm.compaction_proactiveness=1, vm.min_free_kbytes=9 twice",
         ),
         (
             "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\n[axes]\n'machine.memory' = ['1 GiB', '1024 MiB']\n",
-            "holds machine.memory = 1024 MiB twice",
+            "contains machine.memory = 1024 MiB twice",
         ),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold', 'freehold']\n", "names a policy twice"),
         ("title = 'x'\nkind = 'replay'\na = 'freehold'\nb = ['freehold']\n", "is policy A"),

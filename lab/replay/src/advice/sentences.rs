@@ -72,11 +72,12 @@ pub(crate) fn concern(effect: &Effect) -> Option<&'static Concern> {
 pub(crate) fn rules() -> String {
     let words: Vec<&str> = CONCERNS.iter().map(|concern| concern.words).collect();
     format!(
-        "Measures in order of importance: {}. Worth testing: the gain exceeds the sensitivity to watermarks and chance, and \
-         also the replay error in most recordings, unless {RECORDINGS_MIN} or more recordings from different times all \
-         show the gain; neither this measure nor one before it in this order gets worse; the value costs at most 1 % of memory. Recommended: \
-         {RECORDINGS_MIN} recordings with pressure from different times show the gain above the replay error; no \
-         measure gets worse; all earlier predictions of that measure for that setting were right.",
+        "Measures in order of importance: {}. Worth testing: the gain exceeds the sensitivity to watermarks and chance, \
+         and also the replay error in most recordings, unless {RECORDINGS_MIN} or more recordings from different times \
+         all show the gain; neither this measure nor one before it in this order gets worse; the value costs at most \
+         1 % of memory. Recommended: {RECORDINGS_MIN} recordings with pressure from different times show the gain, in a \
+         measure that their replays reproduce; no measure gets worse, nor the number of free pageblocks; at least one \
+         earlier prediction of that measure for that setting was decided, and all decided ones were right.",
         words.join(", ")
     )
 }

@@ -31,8 +31,8 @@ struct Column {
 /// Denominator of the shares in the table.
 const PARTS: u64 = 10_000;
 
-/// Contents at selected ages. At age 60, `fixed` and `fixed_pageblocks` are the published figures, and half of the used
-/// memory is page cache. At age 80 no pageblock is wholly free.
+/// Contents at selected ages. At age 60, `fixed` and `fixed_pageblocks` are the published figures, and page cache is
+/// assumed to be 52 % of the memory. From age 80 on, no pageblock is wholly free.
 const TABLE: [Column; 4] = [
     Column {
         age: 0,

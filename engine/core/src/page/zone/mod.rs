@@ -57,8 +57,8 @@ pub enum ZoneFlag {
     /// Free pages are near the high watermark or below it, so a request must check its own watermark. Not in Linux:
     /// while the flag is clear, the fast path reads no field of the zone that other CPUs write frequently.
     NearHigh = 8,
-    /// kswapd of the node is awake, and requests look for another node then. Not in Linux: the flag saves the fast path
-    /// a read of the node.
+    /// kswapd of the node is awake. Set only if requests skip such nodes: the policy requires it, and there are several
+    /// nodes. Not in Linux: the flag saves the fast path a read of the node.
     NodeBusy = 16,
     /// Fewer whole pageblocks are free than CPUs are near the zone. Not in Linux: freed pages are returned to their
     /// owners only while the flag is clear, so never in a zone with fewer pageblocks than CPUs. Written under the zone
@@ -83,7 +83,8 @@ pub struct Zone<L> {
     flags: AtomicU8,
     /// Set if the watermark check counts the high-atomic reserve as free for every request.
     counts_reserve: bool,
-    /// Order from which on movable requests may use the reserve; above every order if they may not.
+    /// Smallest order at which movable requests may use the high-atomic reserve: the order of a pageblock, or `u8::MAX` if
+    /// the policy does not open the reserve to them.
     reserve_opens: u8,
     cpus: u32,
     start: AtomicU64,
