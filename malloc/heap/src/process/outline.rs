@@ -3,9 +3,10 @@
 //! The outline is a few words in the data segment of the library or program that contains this malloc. It begins with
 //! three words that occur nowhere else. A reader finds it by these words: without symbols, in stripped programs, and
 //! after the file was deleted. All other words are zero until the process has a heap. From then on they hold the
-//! addresses of its tables and the outline's own address, which is written last. By its own address, a reader rejects an
-//! outline without a heap, and a copy of the file that is mapped for another purpose. A reader that may read the process's memory can therefore inspect the heap at any time,
-//! even if the process is stopped, hangs, or is in an allocation. The process takes no part in the inspection.
+//! addresses of its tables and the outline's own address, which is written last. By its own address, a reader rejects
+//! an outline without a heap, and a copy of the file that is mapped for another purpose. A reader that may read the
+//! process's memory can therefore inspect the heap at any time, even if the process is stopped, hangs, or is in an
+//! allocation. The process takes no part in the inspection.
 //!
 //! # Design
 //!

@@ -164,7 +164,7 @@ fn guarded(mut policy: Policy) -> Policy {
 
 /// A frontend is compiled for one fast path, and is refused by an allocator with another one.
 #[test]
-fn frontend_requires_the_policys_fast_path() {
+fn frontend_requires_the_policy_fast_path() {
     for policy in policies().into_iter().flat_map(|policy| [policy, guarded(policy)]) {
         with_world(policy, |slab| {
             let ways = [
