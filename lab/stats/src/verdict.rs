@@ -325,4 +325,54 @@ mod tests {
             ]
         );
     }
+
+    /// An interval with its median, under margins of 2 %.
+    fn interval(low: f64, high: f64, middle: f64, direction: Direction) -> Verdict {
+        let change = Change::Interval { low, high, exceeds: 0.02, middle: Some(middle) };
+        judge(&Evidence::new(change, direction, 0.02))
+    }
+
+    #[test]
+    fn interval_and_median_must_both_exceed_the_margin() {
+        assert_eq!(interval(0.03, 0.09, 0.05, Direction::Lower), Verdict::Worse);
+        assert_eq!(interval(-0.09, -0.03, -0.05, Direction::Lower), Verdict::Better);
+        assert_eq!(interval(-0.09, -0.03, -0.01, Direction::Lower), Verdict::WithinNoise);
+        assert_eq!(interval(0.03, 0.09, 0.01, Direction::Lower), Verdict::WithinNoise);
+        assert_eq!(interval(0.02, 0.09, 0.05, Direction::Lower), Verdict::WithinNoise, "at the margin");
+        assert_eq!(interval(-0.09, -0.02, -0.05, Direction::Lower), Verdict::WithinNoise, "at the margin");
+        assert_eq!(interval(0.03, 0.09, 0.02, Direction::Lower), Verdict::WithinNoise, "median at the margin");
+        assert_eq!(interval(-0.09, -0.03, -0.02, Direction::Lower), Verdict::WithinNoise, "median at the margin");
+        assert_eq!(interval(0.03, 0.09, 0.05, Direction::Higher), Verdict::Better);
+        assert_eq!(interval(-0.09, -0.03, -0.05, Direction::Higher), Verdict::Worse);
+    }
+
+    #[test]
+    fn labels_have_distinct_words_and_groups() {
+        let words: std::collections::BTreeSet<&str> = Verdict::ALL.iter().map(|label| label.word()).collect();
+        assert_eq!(words.len(), Verdict::ALL.len());
+        assert_eq!(Verdict::NotJudged.word(), "not judged");
+        let count = |test: fn(Verdict) -> bool| Verdict::ALL.into_iter().filter(|&label| test(label)).count();
+        assert_eq!(
+            [Verdict::is_judged, Verdict::is_decided, Verdict::is_open, Verdict::is_change].map(count),
+            [7, 2, 5, 3]
+        );
+        assert!(!Verdict::TooFewEvents.is_judged() && Verdict::Worse.is_decided() && !Verdict::NoChange.is_open());
+    }
+
+    #[test]
+    fn lower_exact_number_is_better() {
+        assert_eq!(Verdict::compare_exact(1, 2), Verdict::Worse);
+        assert_eq!(Verdict::compare_exact(2, 1), Verdict::Better);
+        assert_eq!(Verdict::compare_exact(1, 1), Verdict::NoChange);
+        assert_eq!(Verdict::compare_exact(f64::NAN, 1.0), Verdict::NotJudged);
+    }
+
+    #[test]
+    fn every_label_is_counted() {
+        let counts: Vec<_> = count_labels([Verdict::Better, Verdict::WithinNoise, Verdict::Better]).collect();
+        assert_eq!(counts.len(), Verdict::ALL.len());
+        assert_eq!(counts[0], (Verdict::Better, 2));
+        assert_eq!(counts[5], (Verdict::WithinNoise, 1));
+        assert_eq!(counts.iter().map(|(_, count)| count).sum::<usize>(), 3);
+    }
 }
