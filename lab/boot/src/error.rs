@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// Reason for a failed boot.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A prerequisite of a boot is not on this machine; the sentence tells how to get it.
+    /// A prerequisite of a boot is not on this machine; the sentence states how to get it.
     #[error("{0}")]
     Missing(String),
 
-    /// The input is invalid; the sentence tells what would be valid.
+    /// The input is invalid; the sentence states valid input.
     #[error("{0}")]
     Input(String),
 

@@ -22,7 +22,7 @@ use crate::tools::Tools;
 
 /// Interval of the checks for Ctrl-C and for the time limit.
 const LOOK: Duration = Duration::from_millis(200);
-/// Maximum time in which a guest must end its recording after it was told to.
+/// Maximum time in which a guest must end its recording after the request to end.
 const GRACE: Duration = Duration::from_secs(90);
 
 /// A guest to be booted once.
@@ -203,7 +203,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the error for a QEMU that ended without being told to.
+    /// Returns the error for a QEMU that ended without a request.
     fn end_error(&mut self) -> Error {
         match self.emulator.wait() {
             Some(status) if !status.success() => guest(format!("QEMU ended with {status}: {}", self.last_message)),

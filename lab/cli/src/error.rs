@@ -1,6 +1,6 @@
 //! Errors of the commands, their exit status, and their cause.
 //!
-//! The text of an error is one sentence; for bad input and failures of the system, it also tells the user what to do.
+//! The text of an error is one sentence; for bad input and failures of the system, it also states what to do.
 //! Only the text of [`Error::Passed`] is empty. The exit status is 2 (as for bad usage) for every failure that kept the
 //! command from being carried out or its result from being written: bad input, a full disk, no permission. The
 //! exceptions have another status:

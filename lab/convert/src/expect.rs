@@ -18,11 +18,11 @@ use crate::survey::Survey;
 
 /// The file is refused if more than one event in this many of a kind was dropped.
 const EVENTS_PER_DROP: u64 = 100;
-/// Limits for allocations of pages in use, at least this number and one in so many allocations, that show missing
+/// Limits for allocations of pages in use, at least this number and one in a number of allocations, that show missing
 /// frees.
 const TWICE_MIN: u64 = 5;
 const ALLOCATIONS_PER_TWICE: u64 = 100;
-/// Limits for contradictions, at least this number and one in so many events, at which readers refuse a recording.
+/// Limits for contradictions, at least this number and one in a number of events, at which readers refuse a recording.
 const CLASHES_MIN: u64 = 100;
 const EVENTS_PER_CLASH: u64 = 6;
 /// Number of events above which a CPU without any is reported.

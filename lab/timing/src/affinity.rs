@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Error of a process that may not run on the requested CPU; the sentence tells what to do.
+/// Error of a process that may not run on the requested CPU; the sentence states what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PinError(pub String);

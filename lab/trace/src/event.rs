@@ -330,7 +330,7 @@ pub struct Row {
     /// Nanoseconds since the recording started, by the kernel's monotonic clock. State rows have the time that they
     /// describe: 0 at the start, and the recording's duration at the end.
     pub time: u64,
-    /// CPU on which the event fired; 0 for state rows, unless their kind says otherwise.
+    /// CPU on which the event fired; 0 for state rows, unless their kind has a CPU.
     pub cpu: u16,
     /// Index into [`crate::facts::Facts::tasks`]; 0 (no task) for state rows.
     pub task: u32,

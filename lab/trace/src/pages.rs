@@ -91,7 +91,7 @@ impl CheckedPages {
     }
 }
 
-/// Refuses a page that the decoders cannot handle. `has_dictionary` tells whether a dictionary came before the page.
+/// Refuses a page that the decoders cannot handle. `has_dictionary` is set if a dictionary came before the page.
 fn check_page(page: &Page, has_dictionary: bool) -> Result<(), &'static str> {
     match page {
         // A value takes at least one byte.

@@ -53,7 +53,7 @@ fn next_function(name: &CStr) -> Option<*mut c_void> {
 ///
 /// # Safety
 /// The caller allows an exception to pass through its frame.
-// SAFETY: the code preserves all callee-saved registers, and its unwind information says where they are.
+// SAFETY: the code preserves all callee-saved registers, and its unwind information describes their places.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *mut u8 {
@@ -109,7 +109,7 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *
 ///
 /// # Safety
 /// The caller allows an exception to pass through its frame.
-// SAFETY: the code preserves all callee-saved registers, and its unwind information says where they are.
+// SAFETY: the code preserves all callee-saved registers, and its unwind information describes their places.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *mut u8 {

@@ -207,7 +207,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Bits of the owner word that name the owner. The bits above say which list the slab is on
+    /// Bits of the owner word that name the owner. The bits above name the list that the slab is on
     /// ([`partial`](super::partial)).
     const MASK: u64 = u16::MAX as u64;
 

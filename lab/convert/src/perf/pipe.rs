@@ -50,7 +50,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Returns a cell that tells after the last read whether the stream ended in the middle of a record.
+    /// Returns a cell that contains, after the last read, whether the stream ended in the middle of a record.
     pub(super) fn is_cut(&self) -> Rc<Cell<bool>> {
         Rc::clone(&self.is_cut)
     }

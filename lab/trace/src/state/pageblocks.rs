@@ -8,7 +8,7 @@
 //! Pageblocks without a vote are guessed from their contents, so that the numbers in the zone match
 //! `/proc/pagetypeinfo`. The pageblocks with the most unmovable pages become the missing Unmovable and Reclaimable
 //! ones. Of the rest, those without movable pages become the missing HighAtomic ones, and the others Movable. Each row
-//! tells whether its type was named or guessed. The types at the end, which the free blocks of the end state carry, are
+//! states whether its type was named or guessed. The types at the end, which the free blocks of the end state carry, are
 //! determined in the same way from the last type that an event names.
 
 use std::collections::HashMap;
@@ -66,7 +66,7 @@ impl TypeChange {
 pub struct Ballot(Vec<i8>);
 
 impl Ballot {
-    /// Returns the entry of a pageblock; `None` if no machine could have so many.
+    /// Returns the entry of a pageblock; `None` if the number is above that of any machine.
     fn place(&mut self, block: u64) -> Option<&mut i8> {
         let block = usize::try_from(block).ok().filter(|&block| block < 1 << 32)?;
         if self.0.len() <= block {

@@ -25,7 +25,7 @@ impl<P: Platform> Damage<'_, '_, P> {
         *zone.areas.lock().plant(list.0, list.1).1 = blocks;
     }
 
-    /// Stores the hint that tells which types have free blocks of an order, one bit per type.
+    /// Stores the hint about the types with free blocks of an order, one bit per type.
     pub fn set_occupied(&self, zone: &Zone<P::Lock>, order: Order, types: u8) {
         zone.plant_occupied(order, types);
     }

@@ -38,7 +38,7 @@ impl<L> Zone<L> {
         }
     }
 
-    /// Stores the hint that tells which types have free blocks of an order, one bit per type.
+    /// Stores the hint about the types with free blocks of an order, one bit per type.
     pub(in crate::page) fn plant_occupied(&self, order: Order, types: u8) {
         self.stock.occupied[order.index()].store(types, Relaxed);
     }

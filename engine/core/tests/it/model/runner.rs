@@ -376,7 +376,7 @@ impl Runner<'_, '_> {
         self.allocator.platform().cpu().0
     }
 
-    /// Returns whether a zone of the request has so many free pages that a single page must not be refused.
+    /// Returns whether a zone of the request has enough free pages that a single page must not be refused.
     fn is_comfortable(&self, gfp: Gfp, way: AllocWay, near: u8) -> bool {
         let Some(highest) = gfp.highest_zone().filter(|_| gfp.migratetype().is_some()) else { return false };
         let node = if let AllocWay::Node(node) = way { node } else { near };

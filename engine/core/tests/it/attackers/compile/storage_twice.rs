@@ -1,4 +1,4 @@
-//! One piece of memory as the storage of two things, and memory that is said to be zeros without a promise.
+//! One piece of memory as the storage of two things, and memory that is declared zeroed without a promise.
 use core::mem::MaybeUninit;
 use freehold::base::carve::Storage;
 

@@ -107,7 +107,7 @@ pub(super) unsafe fn raise(count: *mut u32) {
 }
 
 /// Decrements a counter that [`raise`] incremented, and returns whether the whole word is zero then: the counter is
-/// zero and its bit says that a task waits.
+/// zero and its bit states that a task waits.
 ///
 /// # Safety
 /// As for [`raise`].
