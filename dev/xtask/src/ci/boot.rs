@@ -173,7 +173,7 @@ fn judge(report: &Value, truth: Option<(&str, &str)>) -> Result<(), String> {
     let measures = report["measures"].as_array().ok_or("the report has no measures")?;
     let Some((name, expected)) = truth else {
         let wrong =
-            measures.iter().find(|measure| ["better", "worse", "neither"].contains(&verdict_of(measure).as_str()));
+            measures.iter().find(|measure| ["better", "worse", "changed"].contains(&verdict_of(measure).as_str()));
         return wrong.map_or(Ok(()), |measure| Err(format!("the same kernel differs in {}", measure["name"])));
     };
     let found = measures.iter().find(|measure| measure["name"] == name).map(verdict_of);

@@ -159,10 +159,10 @@ fn latency_text(nanoseconds: Option<f64>) -> String {
 /// Lists the other measures that are better or worse in some case. Of measures with several samples, the worst sample
 /// counts.
 fn elsewhere(report: &SimReport, policy: usize) -> String {
-    let others: Vec<(String, Vec<Case>)> = measures::groups(report.pace())
+    let others: Vec<(&str, Vec<Case>)> = measures::groups(report.pace())
         .flat_map(|(_, measures)| measures)
         .filter(|measure| measure.direction != Direction::Neutral && !is_described_before(measure))
-        .map(|measure| (measure.words(), cases(report, measure, policy)))
+        .map(|measure| (measure.about, cases(report, measure, policy)))
         .collect();
     let mut sentences = Vec::new();
     for (title, verdict) in [("Also better", Verdict::Better), ("Also worse", Verdict::Worse)] {
@@ -180,16 +180,20 @@ fn is_described_before(measure: &RunMeasure) -> bool {
 }
 
 /// Lists the measures that have this verdict in some case.
-fn list_measures(measures: &[(String, Vec<Case>)], verdict: Verdict) -> String {
+fn list_measures(measures: &[(&str, Vec<Case>)], verdict: Verdict) -> String {
     let mut listed = Vec::new();
     for (words, cases) in measures {
         let alike = with_verdict(cases, verdict);
         if !alike.is_empty() {
-            let count = if cases.len() == 1 { range(&alike) } else { format!("in {}", alike.len()) };
-            listed.push(format!("{words} {count}"));
+            let number = alike.len();
+            let count = match cases.len() {
+                1 => range(&alike),
+                _ => format!("{number} {}", number::unit(number as u64, "cases")),
+            };
+            listed.push(format!("{words} ({count})"));
         }
     }
-    listed.join(", ")
+    listed.join("; ")
 }
 
 /// Returns sentences on the reliability of the result, for all policies together.
