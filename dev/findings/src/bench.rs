@@ -14,9 +14,9 @@ use freehold_bench::{BENCHES, Effort, Request, Settings};
 use freehold_report::report::{Report, Table};
 use freehold_timing::clock::{self, Place};
 
-use crate::data_table::DataTable;
 use crate::error::Error;
 use crate::{Args, Page, command, regions};
+use freehold_report::data_table::DataTable;
 
 /// Maximum runs of a comparison, and its maximum time in seconds.
 const RUNS: usize = 320;
@@ -106,7 +106,7 @@ fn make_tables(result: &BenchResult, recipe: &Recipe, command: &str) -> Tables {
     let recipe = recipe.rows(&result.timing, |name| result.policies.contains(name)).into_iter();
     let rows = [("command".to_owned(), format!("`{command}`"))].into_iter().chain(recipe);
     let rows = rows.map(|(what, value)| vec![what, value]);
-    tables.insert("recipe".to_owned(), DataTable::new(&["item", "value"], rows));
+    tables.insert("recipe".to_owned(), DataTable::new(["item", "value"], rows));
     tables
 }
 
@@ -132,7 +132,7 @@ fn all_comparisons(reports: &[Report]) -> DataTable {
             rows.push(cells);
         }
     }
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Returns whether a table is a list of lines of text.
@@ -152,12 +152,12 @@ fn notes(reports: &[Report]) -> DataTable {
             rows.extend(caveats.sentences.iter().map(|sentence| vec![caveats.title.to_string(), sentence.clone()]));
         }
     }
-    DataTable::new(&["title", "text"], rows)
+    DataTable::new(["title", "text"], rows)
 }
 
 fn convert(table: &Table) -> DataTable {
     let header: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
-    DataTable::new(&header, table.rows.iter().map(|row| row.iter().map(|value| value.shown()).collect()))
+    DataTable::new(header, table.rows.iter().map(|row| row.iter().map(|value| value.shown()).collect()))
 }
 
 /// Returns the name of the table with this title: its words in lower case, joined by `-`.

@@ -10,7 +10,7 @@
 
 mod ages;
 mod bench;
-mod data_table;
+mod differences;
 mod error;
 mod folder;
 mod highatomic;
@@ -147,7 +147,6 @@ fn command(name: &str, args: &Args) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use data_table::DataTable;
 
     fn read(file: &str) -> String {
         std::fs::read_to_string(PathBuf::from(FOLDER).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
@@ -159,8 +158,8 @@ mod tests {
             [(owned::NAME, owned::PICTURE), (highatomic::NAME, highatomic::PICTURE), (ages::NAME, ages::PICTURE)];
         for (name, picture) in pictures {
             let page = read(&format!("{name}.md"));
-            let drawn =
-                picture.draw(name, &page, |region| Some(DataTable::from_csv(&read(&regions::data_file(name, region)))));
+            let drawn = picture
+                .draw(name, &page, |region| Some(recorded::read_table(&regions::data_file(name, region)).unwrap()));
             assert!(read(&drawn.name) == drawn.text, "{} is not drawn from the data files", drawn.name);
         }
     }

@@ -7,8 +7,8 @@
 use freehold_report::report::plot::{self, Plot};
 
 use crate::Page;
-use crate::data_table::DataTable;
 use crate::regions::{self, Region};
+use freehold_report::data_table::DataTable;
 
 /// Picture of a page.
 pub(crate) struct Picture {

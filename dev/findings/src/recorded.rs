@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::data_table::DataTable;
 use crate::error::Error;
 use crate::{Args, FOLDER, Page, page_file, regions};
+use freehold_report::data_table::DataTable;
 
 /// Name of the page that is not in the folder of the pages.
 pub(crate) const FIDELITY: &str = "fidelity";
@@ -21,13 +21,21 @@ pub(crate) fn refresh(name: &str, args: &Args) -> Result<Page, Error> {
     let page = read(&path)?;
     let mut failed = None;
     let mut files = regions::fill(name, &page, |region| {
-        let text = read(&regions::data_file(name, region)).map_err(|error| failed = Some(error)).unwrap_or_default();
-        Some(DataTable::from_csv(&text))
+        let table = read_table(&regions::data_file(name, region)).map_err(|error| failed = Some(error));
+        Some(table.unwrap_or_default())
     });
     if let Some(error) = failed {
         return Err(error);
     }
     Ok(Page { name: page_file(name, args), ..files.swap_remove(0) })
+}
+
+/// Reads a data file of the folder of the pages.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is not a table.
+pub(crate) fn read_table(file: &str) -> Result<DataTable, Error> {
+    DataTable::from_csv(&read(file)?).map_err(|error| Error::Input(format!("{file}: {error}")))
 }
 
 /// Reads a file of the folder of the pages.

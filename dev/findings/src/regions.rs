@@ -12,7 +12,7 @@
 use freehold_report::markdown::wrapped;
 
 use crate::Page;
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 
 /// Names of the kinds of regions, as the comments spell them.
 const TABLE: &str = "table";
@@ -120,7 +120,7 @@ pub(crate) mod tests {
     #[test]
     fn tables_are_replaced_and_sentences_kept() {
         let page = "# A\n\n<!-- table: locks purge -->\n\n| old |\n|---|\n\nA sentence.\n";
-        let files = fill("a", page, |region| Some(DataTable::new(&["x"], [row(&[&region.words[0]])])));
+        let files = fill("a", page, |region| Some(DataTable::new(["x"], [row(&[&region.words[0]])])));
         let expected = "# A\n\n<!-- table: locks purge -->\n\n| x |\n|---|\n| purge |\n\nA sentence.\n";
         assert_eq!(files[0].text, expected);
         assert_eq!(files[1], Page { name: "data/a/locks-purge.csv".to_owned(), text: "x\npurge\n".to_owned() });
@@ -129,7 +129,7 @@ pub(crate) mod tests {
     #[test]
     fn data_tables_are_written_and_not_shown() {
         let page = "<!-- data: locks purge, bars -->\n<!-- data: locks build -->\n\n| shown |\n|---|\n";
-        let files = fill("a", page, |region| Some(DataTable::new(&[&region.stem()], [])));
+        let files = fill("a", page, |region| Some(DataTable::new([&region.stem()], [])));
         assert_eq!(files[0].text, page);
         let names: Vec<&str> = files[1..].iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["data/a/locks-purge.csv", "data/a/bars.csv", "data/a/locks-build.csv"]);
@@ -157,10 +157,14 @@ pub(crate) mod tests {
         fs::read_to_string(Path::new(crate::FOLDER).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
     }
 
+    fn table(file: &str) -> DataTable {
+        crate::recorded::read_table(file).expect("each data file is a table")
+    }
+
     #[test]
     fn tables_on_pages_match_their_data_files() {
         for (name, text) in pages() {
-            let files = fill(&name, &text, |region| Some(DataTable::from_csv(&read(&data_file(&name, region)))));
+            let files = fill(&name, &text, |region| Some(table(&data_file(&name, region))));
             for (from_data, on_page) in files[0].text.lines().zip(text.lines()) {
                 assert_eq!(from_data, on_page, "{name}.md: a table is not that of its data file");
             }
@@ -177,7 +181,7 @@ pub(crate) mod tests {
     #[test]
     fn figures_in_sentences_occur_in_the_tables() {
         for (name, text) in pages() {
-            let missing = missing_figures(&text, |stem| DataTable::from_csv(&read(&format!("data/{name}/{stem}.csv"))));
+            let missing = missing_figures(&text, |stem| table(&format!("data/{name}/{stem}.csv")));
             assert!(missing.is_empty(), "{name}.md: {missing:?}");
         }
     }
@@ -185,7 +189,7 @@ pub(crate) mod tests {
     #[test]
     fn pages_name_the_commit_of_their_recipe() {
         for (name, text) in pages() {
-            let recipe = DataTable::from_csv(&read(&format!("data/{name}/recipe.csv"))).filter("item", "freehold");
+            let recipe = table(&format!("data/{name}/recipe.csv")).filter("item", "freehold");
             for version in recipe.column("value") {
                 let commit =
                     version.split_once("commit ").map(|(_, rest)| rest.split([',', ' ']).next().unwrap_or(rest));
@@ -197,7 +201,7 @@ pub(crate) mod tests {
 
     #[test]
     fn planted_figure_is_found() {
-        let table = DataTable::new(&["policy", "share"], [row(&["a", "12.5 % [11.0, 1,300]"])]);
+        let table = DataTable::new(["policy", "share"], [row(&["a", "12.5 % [11.0, 1,300]"])]);
         let comments = "<!-- figures: shares -->\n\n<!-- derived: 27 -->\n\n";
         let page = format!("{comments}Of 27, 12.5 % to [1,300](data/99.csv) are `x-9`; 14.5 % not.\n");
         assert_eq!(missing_figures(&page, |_| table.clone()), ["14.5"]);

@@ -24,7 +24,7 @@ use crate::cell::Cell;
 use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, MARGIN, Runs, with_interval};
 use crate::lab::{Lab, Load};
-use crate::table::TextTable;
+use crate::table::NamedTable;
 
 /// Kernel of all loads.
 const KERNEL: &str = "6.12";
@@ -223,13 +223,13 @@ impl Outcome {
 }
 
 /// Returns the table of levels by outcome, the table of all loads, the loads without a result, and the recipe.
-pub(crate) fn tables(args: &Args, judged: &[JudgedAdvice]) -> Vec<TextTable> {
+pub(crate) fn tables(args: &Args, judged: &[JudgedAdvice]) -> Vec<NamedTable> {
     let failed = judged.iter().filter_map(|judged| Some((judged.name.clone(), judged.result.as_ref().err()?.clone())));
     let recipe = format!("cargo xtask oracle --advice --runs {} --out docs/findings/data/advice", args.runs);
-    vec![summary(judged), loads(judged), TextTable::failures(failed), TextTable::recipe(&recipe)]
+    vec![summary(judged), loads(judged), NamedTable::failures(failed), NamedTable::recipe(&recipe)]
 }
 
-fn summary(judged: &[JudgedAdvice]) -> TextTable {
+fn summary(judged: &[JudgedAdvice]) -> NamedTable {
     let known: Vec<&AdviceWithOutcome> = judged.iter().filter_map(|judged| judged.result.as_ref().ok()).collect();
     let lines = [Outcome::Helped, Outcome::Neutral, Outcome::Harmed].map(|outcome| {
         let of_outcome = known.iter().filter(|known| known.outcome() == outcome);
@@ -238,10 +238,10 @@ fn summary(judged: &[JudgedAdvice]) -> TextTable {
             .map(|level| levels.iter().filter(|known| **known == level).count().to_string());
         [vec![outcome.label().to_owned(), levels.len().to_string()], counts.to_vec()].concat()
     });
-    TextTable::new("summary", ["outcome in the kernel", "loads", "recommended", "worth testing", "leave it"], lines)
+    NamedTable::new("summary", ["outcome in the kernel", "loads", "recommended", "worth testing", "leave it"], lines)
 }
 
-fn loads(judged: &[JudgedAdvice]) -> TextTable {
+fn loads(judged: &[JudgedAdvice]) -> NamedTable {
     let lines = judged.iter().filter_map(|JudgedAdvice { name, setting, result }| {
         let known = result.as_ref().ok()?;
         let decided = known.concerns.iter().filter(|concern| concern.comparison.verdict.is_decided());
@@ -251,7 +251,7 @@ fn loads(judged: &[JudgedAdvice]) -> TextTable {
         let words = [known.level.label(), known.outcome().label()].map(str::to_owned);
         Some([vec![name.clone(), setting.clone()], words.to_vec(), vec![changes]].concat())
     });
-    TextTable::new("loads", ["load", "booted with", "advice", "outcome", "decided changes in the kernel"], lines)
+    NamedTable::new("loads", ["load", "booted with", "advice", "outcome", "decided changes in the kernel"], lines)
 }
 
 #[cfg(test)]

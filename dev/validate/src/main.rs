@@ -33,7 +33,7 @@ use judge::AS_RECORDED;
 use lab::{Lab, Load};
 use prediction::{PredictedRow, Prediction};
 use suite::CellResult;
-use table::TextTable;
+use table::NamedTable;
 
 /// Compares the engine with real kernels.
 #[derive(Debug, Parser)]
@@ -132,7 +132,7 @@ fn run(args: &Args) -> Result<(), Error> {
 const TRACK_RECORD: &str = "lab/replay/src/advice/track-record.json";
 
 /// Returns the tables of the suite, of predictions, or of both.
-fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> Vec<TextTable> {
+fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> Vec<NamedTable> {
     let mut tables = Vec::new();
     if !judged.is_empty() {
         tables.extend([Half::HeldOut, Half::Open].map(|half| suite::errors(judged, half)));
@@ -145,8 +145,8 @@ fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow
     let pairs = predicted.iter().filter_map(|pair| {
         Some((format!("{} as {}", pair.cell.name(), pair.to), pair.outcome.as_ref().err()?.clone()))
     });
-    tables.push(TextTable::failures(cells.chain(pairs)));
-    tables.push(TextTable::recipe(&fidelity_command(args)));
+    tables.push(NamedTable::failures(cells.chain(pairs)));
+    tables.push(NamedTable::recipe(&fidelity_command(args)));
     tables
 }
 

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, MARGIN, Runs, Way, judge};
 use crate::lab::Load;
 use crate::suite::ROWS;
-use crate::table::TextTable;
+use crate::table::NamedTable;
 
 /// Kernel that is recorded.
 pub(crate) const FROM: &str = "6.12";
@@ -189,7 +189,7 @@ impl Row {
 }
 
 /// Returns the table of all rows of all predictions.
-pub(crate) fn table(predicted: &[PredictedRow]) -> TextTable {
+pub(crate) fn table(predicted: &[PredictedRow]) -> NamedTable {
     let head = [
         "recorded",
         "half",
@@ -220,7 +220,7 @@ pub(crate) fn table(predicted: &[PredictedRow]) -> TextTable {
             ]
         })
     });
-    TextTable::new("predictions", head, lines)
+    NamedTable::new("predictions", head, lines)
 }
 
 /// Returns the word for a judgement, which may be open.
@@ -235,7 +235,7 @@ fn judgement_word(is: Option<bool>) -> &'static str {
 /// Returns the scores of predictions by kind of change and by half of the grid. The table also has the scores of a
 /// baseline that always predicts no change. This baseline is right about every row that does not change, so the engine
 /// must be better than it.
-pub(crate) fn scores(predicted: &[PredictedRow]) -> TextTable {
+pub(crate) fn scores(predicted: &[PredictedRow]) -> NamedTable {
     let (kernels, settings): (Vec<&PredictedRow>, Vec<&PredictedRow>) =
         predicted.iter().partition(|pair| matches!(pair.to, Change::Kernel(_)));
     let lines = [
@@ -255,7 +255,7 @@ pub(crate) fn scores(predicted: &[PredictedRow]) -> TextTable {
         "size within it",
         "size within it if nothing changed",
     ];
-    TextTable::new("scores", head, lines)
+    NamedTable::new("scores", head, lines)
 }
 
 fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p PredictedRow>) -> Vec<String> {

@@ -8,7 +8,7 @@ use freehold_stats::verdict::relative_change;
 
 use crate::cell::{Cell, Half};
 use crate::judge::Runs;
-use crate::table::TextTable;
+use crate::table::NamedTable;
 
 /// Rows of the tables, with their names for readers.
 pub(crate) const ROWS: [(&str, &str); 19] = [
@@ -59,7 +59,7 @@ struct Summary {
 }
 
 /// Returns the table of errors of one half.
-pub(crate) fn errors(judged: &[CellResult], half: Half) -> TextTable {
+pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
     let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
     let rows = ROWS.iter().filter_map(|(row, name)| {
         let summary = summarize(&of_half, row);
@@ -79,7 +79,7 @@ pub(crate) fn errors(judged: &[CellResult], half: Half) -> TextTable {
         Half::HeldOut => "held-out",
         Half::Open => "open",
     };
-    TextTable::new(name, head, rows)
+    NamedTable::new(name, head, rows)
 }
 
 fn summarize(judged: &[&CellResult], row: &str) -> Summary {
@@ -131,7 +131,7 @@ fn by_half(judged: &[CellResult]) -> impl Iterator<Item = &CellResult> {
 
 /// Returns the table of all cells, with the most important rows: the kernel's value, the engine's error, and the
 /// kernel's spread.
-pub(crate) fn cells(judged: &[CellResult]) -> TextTable {
+pub(crate) fn cells(judged: &[CellResult]) -> NamedTable {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
     let rows = by_half(judged).map(|judged| {
         let values = shown
@@ -140,7 +140,7 @@ pub(crate) fn cells(judged: &[CellResult]) -> TextTable {
         [judged.cell.half().to_string(), judged.cell.name()].into_iter().chain(values).collect()
     });
     let head = ["half", "cell", "taken", "drained", "free pages", "failures", "huge pages", "direct reclaims"];
-    TextTable::new("cells", head, rows)
+    NamedTable::new("cells", head, rows)
 }
 
 /// Formats the kernel's value, and the engine's error beside the kernel's spread.
@@ -151,7 +151,7 @@ fn kernel_and_engine(kernel: &Sample, engine: &Sample) -> String {
 }
 
 /// Returns the table of failed requests in common, for the cells in which requests failed in the kernel.
-pub(crate) fn failures(judged: &[CellResult]) -> TextTable {
+pub(crate) fn failures(judged: &[CellResult]) -> NamedTable {
     let rows = by_half(judged).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;
         let refused = failures.of_kernel();
@@ -170,5 +170,5 @@ pub(crate) fn failures(judged: &[CellResult]) -> TextTable {
         "by tenth: engine and kernel",
         "by tenth: two runs of the kernel",
     ];
-    TextTable::new("failures", head, rows)
+    NamedTable::new("failures", head, rows)
 }

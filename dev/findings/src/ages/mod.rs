@@ -15,11 +15,12 @@ use freehold_sim::report::{SimReport, judge};
 use freehold_sim::start::{self, Figures, Layout, PAGEBLOCK_PAGES, Start, age};
 use freehold_stats::intervals;
 
-use crate::data_table::{DataTable, difference_text};
+use crate::differences::difference_text;
 use crate::error::Error;
 use crate::picture::{self, Picture};
 use crate::regions::{self, Region};
 use crate::{Args, Page, command};
+use freehold_report::data_table::DataTable;
 
 /// Page with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/ages.md");
@@ -208,7 +209,7 @@ fn distances(trials: &[Trial]) -> DataTable {
             rows.push(vec![begin.title().to_owned(), measure.about.to_owned(), median, most]);
         }
     }
-    DataTable::new(&["start state", "measure", "median", "maximum"], rows)
+    DataTable::new(["start state", "measure", "median", "maximum"], rows)
 }
 
 fn machines(trials: &[Trial]) -> DataTable {
@@ -234,7 +235,7 @@ fn machines(trials: &[Trial]) -> DataTable {
         "pageblocks with some of it",
         "nearest age",
     ];
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Formats a part in percent of the whole.
@@ -249,7 +250,7 @@ fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
         let begins = Begin::ALL.map(|begin| format_spread(trial, begin, measure));
         [trial.name.to_owned()].into_iter().chain(begins).chain([trial.age().to_string()]).collect()
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Returns the plot of a measure: a bar for each machine and state of memory at the start.
@@ -284,7 +285,7 @@ fn comparison_table(trials: &[Trial], measure: &Measure) -> DataTable {
         let begins = Begin::ALL.map(|begin| format_difference(trial, begin, measure));
         [trial.name.to_owned()].into_iter().chain(begins).collect()
     });
-    DataTable::new(&by_begin(measure).collect::<Vec<_>>(), rows)
+    DataTable::new(by_begin(measure), rows)
 }
 
 /// Formats the difference of policy B from policy A.
@@ -319,7 +320,7 @@ fn recipe(trials: &[Trial], command: &str) -> DataTable {
             format_sim_command(mib, &format!("--age {}", age::nearest_age(figures))),
         ]);
     }
-    DataTable::new(&["item", "value"], rows)
+    DataTable::new(["item", "value"], rows)
 }
 
 /// Formats the command that simulates a machine of this size.

@@ -10,8 +10,8 @@ use freehold_stats::verdict::Verdict;
 use super::fleets;
 use super::published::ROWS;
 use super::studies::{Cell, RIVALS, Reports, SKIP};
-use crate::data_table::DataTable;
 use crate::picture;
+use freehold_report::data_table::DataTable;
 
 /// Share of memory from which a reserve counts as being at its cap, which is a hundredth.
 const FULL: f64 = 0.008;
@@ -47,7 +47,7 @@ pub(super) fn map(reports: &Reports) -> DataTable {
             better_with(report),
         ]
     });
-    DataTable::new(&HEADER, rows)
+    DataTable::new(HEADER, rows)
 }
 
 /// Returns the plots of the map: one for each age, with the share of huge pages by the share of waiting tasks.

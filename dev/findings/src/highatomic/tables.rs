@@ -2,7 +2,7 @@
 
 use freehold_report::number::{self, ABSENT};
 
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 
 use super::fleets::{self, EFFECTS};
 use super::published::ROWS;
@@ -49,7 +49,7 @@ fn published(reports: &Reports) -> DataTable {
         let ours = policies.iter().map(|&policy| estimate_text(&measure, main.estimate(&measure, policy)));
         labels.map(str::to_owned).into_iter().chain(ours).collect()
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of differences between the rivals and policy A.
@@ -77,7 +77,7 @@ fn differences(reports: &Reports) -> DataTable {
             cells
         })
     });
-    DataTable::new(&["measure", "policy", "value", "difference", "verdict"], rows)
+    DataTable::new(["measure", "policy", "value", "difference", "verdict"], rows)
 }
 
 /// Makes the table of requests of order 1 to 3 and their failures, for each fleet in which a request failed.
@@ -103,7 +103,7 @@ fn failures(reports: &Reports) -> DataTable {
             ]);
         }
     }
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of requests of order 1 to 3 and their failures, summed over all fleets.
@@ -121,7 +121,7 @@ fn totals(reports: &Reports) -> DataTable {
         let label = label.unwrap_or(freehold_policies::BASELINE);
         vec![code(label), measures::ATOMIC.text(made), measures::ATOMIC_FAILED.text(failed), per_million]
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of requests of order 1 to 3 and their failures in the fleet that runs out of memory, compared with
@@ -138,7 +138,7 @@ fn short(reports: &Reports) -> DataTable {
         let failed = measure.text(fleets::sum(report, measure, policy));
         vec![code(report.label(policy)), made, failed, change, verdict]
     });
-    DataTable::new(&["policy", "requests of order 1-3", "failed", "difference", "verdict"], rows)
+    DataTable::new(["policy", "requests of order 1-3", "failed", "difference", "verdict"], rows)
 }
 
 /// Makes the table of the fleet with as much memory as the published hosts.
@@ -161,7 +161,7 @@ fn large(reports: &Reports) -> DataTable {
             vec![measure.about.to_owned(), was, code(report.label(policy)), is, change, verdict]
         })
     });
-    DataTable::new(&["measure", "`linux-6.12`", "policy", "value", "difference", "verdict"], rows)
+    DataTable::new(["measure", "`linux-6.12`", "policy", "value", "difference", "verdict"], rows)
 }
 
 /// Makes the table of the sources that served requests, and of pageblocks that joined and left the reserve.
@@ -178,7 +178,7 @@ fn served(reports: &Reports) -> DataTable {
         cells.extend([measures::RESERVES, measures::UNRESERVES].map(|m| m.text(fleets::sum(main, &m, policy))));
         cells
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of the reserve's size at each sampling time.
@@ -197,7 +197,7 @@ fn growth(reports: &Reports) -> DataTable {
         cells.extend((0..looks).map(|look| measures::RESERVED.text(fleets::reserved_at(main, policy, look))));
         cells
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of a fleet in which single mechanisms of the reserve are switched to their alternatives.
@@ -218,7 +218,7 @@ fn switches(fleet: &FleetReport) -> DataTable {
         }
         cells
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of the small fleets.
@@ -250,7 +250,7 @@ fn sweep(reports: &Reports) -> DataTable {
             rows.push(cells);
         }
     }
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table with the commands that reproduce the document.
@@ -273,7 +273,7 @@ fn recipe(reports: &Reports) -> DataTable {
             if differs.is_empty() { "as main".to_owned() } else { format!("as main, with `{}`", differs.join(" ")) };
         vec![name, as_main]
     }));
-    DataTable::new(&["item", "value"], rows)
+    DataTable::new(["item", "value"], rows)
 }
 
 /// Returns the options that a fleet's command needs.

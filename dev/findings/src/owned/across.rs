@@ -9,7 +9,7 @@ use super::aged;
 use super::costs::{median, nearest};
 use super::judged::{change, throughput, value};
 use super::studies::Reports;
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 
@@ -45,7 +45,7 @@ pub(super) fn bars(reports: &Reports) -> DataTable {
         }
     }
     rows.extend(reports.find("steady").into_iter().flat_map(steady_bars));
-    DataTable::new(&["plan", "policy", "promised against policy A", "figure", "kept"], rows)
+    DataTable::new(["plan", "policy", "promised against policy A", "figure", "kept"], rows)
 }
 
 fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>> {
@@ -116,7 +116,7 @@ pub(super) fn losses(reports: &Reports) -> DataTable {
         }
     }
     let header = ["plan", "policy", "measure", "numbers of CPUs", "largest change", "value", "value under A"];
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> Option<Vec<String>> {
@@ -166,7 +166,7 @@ pub(super) fn sweep(reports: &Reports) -> DataTable {
             rows.push(row);
         }
     }
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of changes in throughput with cheaper and more expensive locks.
@@ -187,7 +187,7 @@ pub(super) fn locks(reports: &Reports) -> DataTable {
             }
         }
     }
-    DataTable::new(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows)
+    DataTable::new(["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows)
 }
 
 /// Makes the table with the commands that reproduce the document.
@@ -219,5 +219,5 @@ pub(super) fn recipe(reports: &Reports) -> DataTable {
     ];
     rows.extend(others.map(|(table, command)| (table.to_owned(), command.to_owned())));
     rows.extend(aged::commands());
-    DataTable::new(&["item", "value"], rows.into_iter().map(|(what, value)| vec![what, value]))
+    DataTable::new(["item", "value"], rows.into_iter().map(|(what, value)| vec![what, value]))
 }

@@ -15,7 +15,8 @@ use freehold_sim::report::{SimReport, judge};
 use freehold_stats::intervals;
 use freehold_stats::verdict::{Change, Direction, Evidence, Verdict};
 
-use crate::data_table::{DataTable, difference_text};
+use crate::differences::difference_text;
+use freehold_report::data_table::DataTable;
 
 /// Ages of the machines: from pristine through the median of servers to almost unusable.
 const AGES: [u8; 4] = [0, 30, 60, 90];
@@ -203,7 +204,7 @@ pub(super) fn together(aged: &[AgedRun]) -> DataTable {
             pooled.verdict.word().to_owned(),
         ]
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Makes the table of all cells that are worse, sorted within each measure by the size of the difference.
@@ -224,7 +225,7 @@ pub(super) fn worse(aged: &[AgedRun]) -> DataTable {
             ]
         }));
     }
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use freehold_sim::report::SimReport;
 use freehold_sim::report::measures::{self, Measure};
 use freehold_stats::verdict::relative_change;
 
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 
 /// Share of CPU time from which waiting counts as significant.
 const WAITING_SHARE: f64 = 0.1;
@@ -35,7 +35,7 @@ pub(super) fn growth(report: &SimReport, point: usize) -> DataTable {
         let name = format!("`{}`", report.plan.policies[policy].name);
         vec![name, waits_few, waits_many, number::decimal(work_many / work_few), knee(report, point, policy)]
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Returns the smallest number of CPUs that wait for a tenth of the time.
@@ -64,7 +64,7 @@ pub(super) fn savings(report: &SimReport, point: usize) -> DataTable {
         }
         cells
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 /// Returns the nanoseconds per operation of an activity whose share of CPU time is `measure`. A share would be

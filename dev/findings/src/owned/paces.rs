@@ -10,7 +10,7 @@ use freehold_sim::report::SimReport;
 use freehold_sim::report::measures;
 
 use super::judged::{change, value};
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 
 /// Plan with the server at its own pace.
 pub(super) const PLAN: &str = "mallocs";
@@ -46,7 +46,7 @@ pub(super) fn paces(own: &SimReport, others: &[SimReport]) -> DataTable {
             rows.extend((0..own.plan.policies.len()).map(|policy| row(own, others, point, cpus, policy)));
         }
     }
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 fn row(own: &SimReport, others: &[SimReport], point: usize, cpus: u16, policy: usize) -> Vec<String> {

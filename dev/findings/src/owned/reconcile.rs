@@ -7,7 +7,7 @@
 use freehold_report::number;
 
 use super::costs::{median, nearest};
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan};
@@ -85,5 +85,5 @@ pub(super) fn loads(loads: &[Load]) -> DataTable {
             .to_vec();
     header.extend((1..first.report.plan.policies.len()).map(|policy| format!("`{}`", first.report.label(policy))));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    DataTable::new(&header, loads.iter().map(Load::row))
+    DataTable::new(header, loads.iter().map(Load::row))
 }

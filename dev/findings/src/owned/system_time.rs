@@ -15,7 +15,7 @@ use freehold_sim::report::SimReport;
 use freehold_sim::report::measures;
 
 use super::costs::per_operation;
-use crate::data_table::DataTable;
+use freehold_report::data_table::DataTable;
 
 /// CPUs and memory of the author's machine, and the CPUs of the real builds.
 const CPUS: u16 = 32;
@@ -122,7 +122,7 @@ pub(super) fn savings(builds: &[Build]) -> DataTable {
         let policies = 0..build.report.plan.policies.len();
         policies.map(|policy| build.row(policy))
     });
-    DataTable::new(&header, rows)
+    DataTable::new(header, rows)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use freehold_report::report::plot::{Axis, Plot, PlotLine};
 use super::judged::{change, throughput, value};
 use super::studies::Reports;
 use super::{across, aged, costs, paces, reconcile, system_time};
-use crate::data_table::DataTable;
 use crate::picture;
 use crate::regions::Region;
+use freehold_report::data_table::DataTable;
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures::{self, Measure};
 
@@ -123,7 +123,7 @@ fn contention(report: &SimReport, point: usize) -> DataTable {
         cells.extend(shown.iter().chain(&more).map(|measure| value(report, measure, point, cpus, policy)));
         cells
     });
-    DataTable::new(&header, lines)
+    DataTable::new(header, lines)
 }
 
 /// Makes the table of the state of memory, at the end and at its worst.
@@ -168,7 +168,7 @@ fn memory(report: &SimReport, point: usize) -> DataTable {
             failures,
         ]
     });
-    DataTable::new(&header, lines)
+    DataTable::new(header, lines)
 }
 
 /// Makes the table of the activities that used CPU time.
@@ -181,7 +181,7 @@ fn times(report: &SimReport, point: usize) -> DataTable {
         cells.extend(shown.iter().map(|measure| value(report, measure, point, cpus, policy)));
         cells
     });
-    DataTable::new(&header, lines)
+    DataTable::new(header, lines)
 }
 
 /// Makes the table of throughput compared with policy A, for each policy and number of CPUs.
@@ -193,7 +193,7 @@ fn lead(report: &SimReport, point: usize) -> DataTable {
             rows.push(vec![format!("`{}`", report.label(policy)), cpus.to_string(), change, verdict]);
         }
     }
-    DataTable::new(&["policy", "CPUs", "change in throughput", "verdict"], rows)
+    DataTable::new(["policy", "CPUs", "change in throughput", "verdict"], rows)
 }
 
 /// Returns a row for each number of CPUs and policy.

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, Runs, Way, judge, with_interval};
 use crate::lab::{Load, Recordings};
 use crate::suite::ROWS;
-use crate::table::TextTable;
+use crate::table::NamedTable;
 
 /// CPUs and MiB of memory of all loads.
 const SIZE: (u16, u32) = (2, 1024);
@@ -40,7 +40,7 @@ struct Outcome {
     /// Row of the summary.
     line: Vec<String>,
     /// Table of the change, or the reason for which there is none.
-    table: Result<TextTable, String>,
+    table: Result<NamedTable, String>,
 }
 
 const CHANGES: [Change; 4] = [
@@ -113,7 +113,7 @@ impl Change {
         line
     }
 
-    fn table(&self, lines: &[Line]) -> TextTable {
+    fn table(&self, lines: &[Line]) -> NamedTable {
         let head = [
             "row".to_owned(),
             format!("Linux {}", self.before),
@@ -126,7 +126,7 @@ impl Change {
             "differs in Linux".to_owned(),
             "differs in the engine".to_owned(),
         ];
-        TextTable::new(self.name, head, lines.iter().map(|line| line.cells(lines.len())))
+        NamedTable::new(self.name, head, lines.iter().map(|line| line.cells(lines.len())))
     }
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn loads() -> impl Iterator<Item = Load> {
 ///
 /// # Errors
 /// Returns an error if a recording cannot be read or replayed.
-pub(crate) fn tables(args: &Args, recorded: &Recordings) -> Result<Vec<TextTable>, Error> {
+pub(crate) fn tables(args: &Args, recorded: &Recordings) -> Result<Vec<NamedTable>, Error> {
     let (mut lines, mut tables, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for change in &CHANGES {
         let Outcome { line, table } = change.measure(recorded)?;
@@ -220,9 +220,9 @@ pub(crate) fn tables(args: &Args, recorded: &Recordings) -> Result<Vec<TextTable
         "with the change alone",
         "engine's change",
     ];
-    tables.insert(0, TextTable::new("summary", head, lines));
-    tables.push(TextTable::failures(failed));
-    tables.push(TextTable::recipe(&format!(
+    tables.insert(0, NamedTable::new("summary", head, lines));
+    tables.push(NamedTable::failures(failed));
+    tables.push(NamedTable::recipe(&format!(
         "cargo xtask oracle --changes --runs {} --out docs/findings/data/kernels",
         args.runs
     )));

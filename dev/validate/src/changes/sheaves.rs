@@ -12,7 +12,7 @@ use super::{SIZE, cell, with_spread};
 use crate::error::Error;
 use crate::judge::{judge, with_interval};
 use crate::lab::{Load, Recordings};
-use crate::table::TextTable;
+use crate::table::NamedTable;
 
 const WORKLOAD: &str = "slab-churn";
 const KERNELS: [&str; 2] = ["6.12", "7.2"];
@@ -28,7 +28,7 @@ pub(crate) fn loads() -> [Load; 2] {
 ///
 /// # Errors
 /// Returns an error if a recording cannot be read.
-pub(crate) fn tables(recorded: &Recordings) -> Result<Result<[TextTable; 3], String>, Error> {
+pub(crate) fn tables(recorded: &Recordings) -> Result<Result<[NamedTable; 3], String>, Error> {
     let [before, after] = match recorded.find_pair(&loads()) {
         Ok(files) => files,
         Err(reason) => return Ok(Err(reason)),
@@ -55,13 +55,13 @@ const TOTALS: [(&str, Total); 3] = [
 ];
 
 /// Returns the table of the totals over all caches.
-fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> TextTable {
+fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> NamedTable {
     let rows = TOTALS.iter().map(|(name, total)| {
         let judged = judge(name, &sum_each_run(before, *total), &sum_each_run(after, *total), TOTALS.len());
         vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), with_interval(&judged)]
     });
     let [before, after] = KERNELS.map(|kernel| format!("Linux {kernel}"));
-    TextTable::new("slabs", ["at the end", &before, &after, "change, and its interval"], rows)
+    NamedTable::new("slabs", ["at the end", &before, &after, "change, and its interval"], rows)
 }
 
 /// Returns the total of all caches, run by run.
@@ -86,7 +86,7 @@ fn has_same_sheaf(cache: &CacheFacts) -> bool {
 }
 
 /// Counts the caches whose slabs and sheaves are the same in the kernel and in the engine.
-fn layouts(caches: &[CacheFacts]) -> TextTable {
+fn layouts(caches: &[CacheFacts]) -> NamedTable {
     let with_sheaves = || caches.iter().filter(|cache| cache.sheaf_capacity.is_some_and(|room| room > 0));
     let (same_slabs, other_slabs): (Vec<_>, Vec<_>) = caches.iter().partition(|cache| is_laid_out_alike(cache));
     let (same_sheaves, other_sheaves): (Vec<_>, Vec<_>) = with_sheaves().partition(|cache| has_same_sheaf(cache));
@@ -99,7 +99,7 @@ fn layouts(caches: &[CacheFacts]) -> TextTable {
         ("with other sheaves in the engine", other_sheaves.len(), join_names(&other_sheaves)),
     ];
     let head = [format!("caches of Linux {}", KERNELS[1]), "count".to_owned(), "names".to_owned()];
-    TextTable::new(
+    NamedTable::new(
         "layouts",
         head,
         rows.map(|(caches, count, names)| vec![caches.to_owned(), count.to_string(), names]),
@@ -111,7 +111,7 @@ fn join_names(caches: &[&CacheFacts]) -> String {
 }
 
 /// Returns the table of the caches with the most pages.
-fn largest(caches: &[CacheFacts]) -> TextTable {
+fn largest(caches: &[CacheFacts]) -> NamedTable {
     let mut caches: Vec<&CacheFacts> = caches.iter().collect();
     caches.sort_by_key(|cache| std::cmp::Reverse(cache.slabs * u64::from(cache.pages_per_slab)));
     let rows = caches.into_iter().take(SHOWN).map(|cache| {
@@ -136,7 +136,7 @@ fn largest(caches: &[CacheFacts]) -> TextTable {
         "pages in a slab, kernel / engine",
         "objects in a sheaf, kernel / engine",
     ];
-    TextTable::new("caches", head, rows)
+    NamedTable::new("caches", head, rows)
 }
 
 /// Formats the kernel's number and the engine's number.
@@ -170,7 +170,7 @@ mod tests {
             ["with other slabs in the engine", "1", "odd"],
             ["with other sheaves in the engine", "1", "odd"],
         ];
-        let expected = TextTable::new(
+        let expected = NamedTable::new(
             "layouts",
             ["caches of Linux 7.2", "count", "names"],
             rows.map(|row| row.map(str::to_owned).to_vec()),

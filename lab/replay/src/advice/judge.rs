@@ -224,8 +224,9 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
         let gains: Vec<Result<f64, Doubt>> = trials.iter().map(|trial| trial.gain(concern, margin)).collect();
         let sizes: Vec<f64> = gains.iter().filter_map(|gain| gain.ok()).collect();
         let is_worse = trials.iter().any(|trial| trial.loss(concern, margin).is_some());
-        let consistent = consistent_gain(trials, concern, margin);
-        let size = if 2 * sizes.len() > trials.len() { Some(middle(sizes.clone())) } else { consistent };
+        is_disputed |= !sizes.is_empty();
+        let is_shown_by_most = 2 * sizes.len() > trials.len();
+        let size = if is_shown_by_most { Some(middle(sizes)) } else { consistent_gain(trials, concern, margin) };
         if let Some(size) = size.filter(|_| !is_worse) {
             return match costs {
                 Some(concern) => Finding::Costs { concern },
@@ -233,7 +234,6 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
                 None => Finding::Gain { concern: number, size },
             };
         }
-        is_disputed |= !sizes.is_empty();
         doubts.extend(gains.iter().filter_map(|gain| gain.err()));
         costs = costs.or(is_worse.then_some(number));
     }

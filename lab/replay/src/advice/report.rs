@@ -142,7 +142,7 @@ impl AdviceReport {
         }
         if !self.not_judged.is_empty() {
             sentences.push(format!("Replay error above its bound: {}.", self.not_judged.join("; ")));
-            sentences.push(sentences::UNRELIABLE.to_owned());
+            sentences.push(sentences::unreliable());
         }
         let unknown: Vec<&str> =
             self.settings.iter().filter(|setting| setting.now.is_none()).map(|setting| setting.name).collect();

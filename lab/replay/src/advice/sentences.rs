@@ -82,10 +82,14 @@ pub(crate) fn rules() -> String {
     )
 }
 
-/// Rule for measures whose replay error is above its bound.
-pub(crate) const UNRELIABLE: &str = "In these measures, a gain in requests, reclaims, compactions or huge pages counts if \
-                                     it exceeds the replay error. Any gain counts if 3 or more recordings from different \
-                                     times all show it. A loss always counts.";
+/// Returns the rule for measures whose replay error is above its bound.
+pub(crate) fn unreliable() -> String {
+    format!(
+        "In these measures, a gain in requests, reclaims, compactions or huge pages counts if it exceeds the replay \
+         error. Any gain counts if {RECORDINGS_MIN} or more recordings from different times all show it. A loss always \
+         counts."
+    )
+}
 
 /// Facts that hold for all advice.
 pub(crate) const ALWAYS: [&str; 2] = [
